@@ -21,7 +21,8 @@ PKGS     = $(shell $(GO) list ./...)
 RACEPKGS = $(filter-out $(addprefix $(MODULE)/,$(NORACE)),$(PKGS))
 
 # The tests of these start jobs that spin on all cores.
-SPINNING = $(MODULE) $(addprefix $(MODULE)/,bench/% cmd/% fabric/shm p2p internal/progress internal/systest/%)
+SPINNING = $(MODULE) $(addprefix $(MODULE)/,bench/% cmd/% fabric/shm p2p internal/progress \
+	$(addprefix internal/systest/,collectives communicators messages repairs startup transcripts))
 
 # -count=1: many tests draw random schedules or kill processes, so a cached pass
 # says nothing.

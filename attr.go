@@ -7,9 +7,8 @@ import (
 	"sync"
 )
 
-// Key names an attribute: a value of type T that a library keeps with a
-// communicator, for itself: nobody without the key sees it. It is of one process
-// and sends nothing. See [NewKey].
+// Key names an attribute: a value of type T that a library keeps with a communicator for itself:
+// only the key gives access. It belongs to one process and sends nothing. See [NewKey].
 type Key[T any] struct {
 	copy   func(from *Comm, value T) (T, bool, error)
 	delete func(c *Comm, value T) error
@@ -17,18 +16,16 @@ type Key[T any] struct {
 
 // NewKey makes a key. Either function may be nil.
 //
-// Comm.Dup calls copy for each attribute of the communicator, in the order in
-// which they were set; what it returns becomes the duplicate's attribute, if it
-// returns true. An error makes Dup fail, after the attributes that the duplicate
-// has already were deleted. Without copy duplicates do not have the attribute;
-// [CopyValue] gives them the same value. Communicators made in other ways have no
+// Comm.Dup calls copy for each attribute of the communicator, in the order in which they were set.
+// The result becomes the duplicate's attribute if copy returns true. An error makes Dup fail, after
+// the attributes that the duplicate already has were deleted. Without copy duplicates do not have
+// the attribute; [CopyValue] gives them the same value. Communicators made in other ways have no
 // attributes.
 //
-// Delete is called when the value goes: by [DeleteAttr], when [SetAttr] replaces
-// it, by Comm.Free, and by World.Finalize, there while one can still communicate.
-// Free and Finalize delete the attributes in the reverse order of their setting,
-// all of them, and return the errors. In other cases an error leaves the attribute
-// as it was.
+// Delete is called when the value is removed: by [DeleteAttr], by [SetAttr] for the old value, by
+// Comm.Free, and by World.Finalize while the rank can still communicate. Free and Finalize delete
+// the attributes in the reverse order of their setting, all of them, and return the errors. In
+// other cases an error leaves the attribute unchanged.
 //
 // The functions are called without locks and may use the communicator.
 func NewKey[T any](copy func(from *Comm, value T) (T, bool, error), delete func(c *Comm, value T) error) *Key[T] {
@@ -38,8 +35,8 @@ func NewKey[T any](copy func(from *Comm, value T) (T, bool, error), delete func(
 // CopyValue is the copy function of attributes that a duplicate shares.
 func CopyValue[T any](_ *Comm, value T) (T, bool, error) { return value, true, nil }
 
-// SetAttr puts a value with a communicator, in place of the one that is there.
-// Errors: ErrArgument for a nil key, ErrClosed, and those of the key's delete function.
+// SetAttr puts a value with a communicator, in place of the present one. Errors: ErrArgument for a
+// nil key, ErrClosed, and those of the key's delete function.
 func SetAttr[T any](c *Comm, key *Key[T], value T) error {
 	if err := DeleteAttr(c, key); err != nil {
 		return err
@@ -60,8 +57,8 @@ func Attr[T any](c *Comm, key *Key[T]) (value T, ok bool) {
 	return value, false
 }
 
-// DeleteAttr takes the value away, if there is one. Errors: ErrArgument for a nil key, and those of the key's
-// delete function.
+// DeleteAttr removes the value, if there is one. Errors: ErrArgument for a nil key, and those of
+// the key's delete function.
 func DeleteAttr[T any](c *Comm, key *Key[T]) error {
 	if err := c.present("an attribute"); err != nil {
 		return err
@@ -136,7 +133,7 @@ func (as *attributes) get(key any) attribute {
 	return nil
 }
 
-// take gives the attribute and takes it out.
+// take removes the attribute and gives it.
 func (as *attributes) take(key any) (a attribute) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -163,7 +160,7 @@ func (as *attributes) put(c *Comm, a attribute) (replaced attribute, err error) 
 	return nil, nil
 }
 
-// copyTo gives a duplicate what the copy functions give.
+// copyTo gives a duplicate the results of the copy functions.
 func (as *attributes) copyTo(from, to *Comm) error {
 	as.mu.Lock()
 	list := slices.Clone(as.list)
@@ -182,7 +179,7 @@ func (as *attributes) copyTo(from, to *Comm) error {
 	return nil
 }
 
-// close deletes all, the youngest first, and takes no more.
+// close deletes all, the newest first, and accepts no more.
 func (as *attributes) close(c *Comm) error {
 	as.mu.Lock()
 	list := as.list
@@ -196,8 +193,8 @@ func (as *attributes) close(c *Comm) error {
 	return errors.Join(errs...)
 }
 
-// holders are the communicators of a world that may have attributes, in the
-// order in which they got them.
+// holders are the communicators of a world that may have attributes, in the order in which they got
+// them.
 type holders struct {
 	mu   sync.Mutex
 	list []*Comm

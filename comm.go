@@ -19,20 +19,20 @@ const (
 	AnySource = p2p.AnySource
 	// AnyTag lets a receive match any tag.
 	AnyTag = p2p.AnyTag
-	// ProcNull is the rank of nobody: sends to it and receives from it succeed
-	// at once and move nothing.
+	// ProcNull is the rank of no process: sends to it and receives from it succeed at once and move
+	// nothing.
 	ProcNull = p2p.ProcNull
 	// MaxTag is the largest tag; the smallest is 0.
 	MaxTag = p2p.MaxTag
 )
 
-// Status tells what a receive got: the sender's rank, the tag, the number of
-// bytes; or that it was taken back.
+// Status is the result of a receive: the sender's rank, the tag, the number of bytes; or that it
+// was cancelled.
 type Status = p2p.Status
 
-// Comm is a communicator: a group of ranks and a context in which their
-// messages match. Its methods may be called from any goroutine; two goroutines of a rank
-// call no two collectives of one communicator at the same time (see the package's comment).
+// Comm is a communicator: a group of ranks and a context in which their messages match. Any
+// goroutine may call its methods; two goroutines of a rank must not call collectives of one
+// communicator at the same time (see the package's comment).
 type Comm struct {
 	core  *p2p.Comm
 	e     *p2p.Engine
@@ -43,10 +43,10 @@ type Comm struct {
 	attrs   attributes
 	// work: taken by the collective that is under way, put back by it.
 	work atomic.Pointer[workspace]
-	// idle: the records that the next collectives that are begun take. Under the engine's lock.
+	// idle: records for the next non-blocking collectives. Under the engine's lock.
 	idle *ongoing
-	// flag: taken by the agreement that is under way, put back by it. Memory for another one takes 0.7 µs where ranks take
-	// turns and the cache is cold.
+	// flag: taken by the agreement that is under way, put back by it. Other memory costs 0.7 µs
+	// where ranks take turns on a core and the cache is cold.
 	flag atomic.Pointer[uint64]
 	// shrinking: the same for shrinks.
 	shrinking atomic.Pointer[shrinking]
@@ -54,7 +54,8 @@ type Comm struct {
 	trees coll.Trees
 }
 
-// mode is the engine's. The zero Comm has none: so Send and the like need not look whether there is a communicator.
+// mode is the engine's. The zero Comm has none, so Send and the like need no check for a
+// communicator.
 type mode uint8
 
 const (
@@ -72,16 +73,15 @@ func modeOf(unaware bool) mode {
 // Rank is this process's rank, 0 … Size()-1.
 func (c *Comm) Rank() int { return c.valid().core.Rank() }
 
-// Size is the number of ranks, dead ones included.
+// Size is the number of ranks, failed ones included.
 func (c *Comm) Size() int { return c.valid().core.Size() }
 
 // Name is the communicator's name in errors: "world", "world.1", …
 func (c *Comm) Name() string { return c.valid().core.Name() }
 
-// Dup makes a communicator with the same ranks and a context of its own, and
-// with those attributes that their keys' copy functions give it (see [NewKey]).
-// It is collective: all ranks duplicate a communicator in the same order. It does
-// not communicate.
+// Dup makes a communicator with the same ranks and a context of its own, and with the attributes
+// that the copy functions of their keys give it (see [NewKey]). It is collective: all ranks
+// duplicate a communicator in the same order. It sends nothing.
 func (c *Comm) Dup() (*Comm, error) {
 	c = c.valid()
 	core, err := c.core.Dup()
@@ -100,15 +100,14 @@ func (c *Comm) Dup() (*Comm, error) {
 	return nil, c.raise(err)
 }
 
-// Free ends the communicator on this rank, after its attributes have been
-// deleted. It sends nothing, and other ranks may use theirs for as long as they
-// want nothing of this one. Operations under way, and receives and probes that
-// wait for a message, go on and complete as if it had not been called: wait for
-// their requests as always. Everything that is begun afterwards is ErrClosed, a
-// second Free too. Messages that have arrived and that nobody waits for are lost.
+// Free ends the communicator on this rank, after its attributes have been deleted. It sends
+// nothing. Other ranks may use theirs as long as they need nothing of this one. Operations under
+// way, and receives and probes that wait for a message, complete as if Free had not been called;
+// wait for their requests as usual. Later operations are ErrClosed, a second Free too. Unexpected
+// messages are lost.
 //
-// The world's communicator is not freed but finalized: ErrArgument. The error of
-// an attribute's delete function is returned, and the communicator is freed.
+// The world's communicator cannot be freed: ErrArgument. Free returns the error of an attribute's
+// delete function, and frees the communicator.
 func (c *Comm) Free() error {
 	if err := c.present("free"); err != nil {
 		return err
@@ -124,15 +123,14 @@ func (c *Comm) free() error {
 	return errors.Join(lost, create.Free(c.e, c.world.job.Repair, c.core))
 }
 
-// Group is the group of this communicator's ranks; of an intercommunicator, that
-// of this side.
+// Group is the group of this communicator's ranks; of an intercommunicator the local group.
 func (c *Comm) Group() Group {
 	c = c.valid()
 	return Group{c.core.Group(), c.world.job.Self}
 }
 
-// RemoteGroup is the group whose ranks an intercommunicator's operations name;
-// of other communicators it is the same as Group.
+// RemoteGroup is the remote group of an intercommunicator, whose ranks its operations name; of
+// other communicators it is the same as Group.
 func (c *Comm) RemoteGroup() Group {
 	c = c.valid()
 	return Group{c.core.Peers(), c.world.job.Self}
@@ -141,7 +139,7 @@ func (c *Comm) RemoteGroup() Group {
 // IsInter reports whether this is an intercommunicator.
 func (c *Comm) IsInter() bool { return c.valid().core.Local() != nil }
 
-// Compare tells whether two communicators are the same, or have the same groups
+// Compare reports whether two communicators are the same (Identical), or have the same groups
 // (Congruent), or groups of the same members (Similar).
 func (c *Comm) Compare(o *Comm) Comparison {
 	c, o = c.valid(), o.valid()
@@ -155,26 +153,25 @@ func (c *Comm) Compare(o *Comm) Comparison {
 	return worst
 }
 
-// Create makes a communicator of a group of this one's ranks. It is collective
-// over this communicator; groups of different callers may differ if they have no
-// member in common. A rank that is not in its group gets nil. It sends nothing.
+// Create makes a communicator of a group of this one's ranks. It is collective over this
+// communicator; groups of different callers may differ if they have no member in common. A rank
+// that is not in its group gets nil. It sends nothing.
 func (c *Comm) Create(g Group) (*Comm, error) {
 	c = c.valid()
 	return c.made(c.parent().Group(g.g))
 }
 
-// CreateGroup makes a communicator of a group of this one's ranks. Only the
-// members need to call it, with the same tag: it works also when other ranks have failed
-// or are busy. It sends nothing. A rank that is not in the group gets nil, as from Create; so does
-// every rank for the empty group.
+// CreateGroup makes a communicator of a group of this one's ranks. Only the members call it, with
+// the same tag, so it works when other ranks have failed or are busy. It sends nothing. A rank that
+// is not in the group gets nil, as from Create; so does every rank for the empty group.
 func (c *Comm) CreateGroup(g Group, tag int) (*Comm, error) {
 	c = c.valid()
 	return c.made(c.parent().Among(g.g, tag))
 }
 
-// Split makes a communicator for each color: of the ranks that gave it, ordered
-// by key, then by rank. Color is at least 0, or [Undefined], which gives nil; those who are agreed to be
-// gone count as such ([Comm.Validate]). It is collective.
+// Split makes a communicator for each color, of the ranks that gave it, ordered by key, then by
+// rank. Color is at least 0, or [Undefined], which gives nil. Failed ranks that were agreed on
+// ([Comm.Validate]) count as Undefined. It is collective.
 func (c *Comm) Split(color, key int) (*Comm, error) {
 	c = c.valid()
 	if c.Rank() == Undefined {
@@ -183,19 +180,18 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 	return c.made(c.parent().Split(color, key))
 }
 
-// SplitByNode makes a communicator for each node, of the ranks that can share
-// memory (see [World.Node]), ordered by key, then by rank. It is collective.
+// SplitByNode makes a communicator for each node, of the ranks that can share memory (see
+// [World.Node]), ordered by key, then by rank. It is collective.
 func (c *Comm) SplitByNode(key int) (*Comm, error) {
 	c = c.valid()
 	return c.Split(c.world.job.Node(), key)
 }
 
-// CreateInter makes an intercommunicator between the ranks of this communicator
-// and those of another one. All ranks of both call it, each on its own side's
-// communicator: leader is a rank of this communicator; there, peer is a
-// communicator in which the other side's leader has the rank remote. Elsewhere
-// peer and remote are not looked at. The tag tells concurrent creations on the
-// same peer apart. Where the other side's leader has failed or finalized this is ErrProcFailed or
+// CreateInter makes an intercommunicator between the ranks of this communicator and those of
+// another one. All ranks of both call it, each on the communicator of its side. leader is a rank of
+// this communicator. There, peer is a communicator in which the leader of the other side has the
+// rank remote; elsewhere peer and remote are ignored. The tag tells concurrent creations on the
+// same peer apart. If the other leader has failed or finalized the error is ErrProcFailed or
 // ErrDeparted, with the leader's rank in peer, at all ranks of this side.
 func (c *Comm) CreateInter(leader int, peer *Comm, remote, tag int) (*Comm, error) {
 	c = c.valid()
@@ -206,10 +202,10 @@ func (c *Comm) CreateInter(leader int, peer *Comm, remote, tag int) (*Comm, erro
 	return c.made(c.parent().Inter(leader, over, remote, tag))
 }
 
-// Merge makes one communicator of both sides of an intercommunicator: first the
-// ranks of the side that gave high as false. If both gave the same, the side with
-// the lowest process of the job comes first. It is collective over both sides. Where the first rank of the
-// other side that is not agreed to be gone ([Comm.Validate]) has failed or finalized this is ErrProcFailed or
+// Merge makes one communicator of both sides of an intercommunicator: first the ranks of the side
+// that gave high as false. If both gave the same, the side with the lowest process of the job comes
+// first. It is collective over both sides. If the first rank of the other side (of those not agreed
+// to have failed, [Comm.Validate]) has failed or finalized the error is ErrProcFailed or
 // ErrDeparted at all ranks of this side.
 func (c *Comm) Merge(high bool) (*Comm, error) {
 	c = c.valid()
@@ -250,16 +246,17 @@ func (c *Comm) inherit(d *Comm, core *p2p.Comm) {
 	d.handler.Store(c.handler.Load())
 }
 
-// Whatever is called on nil or on a zero value of this package is ErrArgument. A nil *Comm is what MPI calls
-// MPI_COMM_NULL: what a rank gets that is no member of a new communicator.
+// Every call on nil or on a zero value of this package is ErrArgument. A nil *Comm corresponds to
+// MPI_COMM_NULL: a rank that is no member of a new communicator gets it.
 
-// errAbsent is what operations on such a communicator end with.
+// errAbsent is the error of operations on such a communicator.
 var errAbsent = fmt.Errorf("%w: it is nil, or no call has made it", ErrArgument)
 
 // errNoContext is the error of a nil context.
 var errNoContext = fmt.Errorf("%w: nil for the context", ErrArgument)
 
-// valid is the communicator, or for nil and the zero Comm an empty one on which every operation is errAbsent.
+// valid is the communicator, or for nil and the zero Comm an empty one on which every operation is
+// errAbsent.
 func (c *Comm) valid() *Comm {
 	if c == nil || c.core == nil {
 		return absent()
@@ -267,7 +264,7 @@ func (c *Comm) valid() *Comm {
 	return c
 }
 
-// present is the error of what would change such a communicator.
+// present is the error of changing such a communicator.
 func (c *Comm) present(op string) error {
 	if c == nil || c.core == nil {
 		return fmt.Errorf("%s: %w", op, errAbsent)
@@ -278,7 +275,7 @@ func (c *Comm) present(op string) error {
 // absent reports whether this is the zero World, or nil.
 func (w *World) absent() bool { return w == nil || w.job == nil }
 
-// nothing is what absent gives, once.
+// nothing is the result of absent, made once.
 var nothing struct {
 	once sync.Once
 	comm *Comm

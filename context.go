@@ -8,18 +8,16 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// The calls with a context end when the context does, with an error that wraps
-// ctx.Err(). It is no failure of an operation, and no error handler is told of
-// it. One that has ended already starts nothing. With a context that
-// cannot end they are the calls without it, and cost what those cost.
+// The calls with a context end when the context does, with an error that wraps ctx.Err(). That is
+// no failure of an operation, and no error handler is called. A context that has ended starts
+// nothing. With a context that cannot end they are the calls without one, at the same cost.
 //
-// In a simulation a wait with a context looks at it again and again in virtual
-// time: have the context ended by a simulated rank, not by the clock.
+// In a simulation a wait with a context polls the context in virtual time: end the context in a
+// simulated rank, not by the clock.
 
-// SendContext is Send that ends with the context. A message that has been begun
-// cannot be taken back then: it may be received or not, and buf belongs to the
-// library, which may still read it: do not change it any more. Who needs to know
-// when it is free again uses Isend and Request.WaitContext.
+// SendContext is Send that ends with the context. A message that was started cannot be taken back
+// then: it may be received or not, and buf belongs to the library, which may still read it; do not
+// change it any more. Use Isend and Request.WaitContext to learn when it is free again.
 func (c *Comm) SendContext(ctx context.Context, buf []byte, dst, tag int) error {
 	c = c.valid()
 	if ctx == nil {
@@ -45,9 +43,9 @@ func (r Request) sent(ctx context.Context) error {
 	return err
 }
 
-// RecvContext is Recv that ends with the context. No message is lost: if none
-// has been matched, the receive is taken back and buf is as it was; if one has,
-// it is waited for and received, without an error of the context.
+// RecvContext is Recv that ends with the context. No message is lost: if none has been matched the
+// receive is taken back and buf is unchanged; if one has, it is received, without an error of the
+// context.
 func (c *Comm) RecvContext(ctx context.Context, buf []byte, src, tag int) (Status, error) {
 	c = c.valid()
 	if ctx == nil {
@@ -84,8 +82,7 @@ func (c *Comm) beginProbe(src, tag int, claim bool) Request {
 	return Request{p2p.BeginProbe[p2p.Aware](c.core, src, tag, claim), c}
 }
 
-// MprobeContext is Mprobe that ends with the context: then no message has been
-// taken out.
+// MprobeContext is Mprobe that ends with the context: then no message has been taken out.
 func (c *Comm) MprobeContext(ctx context.Context, src, tag int) (*Message, error) {
 	c = c.valid()
 	if ctx == nil {
@@ -111,8 +108,8 @@ func (c *Comm) MprobeContext(ctx context.Context, src, tag int) (*Message, error
 	return &Message{m, c}, nil
 }
 
-// RecvContext is Recv that ends with the context only if that has ended before:
-// the message is there, or will be when its sender has been heard.
+// RecvContext is Recv that ends with the context only if that has ended before: the message is
+// there, or will be when its sender's frames arrive.
 func (m *Message) RecvContext(ctx context.Context, buf []byte) (Status, error) {
 	if ctx == nil {
 		return Status{}, fmt.Errorf("recv of a message: %w", errNoContext)
@@ -141,15 +138,17 @@ func (c *Comm) SsendContext(ctx context.Context, buf []byte, dst, tag int) error
 	return c.Issend(buf, dst, tag).sent(ctx)
 }
 
-// RsendContext is SendContext for who knows that the receive has been posted.
+// RsendContext is SendContext for a receive that is known to be posted.
 func (c *Comm) RsendContext(ctx context.Context, buf []byte, dst, tag int) error {
 	return c.SendContext(ctx, buf, dst, tag)
 }
 
-// SendrecvContext is Sendrecv that ends with the context, as SendContext and
-// RecvContext do: if the send fails or is left under way, the receive is taken
-// back, or its message is in rbuf and the Status tells so beside the error.
-func (c *Comm) SendrecvContext(ctx context.Context, sbuf []byte, dst, stag int, rbuf []byte, src, rtag int) (Status, error) {
+// SendrecvContext is Sendrecv that ends with the context, as SendContext and RecvContext do. If the
+// send fails or is left under way the receive is taken back, or its message is in rbuf and the
+// Status reports it beside the error.
+func (c *Comm) SendrecvContext(
+	ctx context.Context, sbuf []byte, dst, stag int, rbuf []byte, src, rtag int,
+) (Status, error) {
 	c = c.valid()
 	if ctx == nil {
 		return Status{}, c.raise(fmt.Errorf("sendrecv on %s: %w", c.Name(), errNoContext))
@@ -169,11 +168,10 @@ func (c *Comm) SendrecvContext(ctx context.Context, sbuf []byte, dst, stag int, 
 	return r.finish(ctx)
 }
 
-// WaitContext is Wait that ends with the context. A receive that has not been
-// matched is taken back then, has ended, and leaves its buffer as it was; one
-// that has been matched is waited for and gives its outcome. A send stays under
-// way: wait for it again before its buffer is changed. So does what other ranks take part in (IAgree,
-// IShrink, IValidate, collectives): they count on it.
+// WaitContext is Wait that ends with the context. A receive that has not been matched is then taken
+// back, has ended, and leaves its buffer unchanged; one that has been matched is received. A send
+// stays under way: wait for it again before its buffer is changed. So does an operation in which
+// other ranks take part (Iagree, Ishrink, Ivalidate, collectives).
 func (r Request) WaitContext(ctx context.Context) (Status, error) {
 	if ctx == nil {
 		return Status{}, fmt.Errorf("wait: %w", errNoContext)
@@ -182,8 +180,8 @@ func (r Request) WaitContext(ctx context.Context) (Status, error) {
 	return st, err
 }
 
-// await is WaitContext that also tells whether the request was left under way: one that
-// cannot be taken back, or a receive that is pending for a failure.
+// await is WaitContext that also reports whether the request was left under way: one that cannot be
+// taken back, or a receive that is pending for a failure.
 func (r Request) await(ctx context.Context) (st Status, left bool, err error) {
 	if r.h.Empty() {
 		return Status{}, false, nil
@@ -214,9 +212,8 @@ func (r Request) finish(ctx context.Context) (st Status, err error) {
 	return st, r.c.raise(err)
 }
 
-// settle waits until the request can be taken, without its outcome's being long
-// in coming, or the context has ended: then the error says what became of the
-// request. Precondition: the engine's lock is held.
+// settle waits until the outcome of the request can be taken without a long wait, or the context
+// has ended: then the error describes the request's state. Precondition: the engine's lock is held.
 func (r Request) settle(ctx context.Context) (left bool, err error) {
 	if ctx.Done() == nil {
 		return false, nil
@@ -237,15 +234,15 @@ func (r Request) settle(ctx context.Context) (left bool, err error) {
 	return false, nil
 }
 
-// watch waits for one of the watch's requests, or until the context has ended, or
-// for less. Precondition: the engine's lock is held.
+// watch waits for one of the watch's requests, or until the context has ended; it may return
+// earlier. Precondition: the engine's lock is held.
 func watch(ctx context.Context, e *p2p.Engine, w *p2p.Watch) {
 	if ctx.Done() == nil {
 		w.Wait()
 		return
 	}
 	if _, real := e.Host().(*host.Host); !real {
-		// The simulator alone decides who runs, so nothing outside may wake us.
+		// The simulator decides which rank runs, so nothing outside may wake it.
 		e.Poll()
 		e.Unlock()
 		e.Host().Yield()
@@ -275,9 +272,9 @@ func (p *Persistent) WaitContext(ctx context.Context) (Status, error) {
 	return st, err
 }
 
-// WaitAllContext is WaitAll that ends with the context. The requests are then
-// treated as by Request.WaitContext: receives that have not been matched are taken
-// back, and sends and agreements that are still under way stay in the slice.
+// WaitAllContext is WaitAll that ends with the context. The requests are then treated as by
+// Request.WaitContext: receives that have not been matched are taken back, and sends and agreements
+// that are still under way stay in the slice.
 func WaitAllContext(ctx context.Context, reqs []Request) error {
 	if ctx == nil {
 		return fmt.Errorf("wait for all requests: %w", errNoContext)

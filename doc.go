@@ -1,8 +1,7 @@
-// Package banyan is a message-passing library for jobs that must survive the
-// death of processes.
+// Package banyan is a message-passing library for jobs that must survive the failure of processes.
 //
-// A program calls [Run] to become a rank of the job that started it, and sends
-// and receives on the [Comm] that [World.Comm] gives:
+// A program calls [Run] to become a rank of the job that started it. It sends and receives on the
+// [Comm] that [World.Comm] returns:
 //
 //	func main() { banyan.Run(work) }
 //
@@ -15,64 +14,67 @@
 //		return err
 //	}
 //
-// Run is [Init], the function, and [World.Finalize]; a rank whose function returns an error has failed.
-// Start it with "ftbench run -n 2 -- ./program". Alone it is a world of one.
+// Run is [Init], the function, and [World.Finalize]. A rank whose function returns an error has
+// failed. Start the program with "ftbench run -n 2 -- ./program". Started alone it is a job of one
+// rank.
+//
+// # Map
+//
+//	[World]                       the job: start, end, facts about it
+//	[Comm], [Group]               communicators, and the groups of their ranks
+//	[Comm.Send], [Comm.Recv]      messages of bytes; [Send], [Recv] of numbers; [SendValue] of any value
+//	[Request], [Persistent]       non-blocking and repeated operations
+//	[Comm.Barrier], [Allreduce]   collectives; [Comm.Ibarrier], [Iallreduce] do not block
+//	[Comm.Revoke], [Comm.Shrink]  recovery; [Comm.Agree], [Comm.Validate] too
+//	[ProcFailedError]             errors and their classes
+//	[Simulate]                    the same program in virtual time, for tests
 //
 // # Failure
 //
-// An operation that needs a process which has died returns an error instead of
-// hanging: errors.Is(err, [ErrProcFailed]) tells, and errors.As with a
-// *[ProcFailedError] names the ranks and the cause. Operations that do not need
-// the dead go on as if nothing had happened. A receive from [AnySource] tells that
-// somebody has died who might have sent, with [ErrProcFailedPending], and goes on:
-// [Comm.GetFailed] says who, [Comm.AckFailed] that the application knows.
+// An operation that needs a failed process returns an error and does not hang. errors.Is with
+// [ErrProcFailed] recognizes it; errors.As with a *[ProcFailedError] gives the ranks and the cause.
+// Operations that do not need the failed process continue. A non-blocking receive from [AnySource]
+// becomes pending with [ErrProcFailedPending] when a possible sender has failed. [Comm.GetFailed]
+// gives the failed ranks, and [Comm.AckFailed] acknowledges them.
 //
-// What then becomes of the job is the application's choice. [Comm.Revoke] has all ranks leave a
-// communication pattern of which the dead was part, [Comm.Shrink] makes a communicator of the living, and [Comm.Agree] gives all living
-// ranks one answer to the question whether all have succeeded. They work on a communicator that has been revoked and while further ranks die;
-// docs/guide.md, "Recovering", says which fits what.
+// The application chooses how to continue. [Comm.Revoke] interrupts a communication pattern at all
+// ranks. [Comm.Shrink] makes a communicator of the living ranks. [Comm.Agree] gives all living
+// ranks the same answer. These work on a revoked communicator, and while further ranks fail. See
+// "Recovering" in docs/guide.md.
 //
-// Whoever would rather have it in one place sets a handler, which is told of every
-// failed operation on a communicator and on those made from it
-// ([Comm.SetErrorHandler]); [ErrorsAreFatal] aborts the job. With BANYAN_ERRORS=fatal
-// or [WithErrorsFatal] it is so from the start, as in MPI.
+// An error handler ([Comm.SetErrorHandler]) is called for every failed operation on a communicator
+// and on those derived from it. [ErrorsAreFatal] aborts the job. BANYAN_ERRORS=fatal or
+// [WithErrorsFatal] makes it the default, as in MPI.
 //
-// # What is sent
+// # Data
 //
-// The methods of [Comm] move bytes. The functions [Send], [Recv], [Allreduce] and
-// so on move slices of numbers from where they lie; [SendValue] and [RecvValue]
-// move values of any other type through an encoding. [Comm.Dup] and [Comm.Split]
-// make communicators whose messages meet nobody else's: a library takes one of
+// The methods of [Comm] move bytes. The functions [Send], [Recv], [Allreduce] and so on move slices
+// of numbers without a copy. [SendValue] and [RecvValue] encode values of any other type.
+// [Comm.Dup] and [Comm.Split] make communicators with a context of their own. A library uses one of
 // its own, and keeps its state with it under a [Key].
-//
-// Most programs can be tried in a test: [Simulate] runs them in one process, in
-// virtual time, with deaths where they are wanted.
 //
 // # Fabrics
 //
-// Each pair of ranks communicates through shared memory if the kernel lets the two
-// share it, else through a Unix-domain socket, else through TCP. [World.Route] tells
-// which and why, [World.Node] who shares a node; [WithFabric] and the environment
-// restrict it. Names of hosts play no part: what counts is the kernel's answer, also in
-// containers.
+// Each pair of ranks communicates through shared memory if the kernel lets them share it, else
+// through a Unix-domain socket, else through TCP. [World.Route] explains the choice, [World.Node]
+// numbers the nodes, and [WithFabric] and the environment restrict it. Host names do not matter:
+// the kernel's answer decides, also in containers.
 //
 // # Buffers
 //
-// Buffers are the caller's. Send returns when the buffer may be reused; with
-// Isend and Irecv that is when the request has been waited for. Received data
-// are copied once, or, if they are long, pulled by the kernel straight from the
-// sender's buffer.
+// Buffers belong to the caller. Send returns when the buffer may be reused; with Isend and Irecv it
+// may be reused when the request is complete. Received data are copied once. Long messages are
+// copied by the kernel from the sender's buffer to the receiver's.
 //
 // # Concurrency
 //
-// Everything may be called from any goroutine; two goroutines do not wait for one
-// request. Collectives of a communicator match in the order in which each rank calls them, as in
-// MPI. So two goroutines that call them on one communicator at the same time wait for ever or get
-// each other's data: give each a communicator of its own (Comm.Dup). [World.Finalize] ends what others still wait for with [ErrClosed]. Calls
-// that wait for messages or requests have a variant that ends with a context.Context, as [Comm.RecvContext];
-// collective operations, Route and Finalize have none.
+// Any goroutine may call anything; two goroutines must not wait for one request. Collectives on a
+// communicator match in the order in which each rank calls them, as in MPI. Two goroutines that
+// call collectives on one communicator at the same time wait forever or get each other's data: give
+// each a communicator of its own (Comm.Dup). [World.Finalize] ends pending operations with
+// [ErrClosed]. Calls that wait for messages or requests have a variant that ends with a
+// context.Context, such as [Comm.RecvContext]; collective operations, Route and Finalize have none.
 //
-// A nil or zero Comm, World, Message or Persistent, a nil context, operation or key is ErrArgument, never a panic.
-//
-// Floor 7.
+// A nil or zero Comm, World, Message or Persistent, a nil context, operation or key is ErrArgument,
+// never a panic.
 package banyan

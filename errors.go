@@ -8,7 +8,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// The classes of errors, for errors.Is. Each is explained in package ft.
+// The classes of errors, for errors.Is. Package ft explains each.
 var (
 	ErrProcFailed        = ft.ErrProcFailed
 	ErrProcFailedPending = ft.ErrProcFailedPending
@@ -25,47 +25,43 @@ var (
 	ErrRankFailStop = ft.ErrRankFailStop
 )
 
-// ProcFailedError tells which ranks an operation needed and has lost, and how
-// they ended.
+// ProcFailedError names the failed ranks that an operation needed, and the cause of the failure.
 type ProcFailedError = ft.ProcFailedError
 
-// MissingError names the ranks that have kept [Init] from completing.
+// MissingError names the ranks without which [Init] could not complete.
 type MissingError = join.MissingError
 
 // ProcID is the number of a process in its job: its rank in the world.
 type ProcID = proc.ID
 
-// Cause is how a process has ended.
+// Cause is the cause of a process's end.
 type Cause = proc.Cause
 
-// ErrorHandler is told of an operation on a communicator that has ended with an
-// error, and of the error, which the caller of the operation gets as well. See
-// [Comm.SetErrorHandler].
+// ErrorHandler is called for an operation on a communicator that has ended with an error. The
+// caller of the operation gets the error as well. See [Comm.SetErrorHandler].
 type ErrorHandler func(c *Comm, err error)
 
-// ErrorsReturn is the handler that does nothing: the caller gets the error. It is
-// the default, unless [WithErrorsFatal] or BANYAN_ERRORS says otherwise.
+// ErrorsReturn is the handler that does nothing: the caller gets the error. It is the default,
+// unless [WithErrorsFatal] or BANYAN_ERRORS chooses the other.
 func ErrorsReturn(*Comm, error) {}
 
-// ErrorsAreFatal is the handler that aborts the job, with a message that names
-// rank, communicator, operation and error: for programs that would not go on.
+// ErrorsAreFatal is the handler that aborts the job, with a message that names rank, communicator,
+// operation and error.
 func ErrorsAreFatal(c *Comm, err error) {
 	c = c.valid()
 	c.world.Abort(1, fmt.Errorf("errors are fatal to rank %d of %s: %w", c.Rank(), c.Name(), err))
 }
 
-// SetErrorHandler chooses what is told of failed operations on this communicator
-// in this process; nil is [ErrorsReturn], whatever the default is. Communicators that are made from this
-// one have the same handler from the start. The operations of one process on the
-// communicator share it, so it may run several times at once.
+// SetErrorHandler chooses the handler of failed operations on this communicator in this process;
+// nil is [ErrorsReturn], whatever the default is. Communicators derived from this one start with
+// the same handler. Concurrent operations share it, so it may run several times at once.
 //
-// It is called once for each operation that ends with an error, before the
-// caller gets that and in the caller's goroutine: for requests in the call that
-// ends them, after all that the call ends have ended. Operations that make a
-// communicator are operations on the one that they make it from. No lock is held:
-// the handler may call whatever its caller might have called; an operation of its
-// own that fails has it called again. It may panic, which unwinds the caller.
-// That a context has ended is not the failure of an operation.
+// It is called once for each operation that ends with an error, before the caller gets that and in
+// the caller's goroutine: for requests in the call that ends them, after all that the call ends
+// have ended. Operations that make a communicator are operations on its parent. No lock is held:
+// the handler may call everything that its caller may call; an operation of its own that fails
+// calls it again. It may panic, which unwinds the caller. The end of a context is not the failure
+// of an operation.
 func (c *Comm) SetErrorHandler(h ErrorHandler) {
 	if c != nil {
 		c.handler.Store(&h)
@@ -81,9 +77,10 @@ func (c *Comm) ErrorHandler() ErrorHandler {
 	return ErrorsReturn
 }
 
-// raise tells the handler of the error of an operation, if it is one. Send, Recv
-// and Sendrecv do not come here: p2p calls tell where they have failed, so that
-// success does not pass one instruction more.
+// raise calls the handler for the error of an operation, if it is one. Send, Recv and Sendrecv do
+// not come here: p2p calls OnError where they have failed, so that success does not execute one
+// instruction more.
+//
 // Precondition: the engine's lock is not held.
 func (c *Comm) raise(err error) error {
 	if err != nil {
@@ -92,15 +89,15 @@ func (c *Comm) raise(err error) error {
 	return err
 }
 
-// tell is the half of raise that is not inlined into every operation.
+// tell is the part of raise that is not inlined into every operation.
 func (c *Comm) tell(err error) {
 	if h := c.handler.Load(); h != nil && *h != nil {
 		(*h)(c, err)
 	}
 }
 
-// listener has a communicator's handler be told of errors that p2p meets. It is the communicator itself: one that is made takes nothing
-// for it.
+// listener passes errors that p2p meets to a communicator's handler. It is the communicator itself,
+// and takes no memory.
 type listener Comm
 
 // Met implements p2p.Listener.
@@ -114,7 +111,7 @@ type failure struct {
 
 type failures []failure
 
-// raise tells the handlers, in order, and gives the first error.
+// raise calls the handlers, in order, and gives the first error.
 func (f failures) raise() error {
 	if f == nil {
 		return nil

@@ -18,7 +18,7 @@ func run(n int, body func(w *banyan.World) error) {
 	}
 }
 
-// The main function of a rank. A program that nobody has launched is a world of one.
+// The main function of a rank. A program without a launcher is a world of one rank.
 func ExampleRun() {
 	banyan.Run(func(w *banyan.World) error {
 		c := w.Comm()
@@ -32,7 +32,7 @@ func ExampleRun() {
 	// Output: rank 0 of 1, sum 0
 }
 
-// Run in its parts, for programs that do something else after it.
+// The parts of Run, for programs that go on afterwards.
 func Example() {
 	w, err := banyan.Init()
 	if err != nil {
@@ -72,8 +72,8 @@ func ExampleSimulate() {
 	// pong, tag 7
 }
 
-// Each rank gives to its right neighbour and takes from its left one at once: no
-// order of sends and receives can block the ring.
+// Each rank sends to its right neighbour and receives from its left one at once: no order of
+// sends and receives can block the ring.
 func ExampleSendrecv() {
 	run(4, func(w *banyan.World) error {
 		c := w.Comm()
@@ -95,8 +95,8 @@ func ExampleSendrecv() {
 	// Output: sum of the ranks: 6
 }
 
-// A row of cells is spread over the ranks; each needs its neighbours' outermost
-// cells. ProcNull stands for the neighbour that the ends do not have.
+// A row of cells is spread over the ranks. Each needs its neighbours' outermost cells. ProcNull is
+// the missing neighbour of the ends.
 func ExampleWaitAll() {
 	run(3, func(w *banyan.World) error {
 		c := w.Comm()
@@ -172,8 +172,8 @@ func ExampleSendValue() {
 	// Output: sort 3 from rank 0
 }
 
-// Rank 2 dies. Who waits for it learns so; the others go on, on a communicator of
-// their own.
+// Rank 2 dies. A rank that waits for it gets an error. The others go on, on a communicator of their
+// own.
 func ExampleProcFailedError() {
 	err := banyan.Simulate(3, banyan.Simulation{
 		Faults: func(s *sim.Sim) error { return s.Kill(2, fabric.Time(time.Millisecond)) },
@@ -212,8 +212,8 @@ func ExampleProcFailedError() {
 	// 2 go on
 }
 
-// An attribute keeps a library's state with a communicator: here duplicates share
-// it, and it is told when one ends.
+// An attribute keeps a library's state with a communicator: here duplicates share it, and a
+// function runs when one ends.
 func ExampleNewKey() {
 	calls := banyan.NewKey(banyan.CopyValue[*int], func(c *banyan.Comm, n *int) error {
 		fmt.Println(c.Name(), "ends after", *n, "calls")
@@ -238,8 +238,7 @@ func ExampleNewKey() {
 	// world ends after 1 calls
 }
 
-// A handler sees every error of a communicator's operations, wherever it is
-// returned.
+// A handler sees every error of a communicator's operations, in addition to its caller.
 func ExampleComm_SetErrorHandler() {
 	run(1, func(w *banyan.World) error {
 		c := w.Comm()
@@ -250,8 +249,8 @@ func ExampleComm_SetErrorHandler() {
 	// Output: told: send on world: wrong argument: rank 5, want 0 … 0
 }
 
-// The idiom of a master: one receive from anybody stays posted for good. When a worker
-// dies it says so, the master acknowledges and waits again; no answer is lost.
+// The idiom of a master: one receive from any source stays posted. When a worker dies the receive
+// is pending; the master acknowledges the failure and waits again. No answer is lost.
 func ExampleComm_AckFailed() {
 	err := banyan.Simulate(3, banyan.Simulation{
 		Faults: func(s *sim.Sim) error { return s.Kill(2, fabric.Time(time.Millisecond)) },
@@ -295,8 +294,8 @@ func ExampleComm_AckFailed() {
 	// answer of rank 1
 }
 
-// A block of collectives that is done at all ranks or at none: one validate behind it tells all of them the same. Rank 2
-// dies in it, so the others do it again, without it.
+// A block of collectives that succeeds at all ranks or at none: the validate at its end has the same
+// result everywhere. Rank 2 dies in the block, so the others repeat it.
 func ExampleComm_Validate() {
 	err := banyan.Simulate(4, banyan.Simulation{
 		Faults: func(s *sim.Sim) error { return s.Kill(2, fabric.Time(time.Millisecond)) },
@@ -330,4 +329,71 @@ func ExampleComm_Validate() {
 	// Output:
 	// once more, without 1
 	// sum of the living: 4
+}
+
+// mortal is Simulate for the examples of recovery: four ranks, of which rank 2 dies after a
+// millisecond.
+func mortal(body func(w *banyan.World) error) {
+	err := banyan.Simulate(4, banyan.Simulation{
+		Faults: func(s *sim.Sim) error { return s.Kill(2, fabric.Time(time.Millisecond)) },
+	}, body)
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// Ranks sum until one of them dies. A rank with an error revokes, so that no rank waits for one that
+// recovers already. The living ranks go on.
+func ExampleComm_Shrink() {
+	mortal(func(w *banyan.World) error {
+		c := w.Comm()
+		var err error
+		for err == nil {
+			err = banyan.Allreduce(c, []int{1}, banyan.Sum)
+		}
+		if !errors.Is(err, banyan.ErrRevoked) {
+			if err := c.Revoke(); err != nil {
+				return err
+			}
+		}
+		left, err := c.Shrink()
+		if err != nil {
+			return err
+		}
+		sum := []int{c.Rank()}
+		if err := banyan.Allreduce(left, sum, banyan.Sum); err != nil {
+			return err
+		}
+		if left.Rank() == 0 {
+			fmt.Printf("%d of %d ranks are left, the sum of their old ranks is %d\n", left.Size(), c.Size(), sum[0])
+		}
+		return left.Free()
+	})
+	// Output: 3 of 4 ranks are left, the sum of their old ranks is 4
+}
+
+// Agree returns one answer at all living ranks, though a rank dies. Its error says that not all have
+// acknowledged the failure. After an acknowledgement there is none.
+func ExampleComm_Agree() {
+	mortal(func(w *banyan.World) error {
+		c := w.Comm()
+		var err error
+		for flags := uint64(0); err == nil; {
+			flags, err = c.Agree(0b111 &^ uint64(c.Rank()))
+			if err != nil && c.Rank() == 0 {
+				fmt.Printf("%03b, a rank has failed: %v\n", flags, errors.Is(err, banyan.ErrProcFailed))
+			}
+		}
+		if _, err := c.AckFailed(c.GetFailed().Size()); err != nil {
+			return err
+		}
+		flags, err := c.Agree(0b111 &^ uint64(c.Rank()))
+		if c.Rank() == 0 {
+			fmt.Printf("%03b without rank 2, %v\n", flags, err)
+		}
+		return err
+	})
+	// Output:
+	// 100, a rank has failed: true
+	// 100 without rank 2, <nil>
 }

@@ -95,12 +95,12 @@ func meddled(c *Comm, op uint8, n int) error {
 		func() error { return c.GatherBytes(buf, all, 0) },
 		func() error { return c.ScatterBytes(all, buf, 1) },
 		func() error { return c.AllgatherBytes(buf, all) },
-		func() error { return wait(c.IBcast(buf, 1)) },
-		func() error { return wait(c.IReduceBytes(buf, fold, 0)) },
-		func() error { return wait(c.IAllreduceBytes(buf, fold)) },
-		func() error { return wait(c.IGatherBytes(buf, all, 0)) },
-		func() error { return wait(c.IScatterBytes(all, buf, 1)) },
-		func() error { return wait(c.IAllgatherBytes(buf, all)) },
+		func() error { return wait(c.Ibcast(buf, 1)) },
+		func() error { return wait(c.IreduceBytes(buf, fold, 0)) },
+		func() error { return wait(c.IallreduceBytes(buf, fold)) },
+		func() error { return wait(c.IgatherBytes(buf, all, 0)) },
+		func() error { return wait(c.IscatterBytes(all, buf, 1)) },
+		func() error { return wait(c.IallgatherBytes(buf, all)) },
 	}[op%12]()
 	beyond := func(part []byte) bool { return bytes.Count(part, []byte{0xa5}) != len(part) }
 	if beyond(memory[n:2*n]) || beyond(memory[5*n:]) {

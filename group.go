@@ -8,13 +8,13 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// Undefined is the rank of a process that is not in a group, and the color with
-// which a rank takes part in [Comm.Split] without becoming a member of anything.
+// Undefined is the rank of a process that is not in a group, and the color of a rank that takes
+// part in [Comm.Split] without becoming a member of a new communicator.
 const Undefined = -3
 
-// Group is an ordered set of processes; a process's place is its rank. A Group
-// is a value that does not change; the zero Group is empty. All methods are
-// local: they send nothing and may be called from any goroutine.
+// Group is an ordered set of processes; the position of a process is its rank. A Group is an
+// immutable value; the zero Group is empty. All methods are local: they send nothing, and any
+// goroutine may call them.
 type Group struct {
 	g    p2p.Group
 	self proc.ID
@@ -33,9 +33,9 @@ func (g Group) rank(p proc.ID) int {
 	return Undefined
 }
 
-// Translate gives the ranks in another group of the processes that have the
-// given ranks in this one; Undefined for those that are not in it, [ProcNull] for
-// ProcNull. Error: ErrArgument, for a rank that this group does not have.
+// Translate gives the ranks in another group of the processes with the given ranks in this one;
+// Undefined for those that are not in it, [ProcNull] for ProcNull. Error: ErrArgument, for a rank
+// that this group does not have.
 func (g Group) Translate(ranks []int, to Group) ([]int, error) {
 	out := make([]int, len(ranks))
 	for i, r := range ranks {
@@ -51,9 +51,8 @@ func (g Group) Translate(ranks []int, to Group) ([]int, error) {
 	return out, nil
 }
 
-// Include gives the group of the members with the given ranks, in that order.
-// Error: ErrArgument, for a rank that this group does not have or that is named
-// twice.
+// Include gives the group of the members with the given ranks, in that order. Error: ErrArgument,
+// for a rank that this group does not have or that is named twice.
 func (g Group) Include(ranks ...int) (Group, error) {
 	named, err := g.named("include", ranks)
 	if err != nil {
@@ -110,7 +109,7 @@ func (g Group) Difference(o Group) Group {
 	return g.of(slices.DeleteFunc(g.g.Procs(), func(p proc.ID) bool { return o.g.Rank(p) >= 0 }))
 }
 
-// Comparison is the outcome of comparing groups or communicators.
+// Comparison is the result of comparing groups or communicators.
 type Comparison int
 
 // The outcomes. Congruent is for communicators: the groups are identical, the
@@ -130,8 +129,8 @@ func (c Comparison) String() string {
 	return [...]string{"identical", "congruent", "similar", "unequal"}[c]
 }
 
-// Compare tells whether two groups have the same members (Similar), and in the
-// same order (Identical).
+// Compare reports whether two groups have the same members (Similar), and in the same order
+// (Identical).
 func (g Group) Compare(o Group) Comparison {
 	switch {
 	case g.g.Equal(o.g):

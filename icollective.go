@@ -81,25 +81,25 @@ func (o *ongoing) giveBack(error) {
 	o.next, o.c.idle = o.c.idle, o
 }
 
-// IBarrier begins a barrier: the request is complete when all ranks have begun it. Errors as of [Comm.Barrier].
-func (c *Comm) IBarrier() Request {
+// Ibarrier begins a barrier: the request is complete when all ranks have begun it. Errors as of [Comm.Barrier].
+func (c *Comm) Ibarrier() Request {
 	c = c.valid()
 	o := c.ongoing(repair.Barrier, nil)
 	o.Schedule.Barrier()
 	return c.begun(o)
 }
 
-// IBcast begins to copy the root's buf into that of every rank. As [Comm.Bcast] otherwise.
-func (c *Comm) IBcast(buf []byte, root int) Request {
+// Ibcast begins to copy the root's buf into that of every rank. As [Comm.Bcast] otherwise.
+func (c *Comm) Ibcast(buf []byte, root int) Request {
 	c = c.valid()
 	o := c.ongoing(repair.Bcast, nil)
 	o.Schedule.Bcast(buf, root)
 	return c.begun(o)
 }
 
-// IReduceBytes begins to fold the bufs of all ranks into the root's. Op is called by whichever goroutine makes progress, without locks. As
+// IreduceBytes begins to fold the bufs of all ranks into the root's. Op is called by whichever goroutine makes progress, without locks. As
 // [Comm.ReduceBytes] otherwise.
-func (c *Comm) IReduceBytes(buf []byte, op func(acc, in []byte), root int, order ...Order) Request {
+func (c *Comm) IreduceBytes(buf []byte, op func(acc, in []byte), root int, order ...Order) Request {
 	return c.ireduce(buf, coll.Fold{Op: op, AnyOrder: anyOrder(order)}, root)
 }
 
@@ -111,9 +111,9 @@ func (c *Comm) ireduce(buf []byte, f coll.Fold, root int) Request {
 	return c.begun(o)
 }
 
-// IAllreduceBytes begins to fold the bufs of all ranks into each of them. Op is called as by [Comm.IReduceBytes]. As
+// IallreduceBytes begins to fold the bufs of all ranks into each of them. Op is called as by [Comm.IreduceBytes]. As
 // [Comm.AllreduceBytes] otherwise.
-func (c *Comm) IAllreduceBytes(buf []byte, op func(acc, in []byte), order ...Order) Request {
+func (c *Comm) IallreduceBytes(buf []byte, op func(acc, in []byte), order ...Order) Request {
 	return c.iallreduce(buf, coll.Fold{Op: op, AnyOrder: anyOrder(order)})
 }
 
@@ -125,10 +125,10 @@ func (c *Comm) iallreduce(buf []byte, f coll.Fold) Request {
 	return c.begun(o)
 }
 
-// IGatherBytes begins to put the blocks of all ranks, which are of the same length, into the root's all, in the order of ranks; that is
+// IgatherBytes begins to put the blocks of all ranks, which are of the same length, into the root's all, in the order of ranks; that is
 // Size() times as long, and not looked at elsewhere. Mine may lie in all where it belongs. Errors as of [Comm.Barrier]; ErrArgument for lengths
 // that do not fit. The places of those who are agreed to be gone stay as they are.
-func (c *Comm) IGatherBytes(mine, all []byte, root int) Request {
+func (c *Comm) IgatherBytes(mine, all []byte, root int) Request {
 	c = c.valid()
 	wrong := c.blocks("igather", mine, all, root)
 	if wrong != nil {
@@ -139,9 +139,9 @@ func (c *Comm) IGatherBytes(mine, all []byte, root int) Request {
 	return c.begun(o)
 }
 
-// IScatterBytes begins to give each rank's mine, all of the same length, its block of the root's all, in the order of ranks; that is
-// Size() times as long, only read, and not looked at elsewhere. Mine may lie in all where it belongs. Errors as of [Comm.IGatherBytes].
-func (c *Comm) IScatterBytes(all, mine []byte, root int) Request {
+// IscatterBytes begins to give each rank's mine, all of the same length, its block of the root's all, in the order of ranks; that is
+// Size() times as long, only read, and not looked at elsewhere. Mine may lie in all where it belongs. Errors as of [Comm.IgatherBytes].
+func (c *Comm) IscatterBytes(all, mine []byte, root int) Request {
 	c = c.valid()
 	wrong := c.blocks("iscatter", mine, all, root)
 	if wrong != nil {
@@ -152,8 +152,8 @@ func (c *Comm) IScatterBytes(all, mine []byte, root int) Request {
 	return c.begun(o)
 }
 
-// IAllgatherBytes begins to put the blocks of all ranks into everybody's all. As [Comm.AllgatherBytes] otherwise.
-func (c *Comm) IAllgatherBytes(mine, all []byte) Request {
+// IallgatherBytes begins to put the blocks of all ranks into everybody's all. As [Comm.AllgatherBytes] otherwise.
+func (c *Comm) IallgatherBytes(mine, all []byte) Request {
 	c = c.valid()
 	wrong := c.blocks("iallgather", mine, all, c.Rank())
 	if wrong != nil {
@@ -164,30 +164,30 @@ func (c *Comm) IAllgatherBytes(mine, all []byte) Request {
 	return c.begun(o)
 }
 
-// IBcast begins to copy the root's numbers into everybody's; see [Comm.IBcast].
-func IBcast[T Number](c *Comm, data []T, root int) Request { return c.IBcast(Bytes(data), root) }
+// Ibcast begins to copy the root's numbers into everybody's; see [Comm.Ibcast].
+func Ibcast[T Number](c *Comm, data []T, root int) Request { return c.Ibcast(Bytes(data), root) }
 
-// IReduce begins [Reduce]; see [Comm.IReduceBytes].
-func IReduce[T Number](c *Comm, data []T, op func(a, b T) T, root int, order ...Order) Request {
+// Ireduce begins [Reduce]; see [Comm.IreduceBytes].
+func Ireduce[T Number](c *Comm, data []T, op func(a, b T) T, root int, order ...Order) Request {
 	return c.ireduce(Bytes(data), elementwise(op, order), root)
 }
 
-// IAllreduce begins [Allreduce]; see [Comm.IAllreduceBytes].
-func IAllreduce[T Number](c *Comm, data []T, op func(a, b T) T, order ...Order) Request {
+// Iallreduce begins [Allreduce]; see [Comm.IallreduceBytes].
+func Iallreduce[T Number](c *Comm, data []T, op func(a, b T) T, order ...Order) Request {
 	return c.iallreduce(Bytes(data), elementwise(op, order))
 }
 
-// IGather begins to put the slices of all ranks into the root's all; see [Comm.IGatherBytes].
-func IGather[T Number](c *Comm, mine, all []T, root int) Request {
-	return c.IGatherBytes(Bytes(mine), Bytes(all), root)
+// Igather begins to put the slices of all ranks into the root's all; see [Comm.IgatherBytes].
+func Igather[T Number](c *Comm, mine, all []T, root int) Request {
+	return c.IgatherBytes(Bytes(mine), Bytes(all), root)
 }
 
-// IScatter begins to give each rank its slice of the root's all; see [Comm.IScatterBytes].
-func IScatter[T Number](c *Comm, all, mine []T, root int) Request {
-	return c.IScatterBytes(Bytes(all), Bytes(mine), root)
+// Iscatter begins to give each rank its slice of the root's all; see [Comm.IscatterBytes].
+func Iscatter[T Number](c *Comm, all, mine []T, root int) Request {
+	return c.IscatterBytes(Bytes(all), Bytes(mine), root)
 }
 
-// IAllgather begins [Allgather]; see [Comm.IAllgatherBytes].
-func IAllgather[T Number](c *Comm, mine, all []T) Request {
-	return c.IAllgatherBytes(Bytes(mine), Bytes(all))
+// Iallgather begins [Allgather]; see [Comm.IallgatherBytes].
+func Iallgather[T Number](c *Comm, mine, all []T) Request {
+	return c.IallgatherBytes(Bytes(mine), Bytes(all))
 }

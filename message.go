@@ -6,8 +6,8 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// Send sends buf to rank dst and returns when buf may be changed. A short
-// message may then still be under way; a long one has been received.
+// Send sends buf to rank dst and returns when buf may be changed. A short message may then still be
+// in flight; a long one has been received.
 //
 // Errors: ErrArgument, ErrProcFailed, ErrDeparted, ErrRevoked, ErrClosed.
 func (c *Comm) Send(buf []byte, dst, tag int) error {
@@ -22,13 +22,12 @@ func (c *Comm) Send(buf []byte, dst, tag int) error {
 	return c.sendAbsent(buf, dst, tag)
 }
 
-// Recv receives into buf a message from rank src, or AnySource, with a tag, or
-// AnyTag. Messages from one rank match in the order in which they were sent.
+// Recv receives into buf a message from rank src, or AnySource, with a tag, or AnyTag. Messages
+// from one rank match in the order in which they were sent.
 //
-// Errors: ErrTruncate if the message is longer than buf, which then holds its
-// beginning; ErrArgument, ErrProcFailed, ErrDeparted, ErrRevoked, ErrClosed. From
-// AnySource ErrProcFailed means that some rank has failed and this process has not
-// said that it knows ([Comm.FailureAck]).
+// Errors: ErrTruncate if the message is longer than buf, which then holds its beginning;
+// ErrArgument, ErrProcFailed, ErrDeparted, ErrRevoked, ErrClosed. From AnySource ErrProcFailed
+// means that some rank has failed and this process has not acknowledged that ([Comm.AckFailed]).
 func (c *Comm) Recv(buf []byte, src, tag int) (Status, error) {
 	if c != nil {
 		switch c.mode {
@@ -41,9 +40,8 @@ func (c *Comm) Recv(buf []byte, src, tag int) (Status, error) {
 	return c.recvAbsent(buf, src, tag)
 }
 
-// Sendrecv sends and receives at once, so that two ranks may exchange messages
-// without caring who is first. The buffers must not overlap. Errors as of Send
-// and Recv; the send's come first.
+// Sendrecv sends and receives at once, so that two ranks may exchange messages in either order. The
+// buffers must not overlap. Errors as of Send and Recv; the send's come first.
 func (c *Comm) Sendrecv(sbuf []byte, dst, stag int, rbuf []byte, src, rtag int) (Status, error) {
 	if c != nil {
 		switch c.mode {
@@ -56,8 +54,8 @@ func (c *Comm) Sendrecv(sbuf []byte, dst, stag int, rbuf []byte, src, rtag int) 
 	return c.sendrecvAbsent(sbuf, dst, stag, rbuf, src, rtag)
 }
 
-// Isend begins to send buf, which must not change until the request has been
-// waited for. It never fails: errors are the request's.
+// Isend starts a send of buf, which must not change until the request is complete. It never fails:
+// errors are the request's.
 func (c *Comm) Isend(buf []byte, dst, tag int) Request {
 	if c != nil {
 		switch c.mode {
@@ -70,9 +68,9 @@ func (c *Comm) Isend(buf []byte, dst, tag int) Request {
 	return c.isendAbsent(buf, dst, tag)
 }
 
-// Irecv begins to receive into buf, which must not be used until the request
-// has been waited for. It never fails: errors are the request's. From AnySource they
-// include ErrProcFailedPending, which does not end it: see [Request.Wait].
+// Irecv starts a receive into buf, which must not be used until the request is complete. It never
+// fails: errors are the request's. From AnySource they include ErrProcFailedPending, which does not
+// end it: see [Request.Wait].
 func (c *Comm) Irecv(buf []byte, src, tag int) Request {
 	if c != nil {
 		switch c.mode {
@@ -85,7 +83,8 @@ func (c *Comm) Irecv(buf []byte, src, tag int) Request {
 	return c.irecvAbsent(buf, src, tag)
 }
 
-// Of nil and the zero Comm. They are apart, so that the others keep nothing for the call of absent.
+// These handle nil and the zero Comm. They are separate so that the others keep no stack space for
+// the call.
 //
 //go:noinline
 func (c *Comm) sendAbsent(buf []byte, dst, tag int) error { return absent().Send(buf, dst, tag) }
@@ -106,15 +105,15 @@ func (c *Comm) isendAbsent(buf []byte, dst, tag int) Request { return absent().I
 //go:noinline
 func (c *Comm) irecvAbsent(buf []byte, src, tag int) Request { return absent().Irecv(buf, src, tag) }
 
-// Ssend is the synchronous Send: it returns once the message has been matched
-// with a receive, whatever its length. Errors as of Send.
+// Ssend is the synchronous Send: it returns once the message has been matched with a receive,
+// whatever its length. Errors as of Send.
 func (c *Comm) Ssend(buf []byte, dst, tag int) error {
 	_, err := c.Issend(buf, dst, tag).Wait()
 	return err
 }
 
-// Issend begins a synchronous send; its request completes once the message has
-// been matched with a receive and buf may be changed.
+// Issend starts a synchronous send; its request completes once the message has been matched with a
+// receive and buf may be changed.
 func (c *Comm) Issend(buf []byte, dst, tag int) Request {
 	c = c.valid()
 	if c.mode == modeUnaware {
@@ -123,18 +122,16 @@ func (c *Comm) Issend(buf []byte, dst, tag int) Request {
 	return Request{p2p.Issend[p2p.Aware](c.core, buf, dst, tag), c}
 }
 
-// Rsend is the ready Send, for who knows that the receive has been posted. It
-// is the same as Send: there is nothing to gain here, and a receive that is
-// posted too late after all does no harm.
+// Rsend is the ready Send, for a receive that is known to be posted. It is the same as Send: there
+// is nothing to gain here, and a receive that is posted too late does no harm.
 func (c *Comm) Rsend(buf []byte, dst, tag int) error { return c.Send(buf, dst, tag) }
 
 // Irsend is the ready Isend, and the same as it.
 func (c *Comm) Irsend(buf []byte, dst, tag int) Request { return c.Isend(buf, dst, tag) }
 
-// Probe waits for a message that Recv with the same arguments would receive,
-// and tells its source, tag and length without receiving it. If several
-// goroutines receive, another may take the message before this one does: use
-// Mprobe then. Errors as of Recv.
+// Probe waits for a message that Recv with the same arguments would receive, and returns its
+// source, tag and length without receiving it. If several goroutines receive, another one may take
+// the message first: use Mprobe then. Errors as of Recv.
 func (c *Comm) Probe(src, tag int) (Status, error) {
 	c = c.valid()
 	if c.mode == modeUnaware {
@@ -145,8 +142,8 @@ func (c *Comm) Probe(src, tag int) (Status, error) {
 	return st, c.raise(err)
 }
 
-// Iprobe makes progress and reports whether there is such a message, and what
-// it is. Errors as of Recv: with one, none can come.
+// Iprobe makes progress and reports whether there is such a message. Errors as of Recv: with one,
+// none can come.
 func (c *Comm) Iprobe(src, tag int) (st Status, found bool, err error) {
 	c = c.valid()
 	if c.mode == modeUnaware {
@@ -157,9 +154,9 @@ func (c *Comm) Iprobe(src, tag int) (st Status, found bool, err error) {
 	return st, found, c.raise(err)
 }
 
-// Message is a message that Mprobe or Improbe has taken out of matching: no
-// receive and no probe sees it any more. Receive it, once: until then its
-// sender may wait and its bytes take room. For one goroutine at a time.
+// Message is a message that Mprobe or Improbe has taken out of matching: no receive and no probe
+// finds it any more. Receive it, once: until then its sender may wait and its bytes take memory.
+// Only one goroutine at a time may use it.
 type Message struct {
 	m p2p.Message
 	c *Comm
@@ -181,8 +178,7 @@ func (c *Comm) Mprobe(src, tag int) (*Message, error) {
 	return &Message{m, c}, nil
 }
 
-// Improbe makes progress and does what Mprobe would do, if there is such a
-// message.
+// Improbe makes progress and does the same as Mprobe, if there is such a message.
 func (c *Comm) Improbe(src, tag int) (m *Message, found bool, err error) {
 	c = c.valid()
 	var core p2p.Message
@@ -200,7 +196,7 @@ func (c *Comm) Improbe(src, tag int) (m *Message, found bool, err error) {
 // errNoMessage is the error of the zero Message.
 var errNoMessage = fmt.Errorf("%w: no message: Mprobe and Improbe give them", ErrArgument)
 
-// Status tells the message's source, tag and length.
+// Status gives the message's source, tag and length.
 func (m *Message) Status() Status {
 	if m == nil {
 		return Status{}
@@ -219,7 +215,7 @@ func (m *Message) Recv(buf []byte) (Status, error) {
 	return st, m.c.raise(err)
 }
 
-// Irecv begins to receive the message into buf. Errors are the request's.
+// Irecv starts to receive the message into buf. Errors are the request's.
 func (m *Message) Irecv(buf []byte) Request {
 	if m == nil || m.c == nil {
 		return absent().failed(fmt.Errorf("irecv of a message: %w", errNoMessage))

@@ -9,27 +9,25 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// Profile is the set of rules that a communicator follows after failures, where the
-// documents that propose them differ: [ULFM] or [RTS].
+// Profile is the set of rules that a communicator follows after failures, where the documents that
+// propose them differ: [ULFM] or [RTS].
 type Profile = p2p.Profile
 
 const (
-	// ULFM is user level failure mitigation, the default: each operation with a
-	// dead rank is ErrProcFailed, acknowledged or not. A non-blocking receive from
-	// AnySource can always be begun; with failures that are not acknowledged it is
-	// ErrProcFailedPending when it is waited for.
+	// ULFM is user level failure mitigation, the default: each operation with a failed rank is
+	// ErrProcFailed, acknowledged or not. A non-blocking receive from AnySource can always be
+	// started; with unacknowledged failures it is ErrProcFailedPending when it is waited for.
 	ULFM = p2p.ULFM
-	// RTS is run-through stabilization: a dead rank that has been acknowledged is as
-	// ProcNull. Sends to it succeed and send nothing, receives from it get the
-	// Status of ProcNull, and messages of it that have not been received are dropped.
-	// A receive or probe from AnySource that is begun with failures that are not
-	// acknowledged is ErrProcFailed at once.
+	// RTS is run-through stabilization: a failed rank that has been acknowledged behaves as
+	// ProcNull. Sends to it succeed and send nothing, receives from it get the Status of ProcNull,
+	// and its unexpected messages are dropped. A receive or probe from AnySource that is started
+	// with unacknowledged failures is ErrProcFailed at once.
 	RTS = p2p.RunThrough
 )
 
-// SetProfile chooses the rules for this communicator on this rank, in place of the
-// job's ([WithProfile]); communicators made from it have the same. Error:
-// ErrArgument once a failure has been acknowledged on it.
+// SetProfile chooses the rules for this communicator on this rank, in place of the job's
+// ([WithProfile]); communicators derived from it have the same. Error: ErrArgument once a failure
+// has been acknowledged on it.
 func (c *Comm) SetProfile(p Profile) error {
 	if err := c.present("set profile"); err != nil {
 		return err
@@ -40,28 +38,30 @@ func (c *Comm) SetProfile(p Profile) error {
 // Profile is the set of rules in force.
 func (c *Comm) Profile() Profile { return c.valid().core.Profile() }
 
-// ErrorRange says which failures end all operations on a communicator; see [Comm.SetErrorRange].
+// ErrorRange is the set of failures that revoke a communicator; see [Comm.SetErrorRange].
 type ErrorRange = p2p.ErrorRange
 
 const (
 	// ErrorsLocal is the default: an operation fails if it needs a rank that has failed.
 	ErrorsLocal = p2p.ErrorsLocal
-	// ErrorsGroup has the failure of any rank of the communicator, of either side, revoke it.
+	// ErrorsGroup: the failure of any rank of the communicator, of either side, revokes it.
 	ErrorsGroup = p2p.ErrorsGroup
-	// ErrorsUniverse has the failure of any process of the job revoke it, if it becomes known after the communicator
-	// was made.
+	// ErrorsUniverse: the failure of any process of the job revokes it, if it becomes known after
+	// the communicator was made.
 	ErrorsUniverse = p2p.ErrorsUniverse
 )
 
-// SetErrorRange chooses which failures revoke this communicator, as if a rank had called [Comm.Revoke]: for programs
-// whose ranks need all others, though they talk with few. As soon as this process knows of such a
-// failure, everything that waits on the communicator and everything that is begun is ErrRevoked, but for Agree,
-// Shrink and what only asks; the text of the error names the failure. All ranks choose the same; communicators that are
-// made from this one inherit it. A failure that is known already counts, and a communicator that has been revoked stays so.
+// SetErrorRange chooses the failures that revoke this communicator, as if a rank had called
+// [Comm.Revoke]: for programs whose ranks need all others, though they communicate with few. As
+// soon as this process knows of such a failure, all pending and later operations on the
+// communicator are ErrRevoked, except Agree, Shrink and queries; the text of the error names the
+// failure. All ranks choose the same; communicators derived from this one inherit it. A failure
+// that is already known counts, and a revoked communicator stays revoked.
 //
-// It costs messages nothing. With ErrorsGroup nobody sends anything: the failure detector tells all. With
-// ErrorsUniverse the first who knows tells the others, since a failure outside the group may have been known to one before it
-// made the communicator and to another after. Of a transfer that was under way with the dead the error is ErrRevoked as well.
+// Messages are not slower. With ErrorsGroup no rank sends anything: the failure detector informs
+// all. With ErrorsUniverse the first rank that knows informs the others, since one rank may have
+// known a failure outside the group before it made the communicator and another after. Transfers
+// with the failed rank end with ErrRevoked as well.
 //
 // Errors: ErrArgument, ErrClosed.
 func (c *Comm) SetErrorRange(r ErrorRange) error {
@@ -74,42 +74,49 @@ func (c *Comm) SetErrorRange(r ErrorRange) error {
 // ErrorRange is the range in force.
 func (c *Comm) ErrorRange() ErrorRange { return c.valid().core.ErrorRange() }
 
-// Uniformity says which operations on a communicator have the same outcome at all living ranks; see
-// [Comm.SetUniformity]. Each level includes those before it.
+// Uniformity is the set of operations on a communicator with the same outcome at all living ranks;
+// see [Comm.SetUniformity]. Each level includes those before it.
 type Uniformity = p2p.Uniformity
 
 const (
 	// UniformNothing is the default: each rank has its own outcome.
 	UniformNothing = p2p.UniformNothing
-	// UniformCreation has Dup, Create, CreateGroup, Split, SplitByNode, CreateInter and Merge make the communicator at all ranks
-	// or at none.
+	// UniformCreation: Dup, Create, CreateGroup, Split, SplitByNode, CreateInter and Merge make the
+	// communicator at all ranks or at none.
 	UniformCreation = p2p.UniformCreation
-	// UniformCollectives has Barrier, Bcast, Reduce, Allreduce, Gather, Scatter and Allgather, of numbers and of bytes, succeed at all ranks
-	// or fail at all, and is UniformCreation too, as creating is collective.
+	// UniformCollectives: Barrier, Bcast, Reduce, Allreduce, Gather, Scatter and Allgather, of
+	// numbers and of bytes, succeed at all ranks or fail at all. It includes UniformCreation, as
+	// creation is collective.
 	UniformCollectives = p2p.UniformCollectives
 )
 
-// SetUniformity chooses what succeeds at all living ranks or fails at all. Each such operation ends with an agreement on its
-// outcome, which costs about what a Reduce and a Bcast of a word cost and has every rank wait for all. Where some rank has met an error all get one of the
-// same class: ErrProcFailed with all ranks that are agreed to have failed; a rank that has met
-// another one itself has that in its error too. A new communicator is then freed where it was made. Success at all does not say that all live:
-// a rank may die at any time.
+// SetUniformity chooses the operations that succeed at all living ranks or fail at all. Each ends
+// with an agreement on its outcome, which costs about as much as a Reduce and a Bcast of a word and
+// waits for all ranks. If some rank has met an error all get one of the same class: ErrProcFailed
+// with all ranks that are agreed to have failed; a rank that has met another error itself has that
+// in its error too. A new communicator is then freed where it was made. Success does not mean that
+// all ranks live: a rank may fail at any time.
 //
-// With UniformCollectives a collective works in memory of the communicator, and writes to a buffer only when success is agreed on. So after an
-// error every buffer is bit for bit as it was, at all living ranks, the root's too, and the operation may be repeated among those who are left. It costs a copy of
-// what is written, of what is folded another one, and as much memory again, which the communicator keeps up to 1 MiB of; more is the
-// garbage collector's to take. A rank whose arguments do not fit, or whose length is not that of the others, has all get ErrArgument; where ranks name different
-// roots they may wait for each other until one revokes.
+// With UniformCollectives a collective works in memory of the communicator, and writes to a buffer
+// only when success is agreed on. So after an error every buffer is bit for bit unchanged, at all
+// living ranks, the root too, and the operation may be repeated among the remaining ranks. It costs
+// a copy of the result, another one of reduced data, and as much memory again, of which the
+// communicator keeps up to 1 MiB. A rank with wrong arguments, or a length that differs from the
+// others', gives all ErrArgument; ranks that name different roots may wait for each other until one
+// revokes.
 //
-// All ranks choose the same (of an intercommunicator, those of both sides; for CreateInter, those of both communicators) before
-// the same operation; communicators that are made from this one inherit it. The operations are to be called by all living ranks, or the communicator be
-// revoked: revoking ends them everywhere, with ErrRevoked unless the outcome is decided. A rank that calls Agree or Shrink in place of one
+// All ranks choose the same (of an intercommunicator, those of both sides; for CreateInter, those
+// of both communicators) before the same operation; communicators derived from this one inherit it.
+// All living ranks call the operations, or the communicator is revoked: that ends them everywhere,
+// with ErrRevoked unless the outcome is decided. A rank that calls Agree or Shrink in place of one
 // takes part: the others get an error, and its own operation goes on to the next agreement.
 //
-// CreateGroup is agreed on among the group; others have no part in it. A member of the group that has not called it when this communicator is revoked
-// need not do so any more: there alone revoking may come between the ranks.
+// CreateGroup is agreed on among the group; other ranks take no part. A member of the group that
+// has not called it when this communicator is revoked need not do so any more: only there may a
+// revocation separate the ranks.
 //
-// The last operation on a communicator that was revoked costs one more agreement, in the background.
+// The last operation on a communicator that was revoked costs one more agreement, in the
+// background.
 //
 // Error: ErrArgument.
 func (c *Comm) SetUniformity(u Uniformity) error {
@@ -124,17 +131,18 @@ func (c *Comm) Uniformity() Uniformity { return c.valid().core.Uniformity() }
 
 // names are those of the uniform collectives in errors.
 var names = map[repair.What]string{
-	repair.Barrier: "barrier", repair.Bcast: "bcast", repair.Reduce: "reduce", repair.Allreduce: "allreduce", repair.Allgather: "allgather",
-	repair.Gather: "gather", repair.Scatter: "scatter",
+	repair.Barrier: "barrier", repair.Bcast: "bcast", repair.Reduce: "reduce", repair.Allreduce: "allreduce",
+	repair.Allgather: "allgather",
+	repair.Gather:    "gather", repair.Scatter: "scatter",
 }
 
-// end brings an operation to its common end.
+// end agrees on the outcome of an operation.
 func (c *Comm) end(v repair.Vote) error {
 	v.Op = names[v.What]
 	return c.decided(func(done func(error)) { c.world.job.Repair.End(c.core, v, done) })
 }
 
-// decided waits for the outcome of something that is agreed on.
+// decided waits for the outcome of an agreement that begin starts with the lock held.
 func (c *Comm) decided(begin func(done func(error))) error {
 	c.e.Lock()
 	promise, h := c.e.NewAgreement(c.core)
@@ -143,18 +151,21 @@ func (c *Comm) decided(begin func(done func(error))) error {
 	return c.wait(h)
 }
 
-// Design is what becomes of the trees of collectives when ranks are gone (Hursey and Graham, §3.1); see [Comm.SetDesign].
+// Design is how the trees of collectives treat failed ranks (Hursey and Graham, §3.1); see
+// [Comm.SetDesign].
 type Design = tree.Design
 
 const (
-	// Unaware takes no notice: the tree over all ranks, whose messages do not look for failures. It is there to be
-	// compared with. Where a validate has left ranks out its collectives are ErrArgument.
+	// Unaware ignores failures: the tree has all ranks, and its messages do not check for failures.
+	// It exists for comparison. Where a validate has left ranks out its collectives are
+	// ErrArgument.
 	Unaware = tree.Unaware
-	// Reroute keeps the tree and goes round the gone, looked up in each call: their children are adopted.
+	// Reroute keeps the tree and routes around failed ranks, looked up in each call: their children
+	// are adopted.
 	Reroute = tree.Reroute
 	// LookupAvoiding has the same edges, computed by Validate.
 	LookupAvoiding = tree.LookupAvoiding
-	// Rebalance is the default: a tree of those who are left, as if the gone had never been there.
+	// Rebalance is the default: a new tree of the remaining ranks.
 	Rebalance = tree.Rebalance
 )
 
@@ -167,15 +178,17 @@ func ParseDesign(text string) (Design, error) {
 	return d, err
 }
 
-// SetDesign chooses what becomes of the trees of this communicator's collectives when ranks are gone. All ranks choose
-// the same before the same operation; communicators that are made from this one inherit it. Without failures, or before the first validate
-// after them, the designs have the same trees. Not to be called while a collective is under way. Error: ErrArgument.
+// SetDesign chooses the tree design of this communicator's collectives. All ranks choose the same
+// before the same operation; communicators derived from this one inherit it. Without failures, or
+// before the first validate after them, the designs have the same trees. It must not be called
+// while a collective is under way. Error: ErrArgument.
 func (c *Comm) SetDesign(d Design) error {
 	if err := c.present("set design"); err != nil {
 		return err
 	}
 	if d > Rebalance {
-		return c.raise(fmt.Errorf("set design of %s: %w: %v, want unaware, reroute, lookup or rebalance", c.Name(), ErrArgument, d))
+		return c.raise(fmt.Errorf("set design of %s: %w: %v, want unaware, reroute, lookup or rebalance",
+			c.Name(), ErrArgument, d))
 	}
 	choice := c.trees.Choice
 	choice.Design = d
@@ -186,10 +199,11 @@ func (c *Comm) SetDesign(d Design) error {
 // Design is the design in force.
 func (c *Comm) Design() Design { return c.valid().trees.Design }
 
-// SetTree chooses the trees of this communicator's collectives: "binomial", "knomial:4" or of another radix, "binary", "chain",
-// "flat", or "node", which goes between nodes once. "auto", the default, leaves the way to each operation, by length and number
-// of ranks: it need not be a tree, as it is for Reroute and LookupAvoiding after failures. As
-// SetDesign otherwise. Error: ErrArgument.
+// SetTree chooses the trees of this communicator's collectives: "binomial", "knomial:4" or of
+// another radix, "binary", "chain", "flat", or "node", which crosses between nodes once. "auto",
+// the default, chooses an algorithm for each operation, by length and number of ranks; it need not
+// be a tree, except for Reroute and LookupAvoiding after failures. As SetDesign otherwise. Error:
+// ErrArgument.
 func (c *Comm) SetTree(text string) error {
 	if err := c.present("set tree"); err != nil {
 		return err
@@ -202,7 +216,7 @@ func (c *Comm) SetTree(text string) error {
 	return nil
 }
 
-// Tree is what SetTree has chosen.
+// Tree is the choice of SetTree.
 func (c *Comm) Tree() string {
 	c = c.valid()
 	if c.trees.Auto {

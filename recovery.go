@@ -7,27 +7,25 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// The calls that follow are local: they send nothing, and no other rank learns of
-// them. Each communicator has acknowledgements of its own; one that is made later has
-// none but what was agreed on ([Comm.Validate]). Whatever has been acknowledged, collective operations on a
-// communicator with dead ranks are ErrProcFailed until they have been agreed on.
+// The queries and acknowledgements are local: they send nothing, and no other rank notices them.
+// Each communicator has acknowledgements of its own; a new one has only those that were agreed on
+// ([Comm.Validate]). Whatever has been acknowledged, collective operations on a communicator with
+// failed ranks are ErrProcFailed until the failures have been agreed on.
 
-// GetFailed makes progress and gives the ranks of this communicator, of both sides
-// of an intercommunicator, that this process knows to have failed, in the order in
-// which it learned of them: an earlier result is a prefix of a later one. Their
-// ranks here are told by [Group.Translate]; how they ended by the errors of
-// operations with them.
+// GetFailed makes progress and gives the ranks of this communicator, of both sides of an
+// intercommunicator, that this process knows to have failed, in the order in which it learned of
+// them: an earlier result is a prefix of a later one. [Group.Translate] gives their ranks here;
+// errors of operations with them give the causes.
 func (c *Comm) GetFailed() Group {
 	c = c.valid()
 	return c.groupOf(c.core.Failed())
 }
 
-// AckFailed acknowledges the failures of the first n ranks of what GetFailed gives,
-// and returns how many are acknowledged now: more than n if so many were before, fewer
-// if no more are known. AckFailed(0) only asks, AckFailed(c.Size()) takes all. Once all
-// are acknowledged, receives from AnySource work again, those that were
-// pending included, and operations between the living take no longer than before
-// the failure.
+// AckFailed acknowledges the failures of the first n ranks of the result of GetFailed, and returns
+// how many are acknowledged now: more than n if so many were before, fewer if no more are known.
+// AckFailed(0) only asks, AckFailed(c.Size()) acknowledges all. Once all are acknowledged receives
+// from AnySource work again, with those that were pending, and operations between living ranks take
+// no longer than before the failure.
 //
 // Errors: ErrArgument, ErrClosed.
 func (c *Comm) AckFailed(n int) (int, error) {
@@ -36,34 +34,34 @@ func (c *Comm) AckFailed(n int) (int, error) {
 	return acked, c.raise(err)
 }
 
-// FailureAck acknowledges all failures that this process knows of. It is the older
-// form of AckFailed: a failure that becomes known between looking and acknowledging is
-// acknowledged unseen, so ask FailureGetAcked afterwards. Error: ErrClosed.
+// The names of other documents for the same functions follow.
+
+// FailureAck acknowledges all failures that this process knows of. It is the older form of
+// AckFailed (ULFM): a failure that becomes known between query and acknowledgement is acknowledged
+// unseen, so call FailureGetAcked afterwards. Error: ErrClosed.
 func (c *Comm) FailureAck() error {
 	c = c.valid()
 	_, err := c.AckFailed(proc.MaxIDs)
 	return err
 }
 
-// FailureGetAcked gives the ranks whose failure has been acknowledged, in the order
-// of GetFailed.
+// FailureGetAcked gives the ranks whose failure has been acknowledged, in the order of GetFailed.
 func (c *Comm) FailureGetAcked() Group {
 	c = c.valid()
 	return c.groupOf(c.core.Acknowledged())
 }
 
-// GroupFailed gives the ranks of this communicator that this process knows to have
-// failed; of an intercommunicator those of this side. It is GetFailed by the name and
-// with the sides of run-through stabilization.
+// GroupFailed gives the failed ranks that this process knows of; of an intercommunicator those of
+// this side. It is GetFailed by the name and with the sides of run-through stabilization.
 func (c *Comm) GroupFailed() Group { return c.GetFailed().Intersection(c.Group()) }
 
-// RemoteGroupFailed is GroupFailed of the other side of an intercommunicator; of other
+// RemoteGroupFailed is GroupFailed of the remote group of an intercommunicator; of other
 // communicators the same as GroupFailed.
 func (c *Comm) RemoteGroupFailed() Group { return c.GetFailed().Intersection(c.RemoteGroup()) }
 
-// ReenableAnySource acknowledges all failures that this process knows of and gives
-// all ranks that have been: those are exempt from matching from now on. It is run-through
-// stabilization's form of FailureAck. Error: ErrClosed.
+// ReenableAnySource acknowledges all failures that this process knows of and gives all acknowledged
+// ranks: matching ignores those from now on. It is FailureAck in run-through stabilization. Error:
+// ErrClosed.
 func (c *Comm) ReenableAnySource() (Group, error) {
 	c = c.valid()
 	if err := c.FailureAck(); err != nil {
@@ -74,11 +72,11 @@ func (c *Comm) ReenableAnySource() (Group, error) {
 
 func (c *Comm) groupOf(procs []proc.ID) Group { return Group{p2p.NewGroup(procs), c.world.job.Self} }
 
-// Revoke ends all communication on this communicator, at every living rank of both
-// sides: what waits on it, and what is begun on it, is ErrRevoked, but for [Comm.Agree], [Comm.Shrink] and what
-// only asks (ULFM 17.3.1, S1-28 to S1-31). It is how one rank that has met a failure has all others leave
-// the communication pattern that the dead has a part in. Any rank may call it at any time; it is not collective and does not
-// wait. Messages that have been matched already are transferred.
+// Revoke ends all communication on this communicator, at every living rank of both sides: pending
+// and later operations are ErrRevoked, except [Comm.Agree], [Comm.Shrink] and queries (ULFM
+// 17.3.1). A rank that has met a failure uses it to interrupt the communication pattern at all
+// ranks. Any rank may call it at any time; it is not collective and does not wait. Messages that
+// have been matched are transferred.
 //
 // Errors: ErrClosed.
 func (c *Comm) Revoke() error {
@@ -90,18 +88,18 @@ func (c *Comm) Revoke() error {
 // another.
 func (c *Comm) IsRevoked() bool { return c.valid().core.Revoked() }
 
-// Agree gives every living rank the bitwise AND of the flags of all: of an
-// intercommunicator, of those of the remote group (ULFM 17.3.2, S1-38 to S1-41). It is collective, works on a
-// revoked communicator, and returns at all ranks with the same outcome although ranks die meanwhile. A
-// boolean is a flag of 0 or 1. Over a remote group of which nobody lives the AND is all ones.
+// Agree gives every living rank the bitwise AND of the flags of all; on an intercommunicator, of
+// the flags of the remote group (ULFM 17.3.2). It is collective, works on a revoked communicator,
+// and returns at all ranks with the same outcome although ranks fail meanwhile. A boolean is a flag
+// of 0 or 1. Over a remote group without living ranks the AND is all ones.
 //
-// A rank that has returned may still have to tell others, if those die who were to do it. It does so while it
-// computes, within a period of the failure detector ([WithDetection]), or at once with [WithAsyncProgress]. Without
-// detector a rank may wait for one that died without its knowing.
+// A rank that has returned may still have to forward the decision if other ranks fail. It does so
+// while it computes, within a period of the failure detector ([WithDetection]), or at once with
+// [WithAsyncProgress]. Without a detector a rank may wait for one whose failure it does not notice.
 //
-// Errors: ErrProcFailed, at all ranks alike, if a rank has failed and not all have acknowledged that
-// ([Comm.AckFailed]); the result is right all the same, and GetFailed has all ranks that have no part in
-// it. ErrArgument if some rank calls another operation in its stead; ErrClosed.
+// Errors: ErrProcFailed, at all ranks alike, if a rank has failed and not all have acknowledged
+// that ([Comm.AckFailed]); the result is valid all the same, and GetFailed has all ranks that did
+// not contribute. ErrArgument if some rank calls another operation in its place; ErrClosed.
 func (c *Comm) Agree(flag uint64) (uint64, error) {
 	c = c.valid()
 	at := c.flag.Swap(nil)
@@ -115,11 +113,11 @@ func (c *Comm) Agree(flag uint64) (uint64, error) {
 	return flag, c.raise(err)
 }
 
-// IAgree begins to agree on *flag, which is not to be touched until the request is complete and has
-// the result then. Several may be under way; they meet in the order in which each rank has begun them. Neither
-// Request.Cancel nor the end of a context takes one back, since others count on it. ErrArgument without a flag, then nothing is
-// begun. As [Comm.Agree] otherwise.
-func (c *Comm) IAgree(flag *uint64) Request {
+// Iagree starts an agreement on *flag, which must not be touched until the request is complete and
+// then holds the result. Several may be under way; they match in the order in which each rank
+// started them. Neither Request.Cancel nor the end of a context takes one back, since other ranks
+// take part. ErrArgument without a flag, then nothing is started. As [Comm.Agree] otherwise.
+func (c *Comm) Iagree(flag *uint64) Request {
 	c = c.valid()
 	if flag == nil {
 		return c.nowhere("agree", "flag")
@@ -127,8 +125,8 @@ func (c *Comm) IAgree(flag *uint64) Request {
 	return Request{c.agree(flag), c}
 }
 
-// nowhere is the request of an operation that would not know where to leave its result: it would find that out
-// only when others count on it.
+// nowhere is the request of an operation without a place for its result, found before other ranks
+// rely on it.
 func (c *Comm) nowhere(op, what string) Request {
 	return Request{c.e.Failed(c.core, fmt.Errorf("%s on %s: %w: nil for the %s", op, c.Name(), ErrArgument, what)), c}
 }
@@ -141,17 +139,18 @@ func (c *Comm) agree(flag *uint64) p2p.Handle {
 	return h
 }
 
-// Shrink makes a communicator of the ranks that have not failed, in tderived order (ULFM 17.3.1, S1-33 to
-// S1-35). It is collective over the living, works on a revoked communicator, and all get the
-// same group; it leaves out at least every rank whose failure has been reported to some caller. Ranks that die meanwhile may be
-// in it. The failure of ranks is no error. What is left has the error handler and the profile of the old one, and no
-// attributes. Of an intercommunicator it has the living of both sides; where the other side has none it is nil, as of a
-// split without colors there.
+// Shrink makes a communicator of the ranks that have not failed, in their order (ULFM 17.3.1). It
+// is collective over the living ranks, works on a revoked communicator, and all get the same group.
+// The group excludes at least every rank whose failure has been reported to some caller; ranks that
+// fail meanwhile may be in it. The failure of ranks is no error. The new communicator has the error
+// handler and the profile of the old one, and no attributes. Of an intercommunicator it has the
+// living ranks of both sides; if the other side has none it is nil, as of a split without colors
+// there.
 //
-// It waits for all who live. So ranks that shrink several communicators with members in common do that in one
-// order, or they wait for each other: else use IShrink.
+// It waits for all living ranks. So ranks that shrink several communicators with common members do
+// that in one order, or they wait for each other: else use Ishrink.
 //
-// Errors: ErrArgument if some rank calls another operation in its stead; ErrClosed.
+// Errors: ErrArgument if some rank calls another operation in its place; ErrClosed.
 func (c *Comm) Shrink() (*Comm, error) {
 	c = c.valid()
 	s := c.shrinking.Swap(nil)
@@ -169,10 +168,10 @@ func (c *Comm) Shrink() (*Comm, error) {
 	return left, nil
 }
 
-// IShrink begins to shrink; *into is the new communicator when the request is complete. Shrinks of several
-// communicators with members in common may be begun in different orders. As [Comm.Shrink]
+// Ishrink starts a shrink; *into is the new communicator when the request is complete. Shrinks of
+// several communicators with common members may be started in different orders. As [Comm.Shrink]
 // otherwise.
-func (c *Comm) IShrink(into **Comm) Request {
+func (c *Comm) Ishrink(into **Comm) Request {
 	c = c.valid()
 	if into == nil {
 		return c.nowhere("shrink", "place of the new communicator")
@@ -182,7 +181,8 @@ func (c *Comm) IShrink(into **Comm) Request {
 	return Request{c.shrink(s), c}
 }
 
-// shrinking is what a shrink needs while it is under way. That of a blocking one is used again, for the same reason as Comm.flag.
+// shrinking is the state of a shrink. That of a blocking one is used again, for the same reason as
+// Comm.flag.
 type shrinking struct {
 	c       *Comm
 	into    **Comm
@@ -207,8 +207,8 @@ func (s *shrinking) end(core *p2p.Comm, err error) {
 	s.promise.Complete(err)
 }
 
-// commAlloc is a communicator that lies beside its core, which begins with a line of the cache: where the cache is cold, memory for both
-// takes little longer than for each.
+// commAlloc is a communicator beside its core, which begins with a cache line: where the cache is
+// cold, memory for both costs little more than for each.
 type commAlloc struct {
 	room p2p.Comm
 	Comm
@@ -225,34 +225,35 @@ func (c *Comm) shrink(s *shrinking) (h p2p.Handle) {
 	return h
 }
 
-// wait ends a request and gives its error, which nobody has been told of.
+// wait ends a request and gives its error, for which no handler was called.
 func (c *Comm) wait(h p2p.Handle) error {
 	_, err := c.e.Wait(h)
 	return err
 }
 
 // Validate makes collective operations work again on this communicator after failures, among the
-// ranks that are left (run-through stabilization: S2-5, S4-9). All living ranks of both sides
-// call it; they agree on who has failed, and all get the same ranks, in the order of the
-// communicator. It returns although ranks die meanwhile: those may be in the result or not, but at all
-// ranks alike.
+// remaining ranks (run-through stabilization; Hursey and Graham, §3). All living ranks of both
+// sides call it. They agree on the failed ranks, and all get the same ranks, in the order of the
+// communicator. It returns although ranks fail meanwhile: those may be in the result or not, but at
+// all ranks alike.
 //
-// The ranks keep tderived numbers. The agreed failures are acknowledged, as by AckFailed, before
-// any others; under [RTS] those ranks are as ProcNull from now on. Collectives leave them out: tderived blocks
-// stay as they are, they contribute nothing to a reduction, and an operation whose root is one of
-// them returns nil at once and changes nothing. Ranks that have finalized are left out too. As long as a failure is known
-// that has not been agreed on, collectives are ErrProcFailed: validate again.
+// Ranks keep their numbers. The agreed failures are acknowledged, as by AckFailed, before any
+// others; under [RTS] those ranks behave as ProcNull from now on. Collectives leave them out: their
+// blocks stay unchanged, they contribute nothing to a reduction, and an operation whose root is one
+// of them returns nil at once and changes nothing. Ranks that have finalized are left out too. As
+// long as a failure is known that has not been agreed on, collectives are ErrProcFailed: validate
+// again.
 //
-// Collectives match from the beginning: how often each rank has called them before does
-// not matter (S4-19, S4-20). The same goes for the making of communicators (S4-22); those made from now
-// on have the agreed failures acknowledged. Messages, received or not, are not touched.
+// Collectives match from the beginning: the number of earlier calls of each rank does not matter.
+// The same holds for the creation of communicators; those made from now on have the agreed failures
+// acknowledged. Messages are not affected.
 //
-// It works on a revoked communicator, which remains revoked: a validate that has been begun is
-// never left half-way. Operations on this rank that make it wait for one that is under way are collectives and
-// creations; [Comm.IValidate] and then [Comm.Barrier] are in order.
+// It works on a revoked communicator, which remains revoked: a validate that was started always
+// completes. Operations on this rank that wait for one under way are collectives and creations;
+// [Comm.Ivalidate] and then [Comm.Barrier] is a valid order.
 //
-// Errors: ErrArgument if some rank calls another operation in its stead, at all ranks, and nothing has changed;
-// ErrClosed.
+// Errors: ErrArgument if some rank calls another operation in its place, at all ranks, and nothing
+// has changed; ErrClosed.
 func (c *Comm) Validate() (Group, error) {
 	c = c.valid()
 	var failed Group
@@ -260,9 +261,10 @@ func (c *Comm) Validate() (Group, error) {
 	return failed, c.raise(err)
 }
 
-// IValidate begins to validate; *failed has the result when the request is complete and is
-// not to be touched before. ErrArgument without a place for it, then nothing is begun. As [Comm.Validate] otherwise.
-func (c *Comm) IValidate(failed *Group) Request {
+// Ivalidate starts a validate; *failed has the result when the request is complete and must not be
+// touched before. ErrArgument without a place for it, then nothing is started. As [Comm.Validate]
+// otherwise.
+func (c *Comm) Ivalidate(failed *Group) Request {
 	c = c.valid()
 	if failed == nil {
 		return c.nowhere("validate", "place of the failed ranks")
@@ -270,22 +272,22 @@ func (c *Comm) IValidate(failed *Group) Request {
 	return Request{c.validate([]*Comm{c}, func(_ int, g Group) { *failed = g }), c}
 }
 
-// ValidateMultiple is Validate of each of the communicators, whose members may differ: those with equal
-// members share one agreement, all others run at the same time (S4-10). So ranks may name them in different
-// orders without waiting for each other in a circle. Communicators with equal members must be named together
-// by all of tderived ranks. Of the result each is that of one communicator. It is nil if there is an
-// error, which that of any of them is.
+// ValidateMultiple is Validate of each of the communicators, whose members may differ: those with
+// equal members share one agreement, all others run at the same time. So ranks may name them in
+// different orders without a deadlock. All ranks of communicators with equal members must name them
+// together. Each result is that of one communicator. It is nil if there is an error, which is that
+// of any of them.
 func ValidateMultiple(comms ...*Comm) ([]Group, error) {
 	failed := make([]Group, len(comms))
-	if _, err := IValidateMultiple(failed, comms...).Wait(); err != nil {
+	if _, err := IvalidateMultiple(failed, comms...).Wait(); err != nil {
 		return nil, err
 	}
 	return failed, nil
 }
 
-// IValidateMultiple begins ValidateMultiple; failed, as long as the list of communicators, has the
+// IvalidateMultiple starts ValidateMultiple; failed, as long as the list of communicators, has the
 // results when the request is complete.
-func IValidateMultiple(failed []Group, comms ...*Comm) Request {
+func IvalidateMultiple(failed []Group, comms ...*Comm) Request {
 	if len(comms) == 0 {
 		return Request{}
 	}
@@ -297,16 +299,18 @@ func IValidateMultiple(failed []Group, comms ...*Comm) Request {
 	c := comms[0]
 	for _, o := range comms {
 		if o.e != c.e {
-			return Request{c.e.Failed(c.core, fmt.Errorf("validate of %s and %s: %w: they are of different worlds", c.Name(), o.Name(), ErrArgument)), c}
+			return Request{c.e.Failed(c.core, fmt.Errorf("validate of %s and %s: %w: they are of different worlds",
+				c.Name(), o.Name(), ErrArgument)), c}
 		}
 	}
 	if len(failed) != len(comms) {
-		return Request{c.e.Failed(c.core, fmt.Errorf("validate of %d communicators: %w: room for %d groups", len(comms), ErrArgument, len(failed))), c}
+		return Request{c.e.Failed(c.core, fmt.Errorf("validate of %d communicators: %w: room for %d groups",
+			len(comms), ErrArgument, len(failed))), c}
 	}
 	return Request{c.validate(comms, func(i int, g Group) { failed[i] = g }), c}
 }
 
-// validate begins to validate communicators of this one's world.
+// validate starts to validate communicators of this one's world.
 func (c *Comm) validate(comms []*Comm, into func(int, Group)) p2p.Handle {
 	cores := make([]*p2p.Comm, len(comms))
 	for i, o := range comms {

@@ -7,20 +7,19 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// Request is a send or receive under way. It is a small value; copies name the
-// same operation. It ends when it has been waited for, or tested to be
-// complete; after that, and if it is the zero Request, Wait returns at once.
+// Request is an operation under way. It is a small value; copies name the same operation. It ends
+// when it has been waited for, or tested to be complete; after that, and for the zero Request, Wait
+// returns at once.
 type Request struct {
 	h p2p.Handle
 	c *Comm
 }
 
-// Wait returns when the operation is complete, with its outcome. The Status
-// means something for receives only. Errors as of Send and Recv, and
-// ErrProcFailedPending: a rank has failed of which this receive from AnySource may
-// have been meant to receive. Then it has not ended: acknowledge the failure
-// ([Comm.FailureAck]) and wait again, wait again without (the error comes again,
-// unless a message has), or cancel it and wait.
+// Wait returns when the operation is complete, with its outcome. The Status is meaningful for
+// receives only. Errors as of Send and Recv, and ErrProcFailedPending: a rank has failed that this
+// receive from AnySource may have been meant for. Then the request is still active: acknowledge the
+// failure ([Comm.AckFailed]) and wait again, wait again without (the error is returned again unless
+// a message has come), or cancel it and wait.
 func (r Request) Wait() (Status, error) {
 	if r.h.Empty() {
 		return Status{}, nil
@@ -29,8 +28,8 @@ func (r Request) Wait() (Status, error) {
 	return st, r.c.raise(err)
 }
 
-// Test makes progress and reports whether the operation is complete; if so it
-// has ended, as by Wait. With ErrProcFailedPending it has not: done is false.
+// Test makes progress and reports whether the operation is complete; if so it has ended, as by
+// Wait. With ErrProcFailedPending it is still active: done is false.
 func (r Request) Test() (st Status, done bool, err error) {
 	if r.h.Empty() {
 		return Status{}, true, nil
@@ -39,20 +38,19 @@ func (r Request) Test() (st Status, done bool, err error) {
 	return st, done, r.c.raise(err)
 }
 
-// Cancel takes back a receive that has not been matched with a message: its
-// request completes, with Status.Cancelled, and is to be waited for as always.
-// A receive that has been matched completes normally; one that is pending for a
-// failure has not been. On sends it has no effect: what has gone out may be matched
-// at any time.
+// Cancel takes back a receive that has not been matched with a message: its request completes with
+// Status.Cancelled, and must be waited for as usual. A receive that has been matched completes
+// normally; one that is pending for a failure has not been matched. Sends are not affected: a
+// message in flight may be matched at any time.
 func (r Request) Cancel() {
 	if r.c != nil {
 		r.c.e.Cancel(r.h)
 	}
 }
 
-// WaitAll waits for all requests and sets them to the zero Request. It returns
-// the first error in their order; all have ended when it returns, but those that
-// are ErrProcFailedPending (see [Request.Wait]), which stay in the slice.
+// WaitAll waits for all requests and sets them to the zero Request. It returns the first error in
+// their order. All have ended when it returns, except those that are ErrProcFailedPending (see
+// [Request.Wait]), which stay in the slice.
 func WaitAll(reqs []Request) error {
 	var failed failures
 	var locked *p2p.Engine
@@ -87,27 +85,23 @@ func WaitAll(reqs []Request) error {
 	return failed.raise()
 }
 
-// The calls on several requests treat as MPI does those that are not active:
-// zero Requests and those that have ended are passed over, and where none is
-// active there is nothing to wait for. A request that a call has ended is set to
-// the zero Request in the slice. One that was ended by Request.Wait is not: set
-// it yourself, or it may be reported once more as a success. No other goroutine
-// may wait for one of them meanwhile.
+// The calls on several requests treat inactive ones as MPI does: zero Requests and those that have
+// ended are ignored, and if none is active there is nothing to wait for. A call that ends a request
+// sets it to the zero Request in the slice. Request.Wait does not: set it yourself, or it may be
+// reported once more as a success. No other goroutine may wait for one of them meanwhile.
 //
-// A receive from AnySource that a failure has put in doubt has not ended (see
-// [Request.Wait]): it is reported with ErrProcFailedPending where no other request
-// would be, stays in the slice, and is reported again by the next call, until the
-// failure has been acknowledged or the receive matched.
+// A receive from AnySource that is pending for a failure has not ended (see [Request.Wait]). It is
+// reported with ErrProcFailedPending if no other request can be, stays in the slice, and is
+// reported again by the next call until the failure has been acknowledged or the receive matched.
 
-// WaitAny waits until one of the requests is complete, ends it, and tells which,
-// with its outcome. If several are, it takes the first. The index is -1 if none
-// is active.
+// WaitAny waits until one of the requests is complete, ends it, and returns its index and outcome.
+// If several are complete it takes the first. The index is -1 if none is active.
 func WaitAny(reqs []Request) (index int, st Status, err error) {
 	return WaitAnyContext(context.Background(), reqs)
 }
 
-// TestAny makes progress and ends the first request that is complete, if one
-// is. With none active done is true and the index -1.
+// TestAny makes progress and ends the first request that is complete, if one is. If none is active
+// done is true and the index -1.
 func TestAny(reqs []Request) (index int, st Status, done bool, err error) {
 	e, err := engine(reqs)
 	if e == nil {
@@ -130,9 +124,8 @@ func TestAny(reqs []Request) (index int, st Status, done bool, err error) {
 	return i, st, done, err
 }
 
-// TestAll makes progress and, if every request is complete, ends them all as
-// WaitAll does; else it ends none. The error is that of a receive that is
-// ErrProcFailedPending, if none has ended.
+// TestAll makes progress and, if every request is complete, ends them all as WaitAll does; else it
+// ends none. The error is that of a receive that is ErrProcFailedPending, if none has ended.
 func TestAll(reqs []Request) (done bool, err error) {
 	e, err := engine(reqs)
 	if e == nil {
@@ -162,22 +155,22 @@ func TestAll(reqs []Request) (done bool, err error) {
 	return true, failed.raise()
 }
 
-// Outcome is how one of several requests ended.
+// Outcome is the outcome of one of several requests.
 type Outcome struct {
 	Index  int // in the slice of requests
 	Status Status
 	Err    error
 }
 
-// WaitSome waits until at least one of the requests is complete, ends all that
-// are, and appends how they ended to out. It appends nothing if none is active.
-// The error is a misuse; the requests' own are in their outcomes.
+// WaitSome waits until at least one of the requests is complete, ends all that are, and appends
+// their outcomes to out. It appends nothing if none is active. The error is a misuse; errors of
+// requests are in their outcomes.
 func WaitSome(reqs []Request, out []Outcome) ([]Outcome, error) {
 	return WaitSomeContext(context.Background(), reqs, out)
 }
 
-// TestSome makes progress, ends the requests that are complete, and appends how
-// they ended to out. active is how many are left.
+// TestSome makes progress, ends the requests that are complete, and appends their outcomes to out.
+// active is the number of remaining ones.
 func TestSome(reqs []Request, out []Outcome) (more []Outcome, active int, err error) {
 	e, err := engine(reqs)
 	if e == nil {
@@ -192,7 +185,7 @@ func TestSome(reqs []Request, out []Outcome) (more []Outcome, active int, err er
 	return out, active, nil
 }
 
-// engine gives the one engine of the requests, or nil if all are zero.
+// engine gives the engine of the requests, which is one; nil if all are zero.
 func engine(reqs []Request) (*p2p.Engine, error) {
 	var e *p2p.Engine
 	for i := range reqs {
@@ -215,9 +208,8 @@ func (r Request) state(e *p2p.Engine) p2p.State {
 	return e.State(r.h)
 }
 
-// look finds the first request that is complete, or else the first that is in
-// doubt, or else -1, and how many are under way, those in doubt and after the first
-// included.
+// look finds the first request that is complete, or else the first that is in doubt, or else -1,
+// and how many are under way, with those in doubt and those after the first.
 func look(e *p2p.Engine, reqs []Request) (first, pending int) {
 	first = -1
 	doubt := -1
@@ -242,9 +234,9 @@ func look(e *p2p.Engine, reqs []Request) (first, pending int) {
 	return first, pending
 }
 
-// awaitOne waits until a request is complete, or in doubt, and gives its index, or -1
-// if none is active or the context ends first. It is one wait, whatever their number: each has the watch's
-// completion finished with its own.
+// awaitOne waits until a request is complete or in doubt, and gives its index, or -1 if none is
+// active or the context ends first. It is one wait for any number of requests: each finishes the
+// watch's completion with its own.
 func awaitOne(ctx context.Context, e *p2p.Engine, reqs []Request) int {
 	for polled := false; ; {
 		i, pending := look(e, reqs)
@@ -270,7 +262,7 @@ func awaitOne(ctx context.Context, e *p2p.Engine, reqs []Request) int {
 	}
 }
 
-// take ends a request that is complete or has ended, and tells of one in doubt.
+// take ends a request that is complete or has ended, and reports one in doubt.
 func take(reqs []Request, i int) (Status, error) {
 	r := reqs[i]
 	if r.c == nil {
@@ -297,8 +289,8 @@ func takeComplete(e *p2p.Engine, reqs []Request, out []Outcome) (more []Outcome,
 	return out, failed
 }
 
-// Persistent is a send or receive that is described once and started many
-// times. Each start is waited for before the next. For one goroutine at a time.
+// Persistent is a send or receive that is described once and started many times. Each start is
+// waited for before the next. Only one goroutine at a time may use it.
 type Persistent struct {
 	begin func(*Comm, []byte, int, int) Request // nil once freed
 	c     *Comm
@@ -330,10 +322,9 @@ func (c *Comm) RecvInit(buf []byte, src, tag int) *Persistent {
 	return &Persistent{begin: (*Comm).Irecv, c: c, buf: buf, peer: src, tag: tag}
 }
 
-// Start begins the operation once more and gives the request of this round, to
-// be waited for alone or with others; Wait does the same. As of Isend and Irecv
-// errors are the request's: ErrArgument if the round before has not been waited
-// for, ErrClosed after Free.
+// Start starts the operation once more and gives the request of this round, to be waited for alone
+// or with others; Wait does the same. As of Isend and Irecv errors are the request's: ErrArgument
+// if the round before has not been waited for, ErrClosed after Free.
 func (p *Persistent) Start() Request {
 	if p == nil || p.c == nil {
 		return absent().failed(fmt.Errorf("start: %w", errNoPersistent))
@@ -342,7 +333,8 @@ func (p *Persistent) Start() Request {
 	case p.begin == nil:
 		return p.c.failed(fmt.Errorf("start on %s: %w: the persistent request has been freed", p.c.Name(), ErrClosed))
 	case p.active():
-		return p.c.failed(fmt.Errorf("start on %s: %w: the persistent request is active: wait for it first", p.c.Name(), ErrArgument))
+		return p.c.failed(fmt.Errorf("start on %s: %w: the persistent request is active: wait for it first",
+			p.c.Name(), ErrArgument))
 	}
 	p.round = p.begin(p.c, p.buf, p.peer, p.tag)
 	return p.round
@@ -359,8 +351,8 @@ func (p *Persistent) active() bool {
 	return !p.round.h.Empty() && p.round.state(e) != p2p.Ended
 }
 
-// Wait waits for the operation that was started last, with its outcome. It
-// returns at once if that has been waited for, or none was started.
+// Wait waits for the operation that was started last, and returns its outcome. It returns at once
+// if that has been waited for, or none was started.
 func (p *Persistent) Wait() (Status, error) {
 	switch {
 	case p == nil || p.c == nil:
@@ -375,20 +367,21 @@ func (p *Persistent) Wait() (Status, error) {
 	return st, err
 }
 
-// Free lets go of the buffer. Error: ErrArgument while the operation is active.
+// Free releases the buffer. Error: ErrArgument while the operation is active.
 func (p *Persistent) Free() error {
 	if p == nil || p.c == nil {
 		return fmt.Errorf("free: %w", errNoPersistent)
 	}
 	if p.active() {
-		return p.c.raise(fmt.Errorf("free on %s: %w: the persistent request is active: wait for it first", p.c.Name(), ErrArgument))
+		return p.c.raise(fmt.Errorf("free on %s: %w: the persistent request is active: wait for it first",
+			p.c.Name(), ErrArgument))
 	}
 	p.begin, p.buf, p.round = nil, nil, Request{}
 	return nil
 }
 
-// StartAll starts them in order and puts the requests of this round into reqs, as far as there is room:
-// Persistent.Wait waits for the others.
+// StartAll starts them in order and puts the requests of this round into reqs, as far as there is
+// room: Persistent.Wait waits for the others.
 func StartAll(ps []*Persistent, reqs []Request) {
 	for i, p := range ps {
 		if r := p.Start(); i < len(reqs) {

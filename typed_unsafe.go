@@ -8,12 +8,12 @@ import (
 // Why unsafe: a slice of numbers is sent from where it lies. The conversion is
 // sound for the types of Number and for Located of them, which have no pointers.
 
-// Why the size: most of what a shrink takes beyond its agreement is to get at cold memory. Six lines of
-// the cache are a size of which the allocator keeps a list.
+// Why the size: a shrink spends most time beyond its agreement on access to cold memory. Six cache
+// lines are a size class of the allocator.
 var _ [6*64 - unsafe.Sizeof(commAlloc{})]byte
 
-// Number is what travels without copies: numbers of one machine's layout. All
-// ranks of a job must have the same byte order.
+// Number is the set of types that travel without a copy: numbers in the machine's layout. All ranks
+// of a job must have the same byte order.
 type Number interface {
 	~int8 | ~int16 | ~int32 | ~int64 | ~int | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uint |
 		~float32 | ~float64 | ~complex64 | ~complex128
@@ -26,7 +26,7 @@ func Bytes[T Number](s []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(zero)))
 }
 
-// numbers is the way back. Precondition: b came from Bytes or is aligned for T.
+// numbers is the inverse. Precondition: b came from Bytes or is aligned for T.
 func numbers[T Number](b []byte) []T {
 	var zero T
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(zero)))
@@ -37,7 +37,8 @@ func count[T Number](bytes int) (int, error) {
 	var zero T
 	size := int(unsafe.Sizeof(zero))
 	if bytes%size != 0 {
-		return bytes / size, fmt.Errorf("%w: a message of %d bytes is no number of elements of %d", ErrArgument, bytes, size)
+		return bytes / size, fmt.Errorf("%w: a message of %d bytes is no number of elements of %d",
+			ErrArgument, bytes, size)
 	}
 	return bytes / size, nil
 }
@@ -48,12 +49,12 @@ func size[T Number]() int {
 	return int(unsafe.Sizeof(zero))
 }
 
-// locatedBytes is the memory of values with places. What may lie unused between a value and its place travels along.
+// locatedBytes is the memory of values with places, with the padding between a value and its place.
 func locatedBytes[T Ordered](s []Located[T]) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*locatedSize[T]())
 }
 
-// locateds is the way back. Precondition: b came from locatedBytes or is aligned for it.
+// locateds is the inverse. Precondition: b came from locatedBytes or is aligned for it.
 func locateds[T Ordered](b []byte) []Located[T] {
 	return unsafe.Slice((*Located[T])(unsafe.Pointer(unsafe.SliceData(b))), len(b)/locatedSize[T]())
 }
@@ -67,14 +68,14 @@ func locatedSize[T Ordered]() int {
 // [Comm.Send].
 func Send[T Number](c *Comm, data []T, dst, tag int) error { return c.Send(Bytes(data), dst, tag) }
 
-// Recv receives numbers into data; see [Comm.Recv]. The Status counts elements. A
-// message that is no whole number of elements is ErrArgument.
+// Recv receives numbers into data; see [Comm.Recv]. The Status counts elements. A message that is
+// no whole number of elements is ErrArgument.
 func Recv[T Number](c *Comm, data []T, src, tag int) (Status, error) {
 	st, err := c.Recv(Bytes(data), src, tag)
 	return elements[T](c, st, err)
 }
 
-// elements turns what a receive of bytes gave into that of a receive of numbers.
+// elements turns the result of a receive of bytes into that of a receive of numbers.
 func elements[T Number](c *Comm, st Status, err error) (Status, error) {
 	n, odd := count[T](st.Count)
 	st.Count = n
@@ -84,17 +85,16 @@ func elements[T Number](c *Comm, st Status, err error) (Status, error) {
 	return st, err
 }
 
-// Isend begins to send numbers; see [Comm.Isend].
+// Isend starts a send of numbers; see [Comm.Isend].
 func Isend[T Number](c *Comm, data []T, dst, tag int) Request { return c.Isend(Bytes(data), dst, tag) }
 
-// Irecv begins to receive numbers; see [Comm.Irecv]. The request's Status counts
-// bytes.
+// Irecv starts a receive of numbers; see [Comm.Irecv]. The request's Status counts bytes.
 func Irecv[T Number](c *Comm, data []T, src, tag int) Request { return c.Irecv(Bytes(data), src, tag) }
 
 // Ssend sends numbers synchronously; see [Comm.Ssend].
 func Ssend[T Number](c *Comm, data []T, dst, tag int) error { return c.Ssend(Bytes(data), dst, tag) }
 
-// Issend begins to send numbers synchronously; see [Comm.Issend].
+// Issend starts a synchronous send of numbers; see [Comm.Issend].
 func Issend[T Number](c *Comm, data []T, dst, tag int) Request {
 	return c.Issend(Bytes(data), dst, tag)
 }
@@ -106,37 +106,39 @@ func Sendrecv[T Number](c *Comm, send []T, dst, stag int, recv []T, src, rtag in
 	return elements[T](c, st, err)
 }
 
-// Bcast copies the root's numbers into everybody's; see [Comm.Bcast], also for what they are after an error.
+// Bcast copies the root's numbers to all ranks; see [Comm.Bcast], also for their values after an
+// error.
 func Bcast[T Number](c *Comm, data []T, root int) error { return c.Bcast(Bytes(data), root) }
 
-// Allreduce folds the slices of all ranks element by element with op and leaves
-// the result in each of them. All are of the same length. Op is associative; it
-// gets the operands in the order of ranks, so that floating-point results are the
-// same on all ranks and in every run with as many ranks. With AnyOrder it is commutative as well: that spares time and memory
-// where a tree was chosen ([Comm.SetTree]). After an error see [Comm.AllreduceBytes].
+// Allreduce reduces the slices of all ranks element by element with op and leaves the result in
+// each of them. All have the same length. Op is associative; it gets the operands in the order of
+// ranks, so floating-point results are the same on all ranks and in every run with as many ranks.
+// With AnyOrder it is commutative as well: that saves time and memory where a tree was chosen
+// ([Comm.SetTree]). After an error see [Comm.AllreduceBytes].
 func Allreduce[T Number](c *Comm, data []T, op func(a, b T) T, order ...Order) error {
 	return c.allreduce(Bytes(data), elementwise(op, order))
 }
 
-// Reduce folds as [Allreduce] does and leaves the result with the root alone; the
-// slices of the others are undefined afterwards. After an error see [Comm.ReduceBytes].
+// Reduce reduces as [Allreduce] does and leaves the result at the root alone; the slices of the
+// others are undefined afterwards. After an error see [Comm.ReduceBytes].
 func Reduce[T Number](c *Comm, data []T, op func(a, b T) T, root int, order ...Order) error {
 	return c.reduce(Bytes(data), elementwise(op, order), root)
 }
 
-// Gather puts the slices of all ranks, which are of the same length, into the root's all, in the order of ranks; the
-// others give nil for it. See [Comm.GatherBytes].
+// Gather puts the slices of all ranks, which have the same length, into the root's all, in the
+// order of ranks; the others give nil for it. See [Comm.GatherBytes].
 func Gather[T Number](c *Comm, mine, all []T, root int) error {
 	return c.GatherBytes(Bytes(mine), Bytes(all), root)
 }
 
-// Scatter puts each rank's part of the root's all into its mine; the others give nil for all. See [Comm.ScatterBytes].
+// Scatter puts each rank's part of the root's all into its mine; the others give nil for all. See
+// [Comm.ScatterBytes].
 func Scatter[T Number](c *Comm, all, mine []T, root int) error {
 	return c.ScatterBytes(Bytes(all), Bytes(mine), root)
 }
 
-// Allgather puts the slices of all ranks, which are of the same length, into
-// everybody's all, in the order of ranks; all has room for Size() of them. After an error see [Comm.AllgatherBytes].
+// Allgather puts the slices of all ranks, which have the same length, into every rank's all, in the
+// order of ranks; all has room for Size() of them. After an error see [Comm.AllgatherBytes].
 func Allgather[T Number](c *Comm, mine, all []T) error {
 	return c.AllgatherBytes(Bytes(mine), Bytes(all))
 }

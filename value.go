@@ -17,28 +17,27 @@ var ErrEncoding = errors.New("encoding")
 // Codec turns values into bytes and back, for [SendValue] and [RecvValue]. Its
 // methods may be called from several goroutines at once.
 type Codec interface {
-	// Encode gives the encoding of what v points to.
+	// Encode gives the encoding of the value that v points to.
 	Encode(v any) ([]byte, error)
-	// Decode sets what v points to from an encoding, which it does not keep. The
-	// bytes may be anything: a peer wrote them.
+	// Decode sets the value that v points to from an encoding, which it does not keep. The bytes
+	// may be anything: a peer wrote them.
 	Decode(b []byte, v any) error
 	// String names the codec in errors.
 	String() string
 }
 
-// The codecs of the standard library. Gob is the default: it knows Go's types,
-// sends their description along, and tolerates fields that only one side has.
-// JSON is for peers of another version or language, and for readers.
+// The codecs of the standard library. Gob is the default: it knows Go's types, sends their
+// description, and tolerates fields that only one side has. JSON is for peers of another version or
+// language, and is readable.
 var (
 	Gob  Codec = gobCodec{}
 	JSON Codec = jsonCodec{}
 )
 
-// The longest encodings, in bytes, that RecvValue takes if nothing else is said.
-// Decoders use stack in proportion to the depth of a value, and Go ends a program
-// whose stack overflows. Where the type bounds the depth, ValueLimit holds;
-// NestedValueLimit is for types that contain themselves, or interfaces: nothing
-// that short overflows. In memory a value may be much longer than its encoding.
+// The longest encodings, in bytes, that RecvValue accepts by default. Decoders use stack in
+// proportion to the depth of a value, and Go ends a program whose stack overflows. Where the type
+// bounds the depth ValueLimit holds. NestedValueLimit is for types that contain themselves, or
+// interfaces: nothing so short overflows. In memory a value may be much longer than its encoding.
 const (
 	ValueLimit       = 16 << 20
 	NestedValueLimit = 256 << 10
@@ -73,9 +72,9 @@ func gatherValue(opts []ValueOption) (valueOptions, error) {
 	return o, nil
 }
 
-// SendValue sends a value of any type that the codec knows to a rank that calls
-// [RecvValue] with the same type. It is for what is small and seldom: a value is
-// encoded with its description, through reflection. Send numbers with [Send].
+// SendValue sends a value of any type that the codec knows to a rank that calls [RecvValue] with
+// the same type. It is for small and rare messages: a value is encoded with its description,
+// through reflection. Send numbers with [Send].
 //
 // Errors: ErrEncoding, then nothing was sent, and those of [Comm.Send].
 func SendValue[T any](c *Comm, v T, dst, tag int, opts ...ValueOption) error {
@@ -96,19 +95,20 @@ func SendValueContext[T any](ctx context.Context, c *Comm, v T, dst, tag int, op
 	return c.SendContext(ctx, b, dst, tag)
 }
 
-// RecvValue receives a value that was sent by [SendValue]. The Status counts the
-// bytes of its encoding.
+// RecvValue receives a value that was sent by [SendValue]. The Status counts the bytes of its
+// encoding.
 //
-// Errors: ErrEncoding if the message is no encoding of a T; ErrTruncate if it is
-// longer than the limit; the value is zero then and the message gone. Others are
-// those of [Comm.Recv].
+// Errors: ErrEncoding if the message is no encoding of a T; ErrTruncate if it is longer than the
+// limit; the value is zero then and the message lost. Others are those of [Comm.Recv].
 func RecvValue[T any](c *Comm, src, tag int, opts ...ValueOption) (T, Status, error) {
 	return RecvValueContext[T](context.Background(), c, src, tag, opts...)
 }
 
 // RecvValueContext is RecvValue that ends with the context; see
 // [Comm.RecvContext].
-func RecvValueContext[T any](ctx context.Context, c *Comm, src, tag int, opts ...ValueOption) (v T, st Status, err error) {
+func RecvValueContext[T any](
+	ctx context.Context, c *Comm, src, tag int, opts ...ValueOption,
+) (v T, st Status, err error) {
 	o, err := gatherValue(opts)
 	if err != nil {
 		return v, Status{}, c.valid().raise(fmt.Errorf("recv on %s: %w", c.Name(), err))
@@ -126,7 +126,8 @@ func RecvValueContext[T any](ctx context.Context, c *Comm, src, tag int, opts ..
 	}
 	if n > o.limit {
 		_, _ = m.m.Recv(nil) // lets the sender go on
-		return v, m.Status(), c.raise(fmt.Errorf("recv on %s: %w: rank %d, tag %d sent a value of %d bytes, the limit is %d: WithValueLimit raises it",
+		return v, m.Status(), c.raise(fmt.Errorf("recv on %s: %w: rank %d, tag %d sent a value of %d bytes, "+
+			"the limit is %d: WithValueLimit raises it",
 			c.Name(), ErrTruncate, m.Status().Source, m.Status().Tag, n, o.limit))
 	}
 	b := make([]byte, n)
@@ -140,8 +141,7 @@ func RecvValueContext[T any](ctx context.Context, c *Comm, src, tag int, opts ..
 	return v, st, nil
 }
 
-// valueLimit gives the limit for values of a type, of which one of n bytes has
-// come.
+// valueLimit gives the limit for a value of a type whose encoding has n bytes.
 func valueLimit(t reflect.Type, n int) int {
 	if n <= NestedValueLimit || unbounded(t, make(map[reflect.Type]bool)) {
 		return NestedValueLimit
@@ -174,8 +174,8 @@ func unbounded(t reflect.Type, seen map[reflect.Type]bool) bool {
 	return false
 }
 
-// encodeValue and decodeValue turn a codec's panics into errors: a decoder meets
-// what a peer wrote, and methods of the user's types run inside both.
+// encodeValue and decodeValue turn a codec's panics into errors: a decoder reads what a peer wrote,
+// and methods of the user's types run inside both.
 func encodeValue[T any](codec Codec, v *T) (b []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -17,22 +17,25 @@ type World struct {
 	holders holders // communicators with attributes
 }
 
-// ExitExpelled is the exit code of a rank that ends itself because it counts as
-// dead at the others, or because it has lost a partition (docs/guide.md).
-const ExitExpelled = job.ExitExpelled
+// ExitExpelled is the exit code of a rank that ends itself because it counts as failed at the
+// others, or because it is on the smaller side of a partition (docs/guide.md).
+const ExitExpelled = 71
 
-// Init makes this process a rank of the job that started it, or a world of one
-// if nobody did. Without launcher, RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT
-// say which rank of which job it is. Thresholds and sizes of
-// buffers that the options leave open come from the environment and the files
-// that docs/tuning.md describes; what is wrong there is an error. It returns when all ranks have called it. A rank that does
-// not come, or dies before all have come, is named in the error (errors.As with
-// *MissingError). One that dies later in the start does not keep the others from starting:
-// the operations that need it are ErrProcFailed.
+var _ [ExitExpelled - job.ExitExpelled]struct{} // they are equal
+var _ [job.ExitExpelled - ExitExpelled]struct{}
+
+// Init makes this process a rank of the job that started it, or a job of one rank without a
+// launcher. If no launcher is found RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT describe the job.
+// Limits and buffer sizes that the options leave open come from the environment and the files
+// described in docs/tuning.md; mistakes there are errors.
+//
+// Init returns when all ranks have called it. The error names ranks that do not come, or fail
+// before all have come (errors.As with *MissingError). A rank that fails later in the start does
+// not keep the others from starting: operations that need it are ErrProcFailed.
 func Init(opts ...Option) (*World, error) { return InitContext(context.Background(), opts...) }
 
-// InitContext is Init that ends with the context. A process joins its job once:
-// when it has been given up, it is not tried again.
+// InitContext is Init that ends with the context. A process joins its job once: a start that was
+// cancelled is not repeated.
 func InitContext(ctx context.Context, opts ...Option) (*World, error) {
 	if ctx == nil {
 		return nil, fmt.Errorf("banyan: %w", errNoContext)
@@ -48,7 +51,7 @@ func InitContext(ctx context.Context, opts ...Option) (*World, error) {
 	return newWorld(j), nil
 }
 
-// newWorld makes the World of a job's rank.
+// newWorld is the World of a job's rank.
 func newWorld(j *job.Job) *World {
 	w := &World{job: j}
 	w.comm = &Comm{core: j.World, e: j.P2P, mode: modeOf(j.Unaware), world: w}
@@ -61,22 +64,23 @@ func newWorld(j *job.Job) *World {
 	return w
 }
 
-// Run is the main function of a rank: it joins the job ([Init]), calls body and finalizes when body has returned nil.
-// Then it returns, for main to return, with exit code 0. Started alone it is a world of one, so it works in a test too.
+// Run is the main function of a rank: it joins the job ([Init]), calls body, and finalizes when
+// body has returned nil. Then it returns, for main to return with exit code 0. Started alone the
+// rank is a job of one, so Run works in a test too.
 //
 //	func main() { banyan.Run(work) }
 //
 //	func work(w *banyan.World) error { … }
 //
-// An error of body means that this rank has failed. Run prints it on the standard error with the rank and ends the
-// process with exit code 1, without finalizing: operations of others that need this rank end with ErrProcFailed, and do not
-// wait for it. A panic in body ends the process as it always does, with its text and trace and exit code 2, to the
-// same effect. [Simulate] runs the same body and follows the same rules.
+// An error of body means that this rank has failed. Run prints the error and the rank on the
+// standard error and exits with code 1, without finalizing: operations of other ranks that need
+// this one end with ErrProcFailed. A panic in body ends the process as usual, with its trace and
+// exit code 2, and the same effect on others. [Simulate] follows the same rules.
 //
 // Errors of Init and of Finalize are printed in the same way, with exit code 1.
 //
-// Options are those of Init. A program that wants to return from main in another way, or with another exit code, calls
-// Init and [World.Finalize] itself.
+// Options are those of Init. A program that returns from main in another way, or with another exit
+// code, calls Init and [World.Finalize] itself.
 func Run(body func(w *World) error, opts ...Option) {
 	if body == nil {
 		fail(fmt.Errorf("banyan: run: %w: no function", ErrArgument))
@@ -99,20 +103,18 @@ func fail(err error) {
 	os.Exit(1)
 }
 
-// Finalize ends this process's membership. It returns when what was sent has
-// been handed over and every rank that is alive has called it, so that nobody
-// takes the departure for a failure. A rank that lives and has taken nothing for ten seconds of what was agreed on
-// or revoked is given up, with a warning. Requests that have not been waited for
-// are lost. Calling it again does nothing, and returns what the first call has.
+// Finalize ends this process's membership. It returns when everything sent has been handed over and
+// every living rank has called it, so that no rank takes the departure for a failure. A living rank
+// that takes no agreement or revocation frame for ten seconds is given up, with a warning. Pending
+// requests are lost. A second call does nothing and returns the result of the first.
 //
-// First the attributes of all communicators are deleted that have not been freed;
-// the one that came to have attributes last is the first. Everything that is begun
-// on a communicator afterwards is ErrClosed.
+// Finalize first deletes the attributes of all communicators that have not been freed, beginning
+// with the communicator that received attributes last. Later operations are ErrClosed.
 //
-// Called by a deferred function while a panic unwinds the stack it does nothing but return an error: the panic goes on to
-// end the process, with its text and trace, and the others find that this rank has failed. Who recovers from the panic
-// calls Finalize after the function that was deferred has returned. The same holds for runtime.Goexit where the job
-// has more than one rank.
+// Called by a deferred function while a panic unwinds the stack it returns an error and does
+// nothing: the panic ends the process, with its text and trace, and the others see a failed rank. A
+// program that recovers from the panic calls Finalize after the deferred function has returned. The
+// same holds for runtime.Goexit in a job of several ranks.
 func (w *World) Finalize() error {
 	if w.absent() {
 		return fmt.Errorf("finalize: %w: no world; Init gives one", ErrArgument)
@@ -128,8 +130,7 @@ func (w *World) Comm() *Comm {
 	return w.comm
 }
 
-// Now is the time since Init on the job's clock: real, or virtual in the
-// simulator.
+// Now is the time since Init on the job's clock: real, or virtual in the simulator.
 func (w *World) Now() time.Duration {
 	if w.absent() {
 		return 0
@@ -137,17 +138,16 @@ func (w *World) Now() time.Duration {
 	return w.job.Now()
 }
 
-// Sleep returns when d has passed on that clock. Like an application that
-// computes, it makes no progress meanwhile.
+// Sleep returns when d has passed on that clock. Like a computation it makes no progress meanwhile.
 func (w *World) Sleep(d time.Duration) {
 	if !w.absent() {
 		w.job.Sleep(d)
 	}
 }
 
-// Abort ends the job: it says why on the standard error, has the launcher end all
-// ranks with an exit code, and exits with it. Ranks that were started without
-// launcher are not ended, they find that this one has failed. It does not return.
+// Abort ends the job. It prints the reason on the standard error, has the launcher end all ranks
+// with an exit code, and exits with that code. Ranks started without a launcher are not ended: to
+// them this rank has failed. Abort does not return.
 func (w *World) Abort(code int, why error) {
 	if w.absent() {
 		job.AbortAlone(code, fmt.Sprintf("a process that has not joined aborts: %v", why))
@@ -159,21 +159,21 @@ func (w *World) Abort(code int, why error) {
 type Route struct {
 	// Fabric is "self", "shm", "unix", "tcp", or "sim" in the simulator.
 	Fabric string
-	// Detail is what the connection says of itself, as its addresses; may be "".
+	// Detail describes the connection, for example by its addresses; may be "".
 	Detail string
-	// Why says why this fabric joins the two; WhyNot, why each faster one does not.
+	// Why is the reason for this fabric; WhyNot are the reasons against each faster one.
 	Why    string
 	WhyNot []string
 }
 
-// String gives the route and what speaks against faster ones, in a line.
+// String gives the route and the reasons against faster ones, in a line.
 func (r Route) String() string {
 	return job.Route{Fabric: r.Fabric, Detail: r.Detail, WhyNot: r.WhyNot}.String()
 }
 
-// Route tells how this rank reaches another rank of the world, and connects to it if
-// that has not been done. The error names what was tried and what helps; a rank
-// that has ended before is ErrProcFailed or ErrDeparted.
+// Route describes how this rank reaches another rank of the job, and connects to it if it has not
+// done so. The error names the attempts and the remedies; for a rank that has ended it is
+// ErrProcFailed or ErrDeparted.
 func (w *World) Route(rank int) (Route, error) {
 	if w.absent() {
 		return Route{}, fmt.Errorf("route: %w: no world; Init gives one", ErrArgument)
@@ -182,9 +182,9 @@ func (w *World) Route(rank int) (Route, error) {
 	return Route{r.Fabric, r.Detail, r.Why, r.WhyNot}, err
 }
 
-// Node is the number of the node on which a rank of the world stands: equal for
-// ranks that can share memory, 0 … of the lowest ranks first. Containers of one
-// machine may be several nodes. It asks nobody. -1: there is no such rank.
+// Node is the number of the node of a rank: equal for ranks that can share memory, 0 … in the order
+// of their lowest ranks. Containers of one machine may be several nodes. It sends nothing. -1:
+// there is no such rank.
 func (w *World) Node(rank int) int {
 	if w.absent() || rank < 0 || rank >= w.job.Size() {
 		return -1
@@ -192,27 +192,25 @@ func (w *World) Node(rank int) int {
 	return w.job.NodeOf(rank)
 }
 
-// Detection is how this rank learns that others have died, for people who look after
-// a job.
+// Detection describes how this rank detects failures, for operators.
 type Detection struct {
-	// On: ranks observe each other and tell each other of deaths. Else each knows only of
-	// the ends that it sees for itself, and Period to Partition are zero.
+	// On: a failure detector runs. Without it each rank knows only of the failures that it observes
+	// itself, and Period to Partition are zero.
 	On bool
-	// Period is the time between two heartbeats, Timeout the silence that is death: those in
-	// force, which are longer than the settings' where Longer says so.
+	// Period is the time between two heartbeats, Timeout the silence that counts as failure.
+	// Timeout is the one in force, which Longer may have multiplied.
 	Period, Timeout time.Duration
-	// Longer is by how much the default of the timeout has been multiplied because ranks
-	// share cores; 1: it has not.
+	// Longer is the factor of the default timeout where ranks share cores; 1: none.
 	Longer int
 	// Partition is the rule for ranks that fall silent together: "majority" or "off".
 	Partition string
-	// Evidence is what tells first of the death of a rank on this machine: "the kernel's
-	// record", "robust words", "pidfd", or "connection" where this rank has no shared
-	// memory. Between machines it is always a connection's end.
+	// Evidence is the first sign of the failure of a rank on this machine: "the kernel's record",
+	// "robust words", "pidfd", or "connection" where this rank has no shared memory. Between
+	// machines it is always the end of a connection.
 	Evidence string
 }
 
-// Detection says how deaths are found here. Any goroutine may call it at any time.
+// Detection describes the failure detection of this rank. Any goroutine may call it at any time.
 func (w *World) Detection() Detection {
 	if w.absent() {
 		return Detection{}
@@ -220,68 +218,64 @@ func (w *World) Detection() Detection {
 	return Detection(w.job.Detection())
 }
 
-// Counters are what this rank has counted at its sockets since Init, and what its
-// failure detector has seen. Shared memory and the simulator have no sockets; where no
-// pair of ranks needs them, what is counted there stays 0. They only grow.
+// Counters are what this rank has counted at its sockets since Init, and what its failure detector
+// has observed. Without sockets their counters stay 0. Counters only grow.
 type Counters struct {
-	// Admitted are the connections that other ranks have made to this one, each
-	// after it had proved to know the job's secret. One that is made again counts
-	// again.
+	// Admitted are the connections that other ranks have made to this one, after each had proved to
+	// know the job's secret. A connection made again counts again.
 	Admitted uint64
-	// Healed are the connections, of whichever side, that broke and were made again;
-	// nothing was lost. Many of them tell of a bad network, or of somebody in it.
+	// Healed are the connections, of either direction, that broke and were made again without loss.
+	// Many of them indicate a bad network, or an attacker in it.
 	Healed uint64
-	// Refused are those that were not let in.
+	// Refused are the connections that were rejected.
 	Refused Refused
-	// Detector tells how much patience this job needs.
+	// Detector shows how much patience this job needs.
 	Detector Detector
 }
 
-// Detector is what a rank's failure detector has seen so far, to set detect.timeout by:
-// a job whose ranks are late or silent for more than half of it is near a false
-// failure. Without a detector all is 0.
+// Detector is what a rank's failure detector has observed, for the choice of detect.timeout: a job
+// whose ranks are late or silent for more than half of it is near a false failure. Without a
+// detector all is 0.
 type Detector struct {
-	// Late is the longest time by which this rank's heartbeats were held up, because
-	// it got no core or was stopped.
+	// Late is the longest delay of this rank's heartbeats, because it got no core or was stopped.
 	Late time.Duration
-	// Silence is the longest that nothing was heard of a rank that this one observes
-	// and that then was heard: its lateness and the network's. Up to detect.period
-	// is usual. Time for which this rank did not run itself is left out.
+	// Silence is the longest time without a message from an observed rank that then was heard
+	// again. Up to detect.period is usual. Time during which this rank did not run itself is left
+	// out.
 	Silence time.Duration
-	// Suspicions is how often this rank has asked all others for a rank after such
-	// a silence, which begins two periods before detect.timeout.
+	// Suspicions counts indirect probes: this rank asks all others for a silent rank two periods
+	// before detect.timeout.
 	Suspicions uint64
 }
 
-// plus is what two ranks have seen.
+// plus joins what two ranks have observed.
 func (d Detector) plus(o Detector) Detector {
 	return Detector{max(d.Late, o.Late), max(d.Silence, o.Silence), d.Suspicions + o.Suspicions}
 }
 
-// Refused counts connections to this rank's sockets that were not let in, by reason.
-// Crowded may be some of the job's own ranks, which come back by themselves; all
-// others were never let near the job.
+// Refused counts the rejected connections to this rank's sockets, by reason. Crowded may include
+// the job's own ranks, which connect again; all others were never part of the job.
 type Refused struct {
-	// Strangers did not speak this protocol, or left before they had said anything.
+	// Strangers did not speak this protocol, or left before the first message.
 	Strangers uint64
 	// Versions are processes of another version of this library.
 	Versions uint64
 	// Forgers spoke the protocol and did not know the job's secret.
 	Forgers uint64
-	// Misled knew the secret, and meant another process than this one.
+	// Misled knew the secret, and looked for another process.
 	Misled uint64
-	// Dawdlers did not come to an end with their handshake in time.
+	// Dawdlers did not complete their handshake in time.
 	Dawdlers uint64
-	// Crowded had to go because too many others were in the middle of theirs.
+	// Crowded were rejected because too many handshakes were under way.
 	Crowded uint64
 }
 
-// Total is the number of all.
+// Total is the sum of all.
 func (r Refused) Total() uint64 {
 	return r.Strangers + r.Versions + r.Forgers + r.Misled + r.Dawdlers + r.Crowded
 }
 
-// Plus is the sum of two ranks' counters, and the longer of their times.
+// Plus is the sum of two ranks' counters, and the maximum of their times.
 func (c Counters) Plus(o Counters) Counters {
 	c.Admitted += o.Admitted
 	c.Healed += o.Healed
@@ -295,8 +289,8 @@ func (c Counters) Plus(o Counters) Counters {
 	return c
 }
 
-// String gives what is counted at sockets in a line, as "admitted 3, healed 0, refused 12 (10
-// strangers, 2 forgers)".
+// String gives the socket counters in a line, as "admitted 3, healed 0, refused 12 (10 strangers, 2
+// forgers)".
 func (c Counters) String() string {
 	s := fmt.Sprintf("admitted %d, healed %d, refused %d", c.Admitted, c.Healed, c.Refused.Total())
 	var kinds []string
@@ -317,8 +311,8 @@ func (c Counters) String() string {
 	return s
 }
 
-// Counters returns what this rank has counted so far. Any goroutine may call it at
-// any time, also after Finalize; it takes some nanoseconds and waits for nobody.
+// Counters returns what this rank has counted so far. Any goroutine may call it at any time, also
+// after Finalize; it takes some nanoseconds and does not block.
 func (w *World) Counters() Counters {
 	var c Counters
 	if w.absent() {
@@ -335,7 +329,7 @@ func (w *World) Counters() Counters {
 	return c
 }
 
-// logCounters logs what was counted at sockets, if there were any.
+// logCounters logs the counters of sockets, if there were any.
 func (w *World) logCounters() {
 	if len(w.job.Sockets()) > 0 {
 		w.job.Logf("connections: %v", w.Counters())

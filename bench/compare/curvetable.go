@@ -8,17 +8,18 @@ import (
 	"text/tabwriter"
 )
 
-// WriteCurve prints a curve for people: for each point, bound and distance the time
-// of the subject and, for each of the others, its time and the ratio to it with
-// the interval. The verdict is on the ratio to the better of the others, which
-// is on all of them: not beaten by the better is not beaten by any.
+// WriteCurve prints a curve for people: for each point, bound and distance the time of the subject
+// and, for each of the others, its time and the ratio to it with the interval. The verdict is on
+// the ratio to the better of the others, which is on all of them: not beaten by the better is not
+// beaten by any.
 func WriteCurve(w io.Writer, c *Curve) error {
 	kept, dropped := 0, 0
 	for _, p := range c.Points {
 		kept, dropped = kept+p.Kept, dropped+p.Dropped
 	}
 	others := c.others()
-	fmt.Fprintf(w, "%s (%d rounds, %d values kept, %d dropped: the control changed)\n", c.Title, len(c.Points[0].Rounds), kept, dropped)
+	fmt.Fprintf(w, "%s (%d rounds, %d values kept, %d dropped: the control changed)\n", c.Title,
+		len(c.Points[0].Rounds), kept, dropped)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "id\t%s\tcores\tpairs\tours µs\t", c.sweep.Label)
 	for _, o := range others {
@@ -34,7 +35,8 @@ func WriteCurve(w io.Writer, c *Curve) error {
 		return fmt.Errorf("compare: print the table: %w", err)
 	}
 	for _, row := range c.Middle {
-		fmt.Fprintf(w, "%s, median of the points over the better of the others, %s cores: %.3f, interval %s of %d rounds, bound %s: %s\n",
+		fmt.Fprintf(w, "%s, median of the points over the better of the others, %s cores: %.3f, interval %s of %d "+
+			"rounds, bound %s: %s\n",
 			row.Bound.ID, row.Distance, row.Ratio.Median, interval(row.Ratio), row.Ratio.N, row.Bound, row.verdict())
 	}
 	return c.writeFailed(w)
@@ -73,7 +75,10 @@ func (c *Curve) others() []string {
 func (r *Result) lines() [][]Row {
 	var out [][]Row
 	for _, row := range r.Rows {
-		i := slices.IndexFunc(out, func(l []Row) bool { return l[0].Bound.ID == row.Bound.ID && l[0].Distance == row.Distance })
+		i := slices.IndexFunc(out, func(l []Row) bool {
+			return l[0].Bound.ID == row.Bound.ID &&
+				l[0].Distance == row.Distance
+		})
 		if i < 0 {
 			out = append(out, nil)
 			i = len(out) - 1
@@ -88,7 +93,8 @@ func writeLine(w io.Writer, label string, others []string, rows []Row) {
 	for _, row := range rows {
 		pairs = min(pairs, row.Ratio.N)
 	}
-	fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t", rows[0].Bound.ID, label, rows[0].Distance.label(), pairs, micro(rows[0].Subject))
+	fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t", rows[0].Bound.ID, label, rows[0].Distance.label(), pairs,
+		micro(rows[0].Subject))
 	for _, o := range others {
 		i := slices.IndexFunc(rows, func(row Row) bool { return row.Bound.Over == o })
 		if i < 0 {
@@ -106,8 +112,8 @@ func writeLine(w io.Writer, label string, others []string, rows []Row) {
 	fmt.Fprintf(w, "%s\t%s\t\n", bounded.Bound, together(rows))
 }
 
-// together is the verdict on several ratios of one bound: missed if one is,
-// else undecided if one is.
+// together is the verdict on several ratios of one bound: missed if one is, else undecided if one
+// is.
 func together(rows []Row) string {
 	for _, v := range []Verdict{Missed, Undecided, Met} {
 		if i := slices.IndexFunc(rows, func(row Row) bool { return row.Verdict == v }); i >= 0 {

@@ -10,10 +10,9 @@ import (
 // Distance is where the host has put the cores, told by the control.
 type Distance string
 
-// The distances that were seen on the machine of the project, by the control of
-// package peers: two virtual cores that are threads of one physical core, 0.016
-// to 0.025 µs; cores that share a cache, 0.031 to 0.035 µs; cores that do not,
-// about 0.2 to 0.3 µs.
+// The distances that were seen on the machine of the project, by the control of package peers: two
+// virtual cores that are threads of one physical core, 0.016 to 0.025 µs; cores that share a cache,
+// 0.031 to 0.035 µs; cores that do not, about 0.2 to 0.3 µs.
 const (
 	Sibling Distance = "sibling"
 	Near    Distance = "near"
@@ -24,17 +23,15 @@ const (
 var allDistances = []Distance{Sibling, Near, Far}
 
 const (
-	// siblingBelow and farAbove name a group of controls by its median, in
-	// seconds.
+	// siblingBelow and farAbove name a group of controls by its median, in seconds.
 	siblingBelow = 0.026e-6
 	farAbove     = 0.15e-6
-	// apart is the factor between the medians of two groups of controls from
-	// which they are two.
+	// apart is the factor between the medians of two groups of controls from which they are two.
 	apart = 1.5
 )
 
-// distances are groups of controls in ascending order. A control belongs to the
-// first group whose bound it is below; the last bound is infinite.
+// distances are groups of controls in ascending order. A control belongs to the first group whose
+// bound it is below; the last bound is infinite.
 type distances []struct {
 	below    float64
 	distance Distance
@@ -50,9 +47,9 @@ func (m distances) of(c float64) Distance {
 	return Far
 }
 
-// findDistances finds the groups in the controls seen so far and names them. Where
-// the cuts lie is decided by the values, not by the names' bounds, so that a
-// group that happens to lie on such a bound stays together.
+// findDistances finds the groups in the controls seen so far and names them. Where the cuts lie is
+// decided by the values, not by the names' bounds, so that a group that happens to lie on such a
+// bound stays together.
 func findDistances(controls []float64) distances {
 	s := make([]float64, 0, len(controls))
 	for _, c := range controls {
@@ -85,8 +82,8 @@ func nameOf(control float64) Distance {
 	return Near
 }
 
-// lowestGroup returns the length of the lowest group in sorted logarithms: it
-// splits the values in two as long as the halves are apart.
+// lowestGroup returns the length of the lowest group in sorted logarithms: it splits the values in
+// two as long as the halves are apart.
 func lowestGroup(sorted []float64) int {
 	n := len(sorted)
 	for {
@@ -98,10 +95,9 @@ func lowestGroup(sorted []float64) int {
 	}
 }
 
-// bestSplit returns the length of the lower group of the split that leaves the
-// least variance within the groups (two means in one dimension, solved exactly),
-// 0 for fewer than two different values. The least variance within is the most
-// between: n0·n1·(mean0-mean1)².
+// bestSplit returns the length of the lower group of the split that leaves the least variance
+// within the groups (two means in one dimension, solved exactly), 0 for fewer than two different
+// values. The least variance within is the most between: n0·n1·(mean0-mean1)².
 func bestSplit(sorted []float64) int {
 	total := 0.0
 	for _, x := range sorted {

@@ -14,9 +14,12 @@ func TestFindDistances(t *testing.T) {
 		controls []float64 // µs
 		at       map[float64]Distance
 	}{
-		{"two", []float64{0.033, 0.32, 0.034, 0.31, 0.035, 0.33}, map[float64]Distance{0.06: Near, 0.2: Far, 0.32: Far}},
-		{"two, one rare", []float64{0.033, 0.034, 0.033, 0.031, 0.035, 0.32}, map[float64]Distance{0.034: Near, 0.32: Far}},
-		{"three", []float64{0.016, 0.33, 0.034, 0.31, 0.017, 0.033, 0.020}, map[float64]Distance{0.018: Sibling, 0.033: Near, 0.32: Far}},
+		{"two", []float64{0.033, 0.32, 0.034, 0.31, 0.035, 0.33},
+			map[float64]Distance{0.06: Near, 0.2: Far, 0.32: Far}},
+		{"two, one rare", []float64{0.033, 0.034, 0.033, 0.031, 0.035, 0.32},
+			map[float64]Distance{0.034: Near, 0.32: Far}},
+		{"three", []float64{0.016, 0.33, 0.034, 0.31, 0.017, 0.033, 0.020},
+			map[float64]Distance{0.018: Sibling, 0.033: Near, 0.32: Far}},
 		{"only sibling", []float64{0.016, 0.018, 0.02, 0.022}, map[float64]Distance{0.016: Sibling, 0.022: Sibling}},
 		{"only fast", []float64{0.056, 0.057, 0.055, 0.07}, map[float64]Distance{0.056: Near, 0.07: Near}},
 		{"only slow", []float64{0.30, 0.32, 0.35}, map[float64]Distance{0.30: Far, 0.35: Far}},

@@ -11,8 +11,8 @@ const Control = "control"
 // Source is one implementation of what is measured.
 type Source struct {
 	Name string
-	// Sample measures once and returns seconds per message. It is called by one
-	// goroutine at a time, and while it runs no other source may be busy.
+	// Sample measures once and returns seconds per message. It is called by one goroutine at a
+	// time, and while it runs no other source may be busy.
 	Sample func(ctx context.Context) (float64, error)
 }
 
@@ -33,8 +33,8 @@ type Bound struct {
 	// Over names the other source, or is [Control].
 	Over  string `json:"over"`
 	Ratio Ratio  `json:"ratio"`
-	// Limit is what a ratio of times must not exceed, or what a ratio of rates
-	// must reach. 0: there is no bound, the ratio is for information.
+	// Limit is what a ratio of times must not exceed, or what a ratio of rates must reach. 0: there
+	// is no bound, the ratio is for information.
 	Limit float64 `json:"limit,omitempty"`
 	// OnlyNear: the bound holds in the fast distance only.
 	OnlyNear bool `json:"only_near,omitempty"`
@@ -51,8 +51,8 @@ type Plan struct {
 	Bounds  []Bound
 	// Precision is the relative half-width of the interval that is sampled for.
 	Precision float64
-	// RenewEvery is the number of rounds after which Renew is called, before the
-	// first round too, to replace the processes of the sources. 0: never.
+	// RenewEvery is the number of rounds after which Renew is called, before the first round too,
+	// to replace the processes of the sources. 0: never.
 	RenewEvery int
 	Renew      func(ctx context.Context) error
 }
@@ -61,12 +61,12 @@ type Plan struct {
 type Limits struct {
 	// MinPairs is the number of observations below which nothing is decided.
 	MinPairs int
-	// MaxRounds and MaxTime end the sampling, decided or not; 0: no limit. One
-	// round is always done.
+	// MaxRounds and MaxTime end the sampling, decided or not; 0: no limit. One round is always
+	// done.
 	MaxRounds int
 	MaxTime   time.Duration
-	// MaxDrift is the relative change of the control around a sample, and between
-	// the samples of a pair, up to which they are kept: 0.15 is 15 %.
+	// MaxDrift is the relative change of the control around a sample, and between the samples of a
+	// pair, up to which they are kept: 0.15 is 15 %.
 	MaxDrift float64
 }
 

@@ -24,8 +24,8 @@ type Row struct {
 	Bound Bound `json:"bound"`
 	// Distance is empty for a bound without a pair in any distance.
 	Distance Distance `json:"distance"`
-	// Subject and Other are median seconds per message of the samples that were
-	// kept in this distance. They are for orientation: only Ratio is comparable.
+	// Subject and Other are median seconds per message of the samples that were kept in this
+	// distance. They are for orientation: only Ratio is comparable.
 	Subject float64        `json:"subject_seconds"`
 	Other   float64        `json:"other_seconds"`
 	Ratio   stats.Interval `json:"ratio"`
@@ -40,8 +40,7 @@ type Result struct {
 	Title     string  `json:"title"`
 	Precision float64 `json:"precision"`
 	Rows      []Row   `json:"rows"`
-	// Dropped counts the samples around which the control changed, Kept the
-	// others.
+	// Dropped counts the samples around which the control changed, Kept the others.
 	Dropped int `json:"dropped"`
 	Kept    int `json:"kept"`
 	// Failed has the error of each source that could not be measured.
@@ -90,10 +89,11 @@ func (r *Result) judge(l Limits, m distances) {
 	}
 }
 
-// unseen is the row of a bound without pairs: a table that leaves it out looks as
-// if there were nothing to decide.
+// unseen is the row of a bound without pairs: a table that leaves it out looks as if there were
+// nothing to decide.
 func (r *Result) unseen(b Bound, l Limits) Row {
-	row := Row{Bound: b, Ratio: stats.Interval{High: math.Inf(1)}, Verdict: Undecided, Why: fmt.Sprintf("0 of %d pairs", l.MinPairs)}
+	row := Row{Bound: b, Ratio: stats.Interval{High: math.Inf(1)}, Verdict: Undecided,
+		Why: fmt.Sprintf("0 of %d pairs", l.MinPairs)}
 	isIt := func(s Source) bool { return s.Name == b.Over }
 	switch _, failed := r.Failed[b.Over]; {
 	case failed:
@@ -114,13 +114,14 @@ func (r *Result) row(b Bound, distance Distance, pairs []pair, l Limits) Row {
 		other = append(other, p.other)
 		ratio = append(ratio, p.ratio)
 	}
-	row := Row{Bound: b, Distance: distance, Subject: stats.Median(subject), Other: stats.Median(other), Ratio: stats.MedianInterval(ratio)}
+	row := Row{Bound: b, Distance: distance, Subject: stats.Median(subject), Other: stats.Median(other),
+		Ratio: stats.MedianInterval(ratio)}
 	row.Verdict, row.Why = b.judge(row.Ratio, r.Precision, l.MinPairs)
 	return row
 }
 
-// judge says whether the interval decides the bound. The order matters: an
-// interval that is too wide decides nothing, wherever it lies.
+// judge says whether the interval decides the bound. The order matters: an interval that is too
+// wide decides nothing, wherever it lies.
 func (b Bound) judge(v stats.Interval, precision float64, minPairs int) (Verdict, string) {
 	within, outside := v.High <= b.Limit, v.Low > b.Limit
 	if b.Ratio == OfRates {
@@ -141,9 +142,9 @@ func (b Bound) judge(v stats.Interval, precision float64, minPairs int) (Verdict
 	return Undecided, "the interval holds the bound"
 }
 
-// pairs returns the observations of a bound by distance. Between two renewals all
-// pairs of a distance make one observation, their median; incarnations of which
-// less than half was kept are left out.
+// pairs returns the observations of a bound by distance. Between two renewals all pairs of a
+// distance make one observation, their median; incarnations of which less than half was kept are
+// left out.
 func (r *Result) pairs(b Bound, l Limits, m distances) map[Distance][]pair {
 	out := map[Distance][]pair{}
 	for start := 0; start < len(r.Rounds); {
@@ -169,8 +170,7 @@ func (r *Result) pairs(b Bound, l Limits, m distances) map[Distance][]pair {
 	return out
 }
 
-// pairOf makes the pair of a round, if its samples are there, steady and of the
-// same distance.
+// pairOf makes the pair of a round, if its samples are there, steady and of the same distance.
 func (r *Result) pairOf(round *Round, b Bound, l Limits, m distances) (pair, Distance, bool) {
 	s := round.of(r.plan.Sources[0].Name)
 	if s == nil || !s.steady(l.MaxDrift) {
@@ -180,7 +180,8 @@ func (r *Result) pairOf(round *Round, b Bound, l Limits, m distances) (pair, Dis
 	p := pair{subject: s.Seconds, other: s.control()}
 	if b.Over != Control {
 		o := round.of(b.Over)
-		if o == nil || !o.steady(l.MaxDrift) || !within(s.control(), o.control(), l.MaxDrift) || m.of(o.control()) != distance {
+		if o == nil || !o.steady(l.MaxDrift) || !within(s.control(), o.control(), l.MaxDrift) ||
+			m.of(o.control()) != distance {
 			return pair{}, "", false
 		}
 		p.other = o.Seconds
@@ -203,10 +204,9 @@ func medianPair(ps []pair) pair {
 	return pair{stats.Median(s), stats.Median(o), stats.Median(q)}
 }
 
-// enough reports whether more rounds would not change what is decided: each
-// distance in which some bound has pairs enough has, for all its bounds, pairs
-// enough and intervals as narrow as asked for; and there is such a distance. Ratios
-// for information count only where there is nothing else.
+// enough reports whether more rounds would not change what is decided: each distance in which some
+// bound has pairs enough has, for all its bounds, pairs enough and intervals as narrow as asked
+// for; and there is such a distance. Ratios for information count only where there is nothing else.
 func (r *Result) enough(l Limits) bool {
 	bounded := slices.ContainsFunc(r.Rows, func(row Row) bool { return row.Bound.Limit != 0 && row.Ratio.N > 0 })
 	counts := func(row *Row) bool { return row.Ratio.N > 0 && (row.Bound.Limit != 0 || !bounded) }
@@ -217,7 +217,8 @@ func (r *Result) enough(l Limits) bool {
 		}
 	}
 	for i := range r.Rows {
-		if row := &r.Rows[i]; seen[row.Distance] && counts(row) && (row.Ratio.N < l.MinPairs || row.Ratio.HalfWidth() > r.Precision) {
+		if row := &r.Rows[i]; seen[row.Distance] && counts(row) &&
+			(row.Ratio.N < l.MinPairs || row.Ratio.HalfWidth() > r.Precision) {
 			return false
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// Sample is one measurement of one source, in seconds per message, with the
-// control in seconds one way before and after it.
+// Sample is one measurement of one source, in seconds per message, with the control in seconds one
+// way before and after it.
 type Sample struct {
 	Source  string  `json:"source"`
 	Seconds float64 `json:"seconds"`
@@ -22,8 +22,8 @@ type Round struct {
 	Samples     []Sample `json:"samples"`
 }
 
-// Runner carries out plans. The controls of all its plans decide together what
-// the machine's distances are.
+// Runner carries out plans. The controls of all its plans decide together what the machine's
+// distances are.
 type Runner struct {
 	// Measure returns the time of the control, in seconds one way.
 	Measure func(ctx context.Context) (float64, error)
@@ -44,7 +44,8 @@ func (r *Runner) Run(ctx context.Context, p *Plan) (*Result, error) {
 		}})
 	}
 	c, err := r.Sweep(ctx, &Sweep{
-		Name: p.Name, Title: p.Title, Parts: []Part{part}, Precision: p.Precision, RenewEvery: p.RenewEvery, Renew: p.Renew,
+		Name: p.Name, Title: p.Title, Parts: []Part{part}, Precision: p.Precision, RenewEvery: p.RenewEvery,
+		Renew: p.Renew,
 	})
 	return c.Points[0].Result, err
 }
@@ -61,11 +62,11 @@ func (v *values) at(k int) Sample {
 	return Sample{Source: v.source, Seconds: v.seconds[k], Before: v.before, After: v.after}
 }
 
-// turn samples each source once, between controls. The order rotates, so that
-// none always has the same neighbour: with two sources A B, B A, A B. Sources in
-// failed are left out; one that fails is entered there, but the first source's
-// failure is an error.
-func (r *Runner) turn(ctx context.Context, sources []SweepSource, points, i int, failed map[string]string) ([]values, error) {
+// turn samples each source once, between controls. The order rotates, so that none always has the
+// same neighbour: with two sources A B, B A, A B. Sources in failed are left out; one that fails is
+// entered there, but the first source's failure is an error.
+func (r *Runner) turn(ctx context.Context, sources []SweepSource, points, i int, failed map[string]string) ([]values,
+	error) {
 	var out []values
 	before, err := r.control(ctx)
 	if err != nil {

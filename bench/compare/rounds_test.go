@@ -97,12 +97,14 @@ func TestDistancesApart(t *testing.T) {
 		return plain(ctx)
 	}
 	p := &Plan{Name: "x", Precision: 0.001, Sources: []Source{m.source("banyan", 1), ucx},
-		Bounds: []Bound{{Over: "ucx", Ratio: OfTimes, Limit: 0.9}, {Over: Control, Ratio: OfTimes, Limit: 2, OnlyNear: true}}}
+		Bounds: []Bound{{Over: "ucx", Ratio: OfTimes, Limit: 0.9},
+			{Over: Control, Ratio: OfTimes, Limit: 2, OnlyNear: true}}}
 	res, err := m.runner(30).Run(t.Context(), p)
 	require.NoError(t, err)
 	require.Equal(t, 1, res.Dropped)
 	require.Len(t, res.Rows, 3, "both distances for the first bound, the fast one for the second")
-	require.Equal(t, []Distance{Near, Far, Near}, []Distance{res.Rows[0].Distance, res.Rows[1].Distance, res.Rows[2].Distance})
+	require.Equal(t, []Distance{Near, Far, Near},
+		[]Distance{res.Rows[0].Distance, res.Rows[1].Distance, res.Rows[2].Distance})
 	require.Equal(t, 12, res.Rows[0].Ratio.N)
 	require.Equal(t, 17, res.Rows[1].Ratio.N)
 	require.InDelta(t, 0.32e-6, res.Rows[1].Subject, 0.02e-6)
@@ -131,8 +133,8 @@ func TestEnoughIsForAllBounds(t *testing.T) {
 	}
 }
 
-// Pairs that share processes are one observation, and of a renewal with mostly
-// spoilt pairs nothing is kept.
+// Pairs that share processes are one observation, and of a renewal with mostly spoilt pairs nothing
+// is kept.
 func TestRenewal(t *testing.T) {
 	m := newMachine()
 	m.noise = 0.001
@@ -165,7 +167,10 @@ func TestRenewal(t *testing.T) {
 
 func TestRunErrors(t *testing.T) {
 	m := newMachine()
-	broken := Source{Name: "mpich", Sample: func(context.Context) (float64, error) { return 0, errors.New("no such device") }}
+	broken := Source{Name: "mpich", Sample: func(context.Context) (float64, error) {
+		return 0,
+			errors.New("no such device")
+	}}
 	p := &Plan{Name: "x", Precision: 1, Sources: []Source{m.source("banyan", 1), broken, m.source("ucx", 2)},
 		Bounds: []Bound{{Over: "mpich", Ratio: OfTimes, Limit: 1}, {Over: "ucx", Ratio: OfTimes, Limit: 1}}}
 	res, err := m.runner(20).Run(t.Context(), p)
@@ -236,8 +241,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A bound without a pair is in the result, and says why; ratios for information
-// without one are not.
+// A bound without a pair is in the result, and says why; ratios for information without one are
+// not.
 func TestBoundsWithoutPairs(t *testing.T) {
 	m := newMachine()
 	m.distance = 0.25e-6 // slow

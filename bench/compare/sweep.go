@@ -9,21 +9,21 @@ import (
 	"github.com/banyan-hpc/banyan/bench/stats"
 )
 
-// Sweep is a measure with many points, such as a curve over message sizes, of
-// which one sample yields several: a run of a program that measures a range of
-// sizes. Each point has pairs, distances and a verdict of its own.
+// Sweep is a measure with many points, such as a curve over message sizes, of which one sample
+// yields several: a run of a program that measures a range of sizes. Each point has pairs,
+// distances and a verdict of its own.
 type Sweep struct {
 	// Name is short and without spaces, such as "netpipe".
 	Name string
 	// Title is for people; Label heads the column of the points.
 	Title, Label string
-	// Parts are sampled in turn, all of them in each round, so that what happens
-	// to the machine happens to the whole curve.
+	// Parts are sampled in turn, all of them in each round, so that what happens to the machine
+	// happens to the whole curve.
 	Parts []Part
 	// Precision is the relative half-width that is sampled for, at each point.
 	Precision float64
-	// Middle, unless its Limit is 0, bounds the median over the points that have
-	// a bound named MiddleOf, of the ratio over the better of the others there.
+	// Middle, unless its Limit is 0, bounds the median over the points that have a bound named
+	// MiddleOf, of the ratio over the better of the others there.
 	Middle   Bound
 	MiddleOf string
 	// RenewEvery is the number of rounds after which Renew replaces the processes of the sources;
@@ -49,8 +49,8 @@ type Point struct {
 // SweepSource is one implementation of a part.
 type SweepSource struct {
 	Name string
-	// Sample measures once and returns the seconds of each of the part's points.
-	// It is called as [Source].Sample is.
+	// Sample measures once and returns the seconds of each of the part's points. It is called as
+	// [Source].Sample is.
 	Sample func(ctx context.Context) ([]float64, error)
 }
 
@@ -73,9 +73,9 @@ type CurvePoint struct {
 }
 
 // Sweep samples until, at each point, every core distance that was seen often enough has its
-// interval, or the limits are reached, which is no error. Limits are checked between rounds, so that
-// no sample is cut off. A source other than the subject that fails is left out from then on and named
-// in the result. On error the curve has what was sampled until then.
+// interval, or the limits are reached, which is no error. Limits are checked between rounds, so
+// that no sample is cut off. A source other than the subject that fails is left out from then on
+// and named in the result. On error the curve has what was sampled until then.
 func (r *Runner) Sweep(ctx context.Context, s *Sweep) (*Curve, error) {
 	c := newCurve(s)
 	start := time.Now()
@@ -94,7 +94,8 @@ func newCurve(s *Sweep) *Curve {
 	c := &Curve{Name: s.Name, Title: s.Title, sweep: s}
 	for _, part := range s.Parts {
 		for _, p := range part.Points {
-			plan := &Plan{Name: s.Name + "/" + p.Label, Bounds: p.Bounds, Precision: s.Precision, RenewEvery: s.RenewEvery}
+			plan := &Plan{Name: s.Name + "/" + p.Label, Bounds: p.Bounds, Precision: s.Precision,
+				RenewEvery: s.RenewEvery}
 			if p.Label == "" { // the one point of a plan
 				plan.Name, plan.Title = s.Name, s.Title
 			}
@@ -152,7 +153,8 @@ func (c *Curve) status(round, part int) string {
 	text += fmt.Sprintf(", %d samples dropped", c.Points[0].Dropped)
 	for _, row := range c.Points[0].Rows {
 		if row.Ratio.N > 0 {
-			text += fmt.Sprintf(", %s %s %.3f ± %.1f %%", row.Bound.Over, row.Distance, row.Ratio.Median, 100*row.Ratio.HalfWidth())
+			text += fmt.Sprintf(", %s %s %.3f ± %.1f %%", row.Bound.Over, row.Distance, row.Ratio.Median,
+				100*row.Ratio.HalfWidth())
 		}
 	}
 	return text
@@ -173,10 +175,10 @@ func (c *Curve) judge(l Limits, m distances) {
 	}
 }
 
-// better returns, of a point's rows for one bound in one distance, the one over the
-// other that leaves the subject looking worst: that is the better of the others.
-// It is chosen by the medians of all rounds; choosing anew in each round would
-// take the luckier of two samples as the measure of the better.
+// better returns, of a point's rows for one bound in one distance, the one over the other that
+// leaves the subject looking worst: that is the better of the others. It is chosen by the medians
+// of all rounds; choosing anew in each round would take the luckier of two samples as the measure
+// of the better.
 func (r *Result) better(id string, distance Distance) *Row {
 	var worst *Row
 	for i := range r.Rows {
@@ -199,8 +201,8 @@ func (r *Row) lead() float64 {
 	return 1 / r.Ratio.Median
 }
 
-// middle computes the median over the points. One round is one observation,
-// if at least half of the points were kept in it.
+// middle computes the median over the points. One round is one observation, if at least half of the
+// points were kept in it.
 func (c *Curve) middle(distance Distance, l Limits, m distances) (Row, bool) {
 	var points []*CurvePoint
 	var bounds []Bound // over the better, at each of the points
@@ -256,8 +258,8 @@ func (c *Curve) Seconds(source string, maxDrift float64) []float64 {
 	return out
 }
 
-// Seconds returns the median seconds of a source over all samples that were
-// steady, whatever the distance: for a picture. It is 0 if there are none.
+// Seconds returns the median seconds of a source over all samples that were steady, whatever the
+// distance: for a picture. It is 0 if there are none.
 func (r *Result) Seconds(source string, maxDrift float64) float64 {
 	var all []float64
 	for k := range r.Rounds {

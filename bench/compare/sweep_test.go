@@ -21,8 +21,8 @@ func (m *machine) curveOf(name string, factors ...float64) SweepSource {
 	}}
 }
 
-// testSweep has three points in two parts. Ours is 0.8, 1.25 and 2 times as fast
-// as a, and as fast as b at the first two.
+// testSweep has three points in two parts. Ours is 0.8, 1.25 and 2 times as fast as a, and as fast
+// as b at the first two.
 func testSweep(m *machine) *Sweep {
 	point := func(label string, x float64) Point {
 		return Point{Label: label, X: x, Bounds: []Bound{
@@ -33,8 +33,10 @@ func testSweep(m *machine) *Sweep {
 		Name: "np", Title: "a curve", Label: "bytes", Precision: 0.03,
 		Middle: Bound{ID: "M", Over: "the better", Ratio: OfRates, Limit: 0.9}, MiddleOf: "R",
 		Parts: []Part{
-			{Points: []Point{point("1", 1), point("2", 2)}, Sources: []SweepSource{m.curveOf("ours", 10, 8), m.curveOf("a", 8, 10), m.curveOf("b", 10, 8)}},
-			{Points: []Point{point("4", 4)}, Sources: []SweepSource{m.curveOf("ours", 5), m.curveOf("a", 10), m.curveOf("b", 20)}},
+			{Points: []Point{point("1", 1), point("2", 2)},
+				Sources: []SweepSource{m.curveOf("ours", 10, 8), m.curveOf("a", 8, 10), m.curveOf("b", 10, 8)}},
+			{Points: []Point{point("4", 4)}, Sources: []SweepSource{m.curveOf("ours", 5), m.curveOf("a", 10),
+				m.curveOf("b", 20)}},
 		},
 	}
 }
@@ -46,7 +48,8 @@ func TestSweep(t *testing.T) {
 	r.Progress = func(string) { parts++ }
 	c, err := r.Sweep(t.Context(), testSweep(m))
 	require.NoError(t, err)
-	require.Equal(t, []string{"ours", "a", "b", "ours", "a", "b", "a", "b", "ours"}, m.order[:9], "all parts in each round, and the order rotates")
+	require.Equal(t, []string{"ours", "a", "b", "ours", "a", "b", "a", "b", "ours"}, m.order[:9],
+		"all parts in each round, and the order rotates")
 	require.Len(t, c.Points, 3)
 	require.Equal(t, 2*len(c.Points[0].Rounds), parts)
 	for i, want := range []struct {
@@ -70,8 +73,8 @@ func TestSweep(t *testing.T) {
 	require.Zero(t, c.Points[0].Result.Seconds("nobody", 0.15))
 }
 
-// A round in which the distance changes within a part loses that part's pairs only.
-// The median over the points does without a round that kept less than half.
+// A round in which the distance changes within a part loses that part's pairs only. The median over
+// the points does without a round that kept less than half.
 func TestSweepDropsPartsNotRounds(t *testing.T) {
 	m := newMachine()
 	s := testSweep(m)
@@ -90,13 +93,17 @@ func TestSweepDropsPartsNotRounds(t *testing.T) {
 	require.Equal(t, 5, c.Points[0].better("R", Near).Ratio.N)
 	require.Equal(t, 25, c.Points[0].better("R", Far).Ratio.N)
 	require.Len(t, c.Middle, 2)
-	require.Equal(t, []int{5, 25}, []int{c.Middle[0].Ratio.N, c.Middle[1].Ratio.N}, "two of three points are more than half")
+	require.Equal(t, []int{5, 25}, []int{c.Middle[0].Ratio.N, c.Middle[1].Ratio.N},
+		"two of three points are more than half")
 }
 
 func TestSweepErrors(t *testing.T) {
 	m := newMachine()
 	s := testSweep(m)
-	s.Parts[1].Sources[1].Sample = func(context.Context) ([]float64, error) { return nil, errors.New("no such device") }
+	s.Parts[1].Sources[1].Sample = func(context.Context) ([]float64, error) {
+		return nil,
+			errors.New("no such device")
+	}
 	s.Parts[0].Sources[2].Sample = func(context.Context) ([]float64, error) { return []float64{1}, nil }
 	c, err := m.runner(20).Sweep(t.Context(), s)
 	require.NoError(t, err)
@@ -127,15 +134,18 @@ func TestSweepForInformationEnds(t *testing.T) {
 
 func TestWriteCurve(t *testing.T) {
 	row := func(id, over string, limit, ratio float64, v Verdict) Row {
-		return Row{Bound: Bound{ID: id, Over: over, Ratio: OfRates, Limit: limit}, Distance: Near, Subject: 1e-6, Other: ratio * 1e-6,
+		return Row{Bound: Bound{ID: id, Over: over, Ratio: OfRates, Limit: limit}, Distance: Near, Subject: 1e-6,
+			Other: ratio * 1e-6,
 			Ratio: estimate(ratio, ratio-0.01, ratio+0.01, 9), Verdict: v}
 	}
 	c := &Curve{
 		Title: "a curve", sweep: &Sweep{Label: "bytes", Middle: Bound{Over: "the better"}},
 		Points: []*CurvePoint{
-			{Label: "64", Result: &Result{Kept: 27, Rounds: make([]Round, 9), Rows: []Row{row("R", "a", 0.95, 1.5, Met), row("R", "b", 0.95, 0.9, Missed)}}},
+			{Label: "64", Result: &Result{Kept: 27, Rounds: make([]Round, 9),
+				Rows: []Row{row("R", "a", 0.95, 1.5, Met), row("R", "b", 0.95, 0.9, Missed)}}},
 			{Label: "96", Result: &Result{Kept: 27, Rows: []Row{row("R", "a", 0.95, 1.25, Met)}}},
-			{Label: "99", Result: &Result{Dropped: 1, Rows: []Row{row("", "a", 0, 1, Info), row("", "b", 0, 1, Info)}}},
+			{Label: "99", Result: &Result{Dropped: 1,
+				Rows: []Row{row("", "a", 0, 1, Info), row("", "b", 0, 1, Info)}}},
 		},
 		Middle: []Row{row("M", "the better", 1, 1.1, Met)},
 	}

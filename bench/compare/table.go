@@ -10,8 +10,8 @@ import (
 	"github.com/banyan-hpc/banyan/bench/stats"
 )
 
-// WriteTable prints the results for people. Times are in µs per message; for
-// each bound and distance it gives the ratio, its interval and the verdict.
+// WriteTable prints the results for people. Times are in µs per message; for each bound and
+// distance it gives the ratio, its interval and the verdict.
 func WriteTable(w io.Writer, results ...*Result) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, r := range results {
@@ -19,8 +19,10 @@ func WriteTable(w io.Writer, results ...*Result) error {
 			r.Title, len(r.Rounds), r.Kept, r.Dropped)
 		fmt.Fprint(t, "id\tover\tcores\tpairs\tours µs\ttheirs µs\tratio\t95 % interval\tbound\tverdict\t\n")
 		for _, row := range r.Rows {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n", row.Bound.ID, row.Bound.Over, row.Distance.label(),
-				row.Ratio.N, micro(row.Subject), micro(row.Other), median(row.Ratio), interval(row.Ratio), row.Bound, row.verdict())
+			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n", row.Bound.ID, row.Bound.Over,
+				row.Distance.label(),
+				row.Ratio.N, micro(row.Subject), micro(row.Other), median(row.Ratio), interval(row.Ratio), row.Bound,
+				row.verdict())
 		}
 		if err := t.Flush(); err != nil {
 			return fmt.Errorf("compare: print the table: %w", err)
@@ -62,8 +64,8 @@ func (m Distance) label() string {
 	return string(m)
 }
 
-// interval writes "0.851 … 0.880", "too few" where there is no interval, or "-" where
-// there are no observations.
+// interval writes "0.851 … 0.880", "too few" where there is no interval, or "-" where there are no
+// observations.
 func interval(v stats.Interval) string {
 	if v.N == 0 {
 		return none

@@ -11,15 +11,18 @@ import (
 
 func TestWriteTable(t *testing.T) {
 	r := &Result{
-		Title: "8-byte latency", Kept: 20, Dropped: 2, Rounds: make([]Round, 11), Failed: map[string]string{"mpich": "it left", "b": "no", "a": "no", "z": "no"},
+		Title: "8-byte latency", Kept: 20, Dropped: 2, Rounds: make([]Round, 11),
+		Failed: map[string]string{"mpich": "it left", "b": "no", "a": "no", "z": "no"},
 		Rows: []Row{
-			{Bound: Bound{ID: "B2-1", Over: "ucx", Ratio: OfTimes, Limit: 0.9}, Distance: Near, Subject: 0.084e-6, Other: 0.097e-6,
+			{Bound: Bound{ID: "B2-1", Over: "ucx", Ratio: OfTimes, Limit: 0.9}, Distance: Near, Subject: 0.084e-6,
+				Other: 0.097e-6,
 				Ratio: estimate(0.8659, 0.851, 0.8802, 14), Verdict: Met},
 			{Bound: Bound{Over: "mpich", Ratio: OfRates}, Distance: Far, Subject: 0.3e-6, Other: 0.5e-6,
 				Ratio: stats.MedianInterval([]float64{1.5, 1.6}), Verdict: Info},
 			{Bound: Bound{Over: "ucx", Ratio: OfRates, Limit: 0.95}, Distance: Far, Subject: 1234.5e-6, Other: 1e-6,
 				Ratio: estimate(1, 0.9, 1.1, 9), Verdict: Undecided, Why: "half-width 10 % > 3 %"},
-			{Bound: Bound{ID: "B2-9", Over: "ucx", Ratio: OfRates, Limit: 0.95}, Verdict: Undecided, Why: "0 of 9 pairs"},
+			{Bound: Bound{ID: "B2-9", Over: "ucx", Ratio: OfRates, Limit: 0.95}, Verdict: Undecided,
+				Why: "0 of 9 pairs"},
 		},
 	}
 	var b strings.Builder

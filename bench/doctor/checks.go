@@ -85,7 +85,8 @@ func place() finding {
 		text += fmt.Sprintf(", %s=%s", route.NameVariable, n.Name)
 	}
 	if n.Hidden {
-		return finding{warning, "place", text + ", may not be looked into", "other ranks cannot map its memory: run a binary that may be read and has no file capabilities"}
+		return finding{warning, "place", text + ", may not be looked into",
+			"other ranks cannot map its memory: run a binary that may be read and has no file capabilities"}
 	}
 	return finding{ok, "place", text + ": shared with ranks that have the same", ""}
 }
@@ -106,12 +107,14 @@ func segment() finding {
 func kernelCopy(root fs.FS) finding {
 	const what = "kernel copy"
 	if _, err := unix.ProcessVMReadv(os.Getpid(), nil, nil, 0); err != nil { // of nothing: whether it may be called
-		return finding{warning, what, fmt.Sprintf("process_vm_readv: %v", err), "long messages are streamed through the ring; allow the call in the container's seccomp profile"}
+		return finding{warning, what, fmt.Sprintf("process_vm_readv: %v", err),
+			"long messages are streamed through the ring; allow the call in the container's seccomp profile"}
 	}
 	scope := number(root, "proc/sys/kernel/yama/ptrace_scope")
 	switch {
 	case scope == "2" && !capable(unix.CAP_SYS_PTRACE), scope == "3":
-		return finding{warning, what, "kernel.yama.ptrace_scope is " + scope, "long messages are streamed through the ring; sysctl kernel.yama.ptrace_scope=1 allows the copy"}
+		return finding{warning, what, "kernel.yama.ptrace_scope is " + scope,
+			"long messages are streamed through the ring; sysctl kernel.yama.ptrace_scope=1 allows the copy"}
 	case scope == "":
 		return finding{ok, what, "process_vm_readv, no Yama", ""}
 	}
@@ -120,7 +123,8 @@ func kernelCopy(root fs.FS) finding {
 
 func barrier() finding {
 	if !futex.Registered() {
-		return finding{warning, "barrier", "membarrier is refused", "short messages cost a fence each; allow the call in the container's seccomp profile"}
+		return finding{warning, "barrier", "membarrier is refused",
+			"short messages cost a fence each; allow the call in the container's seccomp profile"}
 	}
 	return finding{ok, "barrier", "membarrier", ""}
 }
@@ -146,7 +150,8 @@ func network() []finding {
 		found = append(found, finding{ok, c.Interface, fmt.Sprintf("%v %s: %s", c.Addr, word, c.Why), ""})
 	}
 	if used == 0 {
-		found = append(found, finding{warning, "tcp", "no address reaches other machines", "name the interfaces with " + networksEnv + " or --networks"})
+		found = append(found, finding{warning, "tcp", "no address reaches other machines",
+			"name the interfaces with " + networksEnv + " or --networks"})
 	}
 	return found
 }
@@ -166,13 +171,15 @@ func unixSockets() finding {
 func devices(root fs.FS) []finding {
 	list, err := fs.ReadDir(root, "sys/class/infiniband")
 	if err != nil || len(list) == 0 {
-		return []finding{{warning, "rdma", "no device in /sys/class/infiniband", "if there is an adapter, load its driver; this version of Banyan uses TCP over it all the same"}}
+		return []finding{{warning, "rdma", "no device in /sys/class/infiniband",
+			"if there is an adapter, load its driver; this version of Banyan uses TCP over it all the same"}}
 	}
 	var names []string
 	for _, e := range list {
 		names = append(names, e.Name())
 	}
-	return []finding{{warning, "rdma", strings.Join(names, ", "), "this version of Banyan does not use RDMA, but TCP over its network interface"}}
+	return []finding{{warning, "rdma", strings.Join(names, ", "),
+		"this version of Banyan does not use RDMA, but TCP over its network interface"}}
 }
 
 // processors looks at where ranks may run.
@@ -184,7 +191,8 @@ func processors(root fs.FS) []finding {
 	found := []finding{{ok, "cpus", fmt.Sprintf("%d allowed: %v", len(cpus), cpus), ""}}
 	switch quota, limited := affinity.Quota(); {
 	case limited && quota < float64(len(cpus)):
-		found = append(found, finding{warning, "quota", fmt.Sprintf("the control group allows %.2f cores of %d", quota, len(cpus)),
+		found = append(found, finding{warning, "quota",
+			fmt.Sprintf("the control group allows %.2f cores of %d", quota, len(cpus)),
 			"more ranks than that sleep instead of spinning; raise cpu.max"})
 	case limited:
 		found = append(found, finding{ok, "quota", fmt.Sprintf("%.2f cores", quota), ""})
@@ -192,13 +200,13 @@ func processors(root fs.FS) []finding {
 		found = append(found, finding{ok, "quota", "none", ""})
 	}
 	if g := number(root, "sys/devices/system/cpu/cpufreq/policy0/scaling_governor"); g == "powersave" {
-		found = append(found, finding{warning, "governor", g, "latencies vary with the clock; cpupower frequency-set -g performance"})
+		found = append(found, finding{warning, "governor", g,
+			"latencies vary with the clock; cpupower frequency-set -g performance"})
 	}
 	return found
 }
 
-// fewFiles is the limit of descriptors below which a rank with peers on all sides
-// runs out of them.
+// fewFiles is the limit of descriptors below which a rank with peers on all sides runs out of them.
 const fewFiles = 1024
 
 // limits looks at what a peer costs.
@@ -211,12 +219,14 @@ func limits(root fs.FS) []finding {
 	}
 	text := fmt.Sprintf("%d, at most %d", files.Cur, files.Max)
 	if files.Cur < fewFiles {
-		found = append(found, finding{warning, "open files", text, "each peer takes one or two; raise the limit with ulimit -n"})
+		found = append(found, finding{warning, "open files", text,
+			"each peer takes one or two; raise the limit with ulimit -n"})
 	} else {
 		found = append(found, finding{ok, "open files", text, ""})
 	}
 	if space.Cur != unix.RLIM_INFINITY {
-		found = append(found, finding{warning, "address space", fmt.Sprintf("%d MiB", space.Cur>>20), "each rank reserves 300 KiB for each rank of the job; ulimit -v unlimited"})
+		found = append(found, finding{warning, "address space", fmt.Sprintf("%d MiB", space.Cur>>20),
+			"each rank reserves 300 KiB for each rank of the job; ulimit -v unlimited"})
 	} else {
 		found = append(found, finding{ok, "address space", "unlimited", ""})
 	}
@@ -236,9 +246,11 @@ func memory(root fs.FS) finding {
 			limit, err := strconv.ParseInt(number(root, path.Join(at, "memory.max")), 10, 64)
 			if err == nil {
 				used, _ := strconv.ParseInt(number(root, path.Join(at, "memory.current")), 10, 64)
-				f := finding{ok, "memory", fmt.Sprintf("control group %s: %d of %d MiB in use", dir, used>>20, limit>>20), ""}
+				f := finding{ok, "memory", fmt.Sprintf("control group %s: %d of %d MiB in use", dir, used>>20,
+					limit>>20), ""}
 				if limit-used < limit/10 {
-					f.state, f.cure = warning, "each pair of ranks takes 600 KiB; raise memory.max or start fewer ranks"
+					f.state, f.cure = warning,
+						"each pair of ranks takes 600 KiB; raise memory.max or start fewer ranks"
 				}
 				return f
 			}
@@ -273,7 +285,8 @@ func settingsFound() []finding {
 			changed++
 		}
 	}
-	return append(found, finding{ok, "knobs", fmt.Sprintf("%d differ from the defaults (ftbench info -c)", changed), ""})
+	return append(found, finding{ok, "knobs", fmt.Sprintf("%d differ from the defaults (ftbench info -c)", changed),
+		""})
 }
 
 // number is what a file of one word says, "" if there is none.

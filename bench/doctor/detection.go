@@ -67,7 +67,8 @@ func silences(all []*rankReport) string {
 		if first.Longer > 1 {
 			why = fmt.Sprintf(", %d times the default as ranks share cores", first.Longer)
 		}
-		fmt.Fprintf(&b, "silence: of %v is death (detect.timeout%s), heartbeats each %v (detect.period), partition rule %s (detect.partition)\n",
+		fmt.Fprintf(&b, "silence: of %v is death (detect.timeout%s), heartbeats each %v (detect.period), partition "+
+			"rule %s (detect.partition)\n",
 			first.Timeout, why, first.Period, first.Partition)
 	}
 	for rank, t := range all {
@@ -76,7 +77,8 @@ func silences(all []*rankReport) string {
 		}
 		d := t.Detection
 		if d.Evidence = first.Evidence; d != first {
-			fmt.Fprintf(&b, "warning: rank %d has other values than rank 0 (on %t, timeout %v, period %v, partition %s): all ranks need the same\n",
+			fmt.Fprintf(&b, "warning: rank %d has other values than rank 0 (on %t, timeout %v, period %v, partition "+
+				"%s): all ranks need the same\n",
 				rank, d.On, d.Timeout, d.Period, d.Partition)
 		}
 	}
@@ -93,13 +95,13 @@ func detection(root fs.FS) []finding {
 	case !exists(root, "sys/kernel/btf/vmlinux"):
 		found = append(found, finding{warning, what, oneLine(why), "a kernel with CONFIG_DEBUG_INFO_BTF"})
 	default:
-		found = append(found, finding{warning, what, oneLine(why), "start jobs with these capabilities, or have ftbench agent run with them"})
+		found = append(found, finding{warning, what, oneLine(why),
+			"start jobs with these capabilities, or have ftbench agent run with them"})
 	}
 	return append(found, recorder(), silence())
 }
 
-// recorder says who has the kernel record ends for ranks that are started in this
-// environment.
+// recorder says who has the kernel record ends for ranks that are started in this environment.
 func recorder() finding {
 	const what = "agent"
 	switch table, err := exits.Open(); {
@@ -109,7 +111,8 @@ func recorder() finding {
 		}
 		return finding{ok, what, "the kernel's record of ends is there, also for ranks that ftbench run does not start", ""}
 	case os.Getenv(exits.Env) == "":
-		return finding{ok, what, "none at " + exits.DefaultAgent + ": only ranks that ftbench run starts may have the kernel's record of ends", ""}
+		return finding{ok, what, "none at " + exits.DefaultAgent +
+			": only ranks that ftbench run starts may have the kernel's record of ends", ""}
 	case os.Getenv(exits.Env) == exits.Off, os.Getenv(exits.Env) == exits.On:
 		return finding{ok, what, exits.Env + "=" + os.Getenv(exits.Env) + ": not asked", ""}
 	default:
@@ -117,8 +120,8 @@ func recorder() finding {
 	}
 }
 
-// silence says when who falls silent counts as dead. A setting that is wrong is
-// reported with the settings.
+// silence says when who falls silent counts as dead. A setting that is wrong is reported with the
+// settings.
 func silence() finding {
 	const what = "silence"
 	s, err := settings.Load(settings.Here())
@@ -126,10 +129,13 @@ func silence() finding {
 	case err != nil:
 		return finding{warning, what, "not known: a setting is wrong, see below", ""}
 	case !s.On(settings.Detect):
-		return finding{warning, what, "nobody looks for it (detect = off, " + s.Origin(settings.Detect) + "): ranks whose machine is lost are waited for, and who has never talked to a dead rank may wait for it", ""}
+		return finding{warning, what, "nobody looks for it (detect = off, " + s.Origin(settings.Detect) +
+			"): ranks whose machine is lost are waited for, and who has never talked to a dead rank may wait for it",
+			""}
 	}
 	say := func(id settings.ID) string { return settings.Of(id).Format(s.Int(id)) }
-	return finding{ok, what, fmt.Sprintf("of %s is death, heartbeats each %s (detect.timeout, detect.period)", say(settings.DetectTimeout), say(settings.DetectPeriod)), ""}
+	return finding{ok, what, fmt.Sprintf("of %s is death, heartbeats each %s (detect.timeout, detect.period)",
+		say(settings.DetectTimeout), say(settings.DetectPeriod)), ""}
 }
 
 // onNode says what tells first of the death of a rank on this machine.
@@ -148,7 +154,9 @@ func pidfd() finding {
 		err = unix.Close(fd)
 	}
 	if err != nil {
-		return finding{missing, "pidfd", fmt.Sprintf("pidfd_open: %v", err), "a kernel from 5.3, and a seccomp profile that allows it"}
+		return finding{missing, "pidfd", fmt.Sprintf("pidfd_open: %v", err),
+			"a kernel from 5.3, and a seccomp profile that allows it"}
 	}
-	return finding{ok, "pidfd", "the end of a process of this machine is seen, late if it had much memory, and processes can be fenced", ""}
+	return finding{ok, "pidfd", "the end of a process of this machine is seen, late if it had much memory, and " +
+		"processes can be fenced", ""}
 }

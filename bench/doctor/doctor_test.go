@@ -46,7 +46,8 @@ between nodes: by connection
 func TestSocketsTable(t *testing.T) {
 	all := make([]*rankReport, 3)
 	require.Empty(t, sockets(all))
-	all[0] = &rankReport{Links: []link{{Fabric: "self"}, {Fabric: "unix", Detail: "unix"}, {Fabric: "tcp", Detail: "tcp a > b, eth0"}}}
+	all[0] = &rankReport{Links: []link{{Fabric: "self"}, {Fabric: "unix", Detail: "unix"},
+		{Fabric: "tcp", Detail: "tcp a > b, eth0"}}}
 	all[1] = &rankReport{Links: []link{{Fabric: "unix", Detail: "unix"}, {Fabric: "self"}, {Fabric: "shm"}}}
 	all[1].Counters = banyan.Counters{Admitted: 1, Healed: 2, Refused: banyan.Refused{Forgers: 3, Crowded: 1}}
 	require.Equal(t, `# sockets
@@ -66,19 +67,21 @@ func TestDetailsNameTheInterface(t *testing.T) {
 	require.Equal(t, detail+", lo", details(banyan.Route{Fabric: "tcp", Detail: detail}, mine))
 	require.Equal(t, detail+", an interface that has gone", details(banyan.Route{Fabric: "tcp", Detail: detail}, nil))
 	require.Equal(t, "unix", details(banyan.Route{Fabric: "unix", Detail: "unix"}, mine))
-	require.Equal(t, "tcp, not connected yet", details(banyan.Route{Fabric: "tcp", Detail: "tcp, not connected yet"}, mine))
+	require.Equal(t, "tcp, not connected yet",
+		details(banyan.Route{Fabric: "tcp", Detail: "tcp, not connected yet"}, mine))
 	require.Empty(t, details(banyan.Route{Fabric: "shm"}, mine))
 }
 
-// Reasons that differ in names and numbers only are one, whatever the number of
-// hosts.
+// Reasons that differ in names and numbers only are one, whatever the number of hosts.
 func TestReasonsAreCountedByKind(t *testing.T) {
 	all := make([][]link, 4)
 	for i := range all {
 		for j := range all {
-			r := link{Fabric: "tcp", Why: fmt.Sprintf("not shm: BANYAN_NODE differs (%q, %q); tcp: what is left", fmt.Sprint(i), fmt.Sprint(j))}
+			r := link{Fabric: "tcp", Why: fmt.Sprintf("not shm: BANYAN_NODE differs (%q, %q); tcp: what is left",
+				fmt.Sprint(i), fmt.Sprint(j))}
 			if j == 3 {
-				r = link{Fabric: none, Why: fmt.Sprintf("route from rank %d to rank 3: no fabric joins process %d and process 3: not tcp: neither may use it (BANYAN_FABRIC)", i, i)}
+				r = link{Fabric: none, Why: fmt.Sprintf("route from rank %d to rank 3: no fabric joins process %d "+
+					"and process 3: not tcp: neither may use it (BANYAN_FABRIC)", i, i)}
 			}
 			all[i] = append(all[i], r)
 		}
@@ -127,7 +130,8 @@ func TestChecksOfFiles(t *testing.T) {
 			"sys/fs/cgroup/unrelated/x/memory.max": text("1"),
 		}
 	}
-	require.Equal(t, finding{ok, "memory", "control group /a: 1 of 100 MiB in use", ""}, memory(group("104857600\n", "1048576\n")))
+	require.Equal(t, finding{ok, "memory", "control group /a: 1 of 100 MiB in use", ""},
+		memory(group("104857600\n", "1048576\n")))
 	require.Equal(t, warning, memory(group("104857600", "104000000")).state)
 	require.Contains(t, memory(group("max", "1")).text, "no limit")
 	require.Contains(t, memory(none).text, "no control groups")

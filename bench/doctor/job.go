@@ -28,8 +28,8 @@ const none = "none"
 // answerTime is how long a rank may take to answer another in [Job].
 const answerTime = 30 * time.Second
 
-// Job has all ranks send to all, and rank 0 print by which fabric they reach each other, and why. There
-// separated is the error of a job in which a rank does not reach another.
+// Job has all ranks send to all, and rank 0 print by which fabric they reach each other, and why.
+// There separated is the error of a job in which a rank does not reach another.
 func Job(w *banyan.World, out io.Writer) (separated, err error) {
 	c := w.Comm()
 	mine := rankReport{Links: probe(w), Counters: w.Counters(), Detection: w.Detection()}
@@ -108,8 +108,8 @@ func probe(w *banyan.World) []link {
 // widest is the number of ranks up to which each pair has its place in the table.
 const widest = 32
 
-// routesTable shows by which fabrics the ranks reach each other, and below it why not by faster ones.
-// all[i] is nil where rank i could not be asked.
+// routesTable shows by which fabrics the ranks reach each other, and below it why not by faster
+// ones. all[i] is nil where rank i could not be asked.
 func routesTable(all [][]link, node func(int) int) string {
 	var b strings.Builder
 	n := len(all)
@@ -164,8 +164,8 @@ func cell(row []link, i, j int) string {
 	return row[j].Fabric
 }
 
-// reasons counts the pairs by fabric and kind of reason, the most frequent first,
-// each with the reason of one pair; shared memory needs none.
+// reasons counts the pairs by fabric and kind of reason, the most frequent first, each with the
+// reason of one pair; shared memory needs none.
 func reasons(all [][]link) string {
 	type group struct {
 		link
@@ -205,8 +205,8 @@ func reasons(all [][]link) string {
 	return b.String()
 }
 
-// kind is a reason without what differs from pair to pair: the numbers of ranks
-// and, in parentheses, what was compared.
+// kind is a reason without what differs from pair to pair: the numbers of ranks and, in
+// parentheses, what was compared.
 func kind(why string) string {
 	return particular.ReplaceAllString(why, "")
 }

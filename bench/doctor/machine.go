@@ -16,9 +16,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/launch"
 )
 
-// Machine prints a report on this machine: for each allowed fabric whether two ranks reach each other by
-// it, started with the arguments trial, and what the fabrics need. A line that starts with missing
-// makes it an error.
+// Machine prints a report on this machine: for each allowed fabric whether two ranks reach each
+// other by it, started with the arguments trial, and what the fabrics need. A line that starts with
+// missing makes it an error.
 func Machine(out io.Writer, allowed route.Set, trial []string) error {
 	p := &printer{out: out}
 	p.section("fabrics")
@@ -68,14 +68,15 @@ func try(f route.Fabric, argv []string) finding {
 	case err != nil:
 		return finding{missing, f.String(), err.Error(), ""}
 	case res.Code != 0:
-		return finding{missing, f.String(), "two ranks do not reach each other: " + firstCause(errs.String()), "see the parts below"}
+		return finding{missing, f.String(), "two ranks do not reach each other: " + firstCause(errs.String()),
+			"see the parts below"}
 	default:
 		return finding{ok, f.String(), oneLine(out.String()), ""}
 	}
 }
 
-// firstCause is the error of the first of two ranks that failed; the other one prints the same, and the
-// launcher that they have ended.
+// firstCause is the error of the first of two ranks that failed; the other one prints the same, and
+// the launcher that they have ended.
 func firstCause(text string) string {
 	for line := range strings.Lines(text) {
 		if cause, found := strings.CutPrefix(strings.TrimSpace(line), "ftbench: "); found {
@@ -110,7 +111,8 @@ func Trial(w *banyan.World, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "two ranks reach each other, %s: 8 bytes in %.2f µs, %.1f GB/s at 1 MiB; not measured with care\n",
+	_, err = fmt.Fprintf(out, "two ranks reach each other, %s: 8 bytes in %.2f µs, %.1f GB/s at 1 MiB; not measured "+
+		"with care\n",
 		cmp.Or(r.Detail, r.Fabric), short.Seconds()*1e6, size/long.Seconds()/1e9)
 	return err
 }

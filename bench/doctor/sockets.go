@@ -18,8 +18,8 @@ type rankReport struct {
 	Detection banyan.Detection
 }
 
-// details says what the connection of a route is: addresses and, for TCP, the
-// interface that has this end's; "" for shared memory.
+// details says what the connection of a route is: addresses and, for TCP, the interface that has
+// this end's; "" for shared memory.
 func details(r banyan.Route, interfaces map[netip.Addr]string) string {
 	switch r.Fabric {
 	case route.Unix.String():
@@ -39,8 +39,7 @@ func details(r banyan.Route, interfaces map[netip.Addr]string) string {
 	return r.Detail + ", " + cmp.Or(interfaces[here.Addr().WithZone("")], "an interface that has gone")
 }
 
-// interfaces are the names of this process's by their addresses; nil if the system
-// does not say.
+// interfaces are the names of this process's by their addresses; nil if the system does not say.
 func interfaces() map[netip.Addr]string {
 	all, err := net.Interfaces()
 	if err != nil {
@@ -64,9 +63,8 @@ func interfaces() map[netip.Addr]string {
 // socketLines bounds how many pairs are listed one by one.
 const socketLines = 28
 
-// sockets lists the pairs that are joined by sockets, with their addresses, and what
-// all ranks have counted; "" where there is none. all[i] is nil where rank i
-// could not be asked.
+// sockets lists the pairs that are joined by sockets, with their addresses, and what all ranks have
+// counted; "" where there is none. all[i] is nil where rank i could not be asked.
 func sockets(all []*rankReport) string {
 	var lines []string
 	pairs := 0

@@ -58,12 +58,13 @@ type Series struct {
 	Dots   bool    // nothing joins them: there are only marks
 }
 
-// Point is one place on a line. Numbers on a logarithmic axis are above zero,
-// which it does not have; on a linear one they are not below.
+// Point is one place on a line. Numbers on a logarithmic axis are above zero, which it does not
+// have; on a linear one they are not below.
 type Point struct {
 	X, Y float64
-	// Low and High are the ends of Y's interval, drawn as a bar; both are 0 where there is none. An end that would make the axis much
-	// longer than the points need lies outside of the picture, and has no cap.
+	// Low and High are the ends of Y's interval, drawn as a bar; both are 0 where there is none. An
+	// end that would make the axis much longer than the points need lies outside of the picture,
+	// and has no cap.
 	Low, High float64
 }
 
@@ -93,7 +94,8 @@ func (c *Chart) check() error {
 		}
 		for _, p := range s.Points {
 			if !c.X.Unit.has(p.X) || !c.Y.Unit.has(p.Y) || p.bar() && !(c.Y.Unit.has(p.Low) && c.Y.Unit.has(p.High)) {
-				return fmt.Errorf("series %q: the point (%v, %v) has no place on logarithmic axes, or below zero on a linear one: leave it out",
+				return fmt.Errorf("series %q: the point (%v, %v) has no place on logarithmic axes, or below zero on "+
+					"a linear one: leave it out",
 					s.Name, p.X, p.Y)
 			}
 		}
@@ -105,9 +107,9 @@ func (c *Chart) check() error {
 	return nil
 }
 
-// foreign returns the first character that the font lacks; the superscript zero
-// is one. Names of series are not asked about: they come from the user, and a
-// picture with a gap is better than none.
+// foreign returns the first character that the font lacks; the superscript zero is one. Names of
+// series are not asked about: they come from the user, and a picture with a gap is better than
+// none.
 func foreign(text string) (rune, bool) {
 	face := font.DefaultCache.Lookup(sans(textSize), textSize).Face
 	for _, r := range text {
@@ -118,8 +120,7 @@ func foreign(text string) (rune, bool) {
 	return 0, false
 }
 
-// The limits keep a rounded range, a decade to each side, within what a float64
-// holds.
+// The limits keep a rounded range, a decade to each side, within what a float64 holds.
 const (
 	smallest = 1e-100
 	largest  = 1e100

@@ -11,8 +11,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// colours are those of Okabe and Ito, "Color Universal Design", without yellow,
-// which a thin line on white does not show.
+// colours are those of Okabe and Ito, "Color Universal Design", without yellow, which a thin line
+// on white does not show.
 var colours = [...]color.RGBA{
 	{0x00, 0x72, 0xb2, 0xff}, // blue
 	{0xd5, 0x5e, 0x00, 0xff}, // vermilion
@@ -49,8 +49,8 @@ func sans(size vg.Length) font.Font {
 }
 
 // plot builds the picture, on logarithmic axes of the logarithms of all numbers: with gonum's own
-// LogScale, the room for an axis title is reckoned from the arithmetic middle of
-// the axis, where the title does not stand, and a part of the picture stays empty.
+// LogScale, the room for an axis title is reckoned from the arithmetic middle of the axis, where
+// the title does not stand, and a part of the picture stays empty.
 //
 // Precondition: check found nothing.
 func (c *Chart) plot() *plot.Plot {
@@ -130,7 +130,8 @@ func (c *Chart) addBars(p *plot.Plot, i int, s Series) {
 		if pt.bar() {
 			at := c.Y.Unit.place(pt.Y)
 			bars.XYs = append(bars.XYs, plotter.XY{X: c.X.Unit.place(pt.X), Y: at})
-			bars.YErrors = append(bars.YErrors, struct{ Low, High float64 }{at - c.Y.Unit.place(pt.Low), c.Y.Unit.place(pt.High) - at})
+			bars.YErrors = append(bars.YErrors,
+				struct{ Low, High float64 }{at - c.Y.Unit.place(pt.Low), c.Y.Unit.place(pt.High) - at})
 		}
 	}
 	if len(bars.XYs) > 0 {
@@ -141,12 +142,12 @@ func (c *Chart) addBars(p *plot.Plot, i int, s Series) {
 // aside is drawn and does not lengthen the axes.
 type aside struct{ plot.Plotter }
 
-// legend is a series' name with room between it and its line, on whichever side
-// that is. No-break spaces: an SVG viewer would drop others.
+// legend is a series' name with room between it and its line, on whichever side that is. No-break
+// spaces: an SVG viewer would drop others.
 func legend(s Series) string { return "\u00a0" + s.Name + "\u00a0" }
 
-// freeCorner returns the corner with the fewest points; of equals the first of
-// top left, bottom right, top right, bottom left.
+// freeCorner returns the corner with the fewest points; of equals the first of top left, bottom
+// right, top right, bottom left.
 func (c *Chart) freeCorner(p *plot.Plot) (top, left bool) {
 	const width, height = 0.36, 0.3 // of a corner, as a part of the picture
 	best := math.MaxInt

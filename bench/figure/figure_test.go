@@ -168,7 +168,8 @@ func TestLegendInTheFreeCorner(t *testing.T) {
 		c.Series[0].Points = nil
 		for i := range 30 {
 			f := float64(i) / 29
-			c.Series[0].Points = append(c.Series[0].Points, Point{X: x0 * math.Pow(x1/x0, f), Y: y0 * math.Pow(y1/y0, f)})
+			c.Series[0].Points = append(c.Series[0].Points,
+				Point{X: x0 * math.Pow(x1/x0, f), Y: y0 * math.Pow(y1/y0, f)})
 		}
 		return c
 	}
@@ -238,7 +239,8 @@ func TestSave(t *testing.T) {
 	require.Equal(t, got, after, "what cannot be drawn leaves the file alone")
 }
 
-// An interval is drawn as three strokes and lengthens the axis, but not much; marks alone have no line.
+// An interval is drawn as three strokes and lengthens the axis, but not much; marks alone have no
+// line.
 func TestIntervals(t *testing.T) {
 	c := Chart{X: Axis{Title: "x", Unit: Linear}, Y: Axis{Title: "y", Unit: Linear},
 		Series: []Series{{Name: "s", Points: []Point{{X: 1, Y: 10}, {X: 2, Y: 8}}}}}
@@ -259,6 +261,7 @@ func TestIntervals(t *testing.T) {
 
 // Numbers of processes double, and are written in full.
 func TestDoubling(t *testing.T) {
-	c := Chart{X: Axis{Title: "processes", Unit: Doubling}, Y: Axis{Title: "y"}, Series: []Series{{Name: "s", Points: []Point{{X: 2, Y: 1}, {X: 1024, Y: 2}}}}}
+	c := Chart{X: Axis{Title: "processes", Unit: Doubling}, Y: Axis{Title: "y"},
+		Series: []Series{{Name: "s", Points: []Point{{X: 2, Y: 1}, {X: 1024, Y: 2}}}}}
 	require.Subset(t, texts(t, written(t, "svg", c)), []string{"2", "256", "1024"})
 }

@@ -16,8 +16,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/wholefile"
 )
 
-// Width and Height are the size of one chart in pixels; several stand one below
-// the other.
+// Width and Height are the size of one chart in pixels; several stand one below the other.
 const (
 	Width  = 900
 	Height = 540
@@ -29,8 +28,8 @@ const dpi = 96
 // margin around each chart, in points.
 const margin = 10
 
-// Check reports whether Save can write to a file of that name: its ending must
-// be .svg or .png. A command calls it before it measures.
+// Check reports whether Save can write to a file of that name: its ending must be .svg or .png. A
+// command calls it before it measures.
 func Check(path string) error {
 	_, err := formatOf(path)
 	return err
@@ -45,13 +44,12 @@ func formatOf(path string) (string, error) {
 	return "", fmt.Errorf("figure: %s: the name must end in .svg or .png", path)
 }
 
-// Save draws the charts, one below the other, into the file path; its ending
-// says the format. A reader sees the whole file or none; directories that lack
-// are made. What is no regular file is written to and stays what it is.
+// Save draws the charts, one below the other, into the file path; its ending says the format. A
+// reader sees the whole file or none; directories that lack are made. What is no regular file is
+// written to and stays what it is.
 //
-// Errors: an ending that is no format, a chart that cannot be drawn (no points,
-// no title on an axis, a number that is not above zero), a file that cannot be
-// written.
+// Errors: an ending that is no format, a chart that cannot be drawn (no points, no title on an
+// axis, a number that is not above zero), a file that cannot be written.
 func Save(path string, charts ...Chart) error {
 	format, err := formatOf(path)
 	if err != nil {
@@ -106,8 +104,9 @@ func Write(w io.Writer, format string, charts ...Chart) error {
 
 func pixels(n int) vg.Length { return vg.Length(n) * vg.Inch / dpi }
 
-// withFallback names fonts of the same widths beside Liberation Sans: with the
-// one name alone, a browser that lacks it would take a serif font.
+// withFallback names fonts of the same widths beside Liberation Sans: with the one name alone, a
+// browser that lacks it would take a serif font.
 func withFallback(svg []byte) []byte {
-	return bytes.ReplaceAll(svg, []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;"))
+	return bytes.ReplaceAll(svg, []byte("font-family:Liberation Sans;"),
+		[]byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;"))
 }

@@ -18,8 +18,7 @@ type scale struct {
 // maxLabels is how many sizes can stand side by side under a chart.
 const maxLabels = 12
 
-// Ticks returns the places of the marks, whatever the range: the range
-// follows from them.
+// Ticks returns the places of the marks, whatever the range: the range follows from them.
 func (s scale) Ticks(float64, float64) []plot.Tick {
 	out := slices.Clone(s.marks)
 	for i := range out {
@@ -28,8 +27,8 @@ func (s scale) Ticks(float64, float64) []plot.Tick {
 	return out
 }
 
-// newScale returns an axis for values from lo to hi, which have places on it, with a
-// mark at either end.
+// newScale returns an axis for values from lo to hi, which have places on it, with a mark at either
+// end.
 func newScale(u Unit, lo, hi float64) scale {
 	var s scale
 	switch u {
@@ -46,7 +45,8 @@ func newScale(u Unit, lo, hi float64) scale {
 	return s
 }
 
-// linearScale goes from zero to at least hi, in at most ten steps of 1, 2 or 5 times a power of ten.
+// linearScale goes from zero to at least hi, in at most ten steps of 1, 2 or 5 times a power of
+// ten.
 func linearScale(hi float64) scale {
 	const steps = 10
 	m, e := 1, 0 // a step is m×10^e
@@ -63,9 +63,9 @@ func linearScale(hi float64) scale {
 	return out
 }
 
-// binaryScale has a mark at each power of two and a label at each, each second,
-// fifth or tenth, so that 1, 1 Ki and 1 Mi always have one. A few bytes past a
-// power of two do not lengthen the axis to the next.
+// binaryScale has a mark at each power of two and a label at each, each second, fifth or tenth, so
+// that 1, 1 Ki and 1 Mi always have one. A few bytes past a power of two do not lengthen the axis
+// to the next.
 func binaryScale(lo, hi float64, label func(e int) string) scale {
 	const few = 0.02
 	first, last := int(math.Floor(math.Log2(lo)+few)), int(math.Ceil(math.Log2(hi)-few))
@@ -99,8 +99,8 @@ func binaryLabel(e int) string {
 	return strconv.Itoa(1<<(e%10)) + prefixes[e/10]
 }
 
-// decimalScale has marks at 1 … 9 times powers of ten; over up to three decades
-// there are labels at 1, 2 and 5, over more at the powers alone.
+// decimalScale has marks at 1 … 9 times powers of ten; over up to three decades there are labels at
+// 1, 2 and 5, over more at the powers alone.
 func decimalScale(lo, hi float64) scale {
 	out := scale{lo: floor125(lo), hi: ceil125(hi)}
 	if out.lo == out.hi {
@@ -125,8 +125,8 @@ func decimalScale(lo, hi float64) scale {
 	}
 }
 
-// floor125 returns the largest of 1, 2 or 5 times a power of ten that is not
-// above v, ceil125 the smallest that is not below.
+// floor125 returns the largest of 1, 2 or 5 times a power of ten that is not above v, ceil125 the
+// smallest that is not below.
 func floor125(v float64) float64 {
 	near := around(v)
 	i := slices.IndexFunc(near, func(w float64) bool { return w > v })
@@ -139,8 +139,8 @@ func ceil125(v float64) float64 {
 	return near[i]
 }
 
-// around returns steps of 1, 2, 5 from below v to above it, with room for the
-// error of the logarithm.
+// around returns steps of 1, 2, 5 from below v to above it, with room for the error of the
+// logarithm.
 func around(v float64) []float64 {
 	var out []float64
 	e := int(math.Floor(math.Log10(v)))
@@ -150,8 +150,8 @@ func around(v float64) []float64 {
 	return out
 }
 
-// scaled is m×10^e, the float64 nearest to it: computed with math.Pow, 0.3 would
-// be another number than the constant.
+// scaled is m×10^e, the float64 nearest to it: computed with math.Pow, 0.3 would be another number
+// than the constant.
 func scaled(m, e int) float64 {
 	v, err := strconv.ParseFloat(strconv.Itoa(m)+"e"+strconv.Itoa(e), 64)
 	if err != nil {

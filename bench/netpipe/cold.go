@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// pool is memory that is used piece by piece, from one end to the other and
-// again. It is so large that a piece has left the caches when its turn comes
-// again.
+// pool is memory that is used piece by piece, from one end to the other and again. It is so large
+// that a piece has left the caches when its turn comes again.
 type pool struct {
 	b  []byte
 	at int
@@ -22,8 +21,8 @@ func newPool(largest int) *pool {
 	return &pool{b: touched(max(leastPool, 2*cacheSize(cacheFiles), 4*(largest+line)))}
 }
 
-// Limits of a pool's size in bytes: it is at least leastPool, and no cache is
-// believed to be larger than mostCache.
+// Limits of a pool's size in bytes: it is at least leastPool, and no cache is believed to be larger
+// than mostCache.
 const (
 	leastPool = 64 << 20
 	mostCache = 256 << 20
@@ -42,8 +41,8 @@ func (p *pool) next(size int) []byte {
 // cacheFiles say how large the last caches of the first processor are.
 const cacheFiles = "/sys/devices/system/cpu/cpu0/cache/index"
 
-// cacheSize is the size in bytes of the largest cache that the system names in
-// files such as PREFIX3/size, "32768K"; 0 if it names none.
+// cacheSize is the size in bytes of the largest cache that the system names in files such as
+// PREFIX3/size, "32768K"; 0 if it names none.
 func cacheSize(prefix string) int {
 	largest := 0
 	for i := range 5 {

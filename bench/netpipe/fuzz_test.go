@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever stands in a file like np.out: rows of numbers that can be drawn, or an error that names the line.
+// Whatever stands in a file like np.out: rows of numbers that can be drawn, or an error that names
+// the line.
 func FuzzRows(f *testing.F) {
 	f.Add("       1 0.53    0.00001440\n# x\n\n 1048576 9123.9 0.00087 77\n")
 	f.Add("1 inf 0.1\n")
@@ -22,7 +23,8 @@ func FuzzRows(f *testing.F) {
 		}
 		for _, r := range rows {
 			require.Positive(t, r.Bytes)
-			require.True(t, r.Mbps >= 0 && r.Seconds >= 0 && !math.IsInf(r.Mbps, 0) && !math.IsInf(r.Seconds, 0), "%v", r)
+			require.True(t, r.Mbps >= 0 && r.Seconds >= 0 && !math.IsInf(r.Mbps, 0) && !math.IsInf(r.Seconds, 0), "%v",
+				r)
 		}
 	})
 }

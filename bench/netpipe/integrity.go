@@ -18,8 +18,7 @@ func (e *CorruptError) Error() string {
 	return fmt.Sprintf("integrity check: %d bytes arrived wrong in messages of %d bytes", e.Bytes, e.Size)
 }
 
-// Bounds of the messages of a size that are checked: in number, and in bytes
-// filled and looked at.
+// Bounds of the messages of a size that are checked: in number, and in bytes filled and looked at.
 const (
 	maxChecked      = 1000
 	maxCheckedBytes = 64 << 20
@@ -30,8 +29,7 @@ func checked(size, n int) int {
 	return min(n, maxChecked, max(minRepeats, maxCheckedBytes/size))
 }
 
-// integrity moves messages with patterns and looks at every byte. Both ranks
-// return the same error.
+// integrity moves messages with patterns and looks at every byte. Both ranks return the same error.
 func (p *pair) integrity(size, n int) error {
 	wrong := 0
 	for i := range checked(size, n) {
@@ -52,8 +50,8 @@ func (p *pair) integrity(size, n int) error {
 	return nil
 }
 
-// check moves the i-th messages, one each way or, streaming, one, and returns
-// how many bytes arrived wrong here.
+// check moves the i-th messages, one each way or, streaming, one, and returns how many bytes
+// arrived wrong here.
 func (p *pair) check(size, i int) (int, error) {
 	s, r := p.buffers(size)
 	out, back := seed(i, p.first), seed(i, !p.first)

@@ -94,8 +94,8 @@ func TestRun(t *testing.T) {
 	require.Less(t, latency[Streaming], latency[PingPong], "a stream does not wait for answers")
 }
 
-// No two messages within a pool share a line, on either side, and the figures are
-// those of the same messages in one buffer: the simulator has no caches.
+// No two messages within a pool share a line, on either side, and the figures are those of the same
+// messages in one buffer: the simulator has no caches.
 func TestCold(t *testing.T) {
 	times := map[bool][]float64{}
 	for _, cold := range []bool{false, true} {
@@ -217,9 +217,8 @@ func TestModeInJSON(t *testing.T) {
 	require.Contains(t, string(b), `"mode":"bidirectional"`)
 }
 
-// liar stands in for one side of the integrity check and makes the byte at
-// place of each message that it sends wrong; place -1 makes none wrong. It finds
-// nothing wrong itself.
+// liar stands in for one side of the integrity check and makes the byte at place of each message
+// that it sends wrong; place -1 makes none wrong. It finds nothing wrong itself.
 func liar(w *banyan.World, m Mode, size, n, place int) error {
 	p, err := newPair(w, m, size, false)
 	if err != nil {
@@ -248,15 +247,16 @@ func liar(w *banyan.World, m Mode, size, n, place int) error {
 	return p.sync()
 }
 
-// One wrong byte per message, first, middle or last, from either side, is
-// found and counted; none is found where there is none.
+// One wrong byte per message, first, middle or last, from either side, is found and counted; none
+// is found where there is none.
 func TestIntegrityFindsAWrongByte(t *testing.T) {
 	const size, n = 5000, 7
 	for _, c := range []struct {
 		mode Mode
 		liar int
 		cold bool
-	}{{PingPong, 0, false}, {PingPong, 1, false}, {PingPong, 0, true}, {Streaming, 0, false}, {Bidirectional, 0, false}, {Bidirectional, 1, false}} {
+	}{{PingPong, 0, false}, {PingPong, 1, false}, {PingPong, 0, true}, {Streaming, 0, false},
+		{Bidirectional, 0, false}, {Bidirectional, 1, false}} {
 		for _, place := range []int{-1, 0, 2500, size - 1} {
 			var found error
 			require.NoError(t, simulated(func(w *banyan.World) error {
@@ -280,8 +280,8 @@ func TestIntegrityFindsAWrongByte(t *testing.T) {
 	}
 }
 
-// What one side has found, the other reports too: here the sender of a stream,
-// which receives nothing that it could check.
+// What one side has found, the other reports too: here the sender of a stream, which receives
+// nothing that it could check.
 func TestIntegrityFailsOnBothRanks(t *testing.T) {
 	const size, n, wrong = 8, 4, 5
 	var found error
@@ -325,9 +325,11 @@ func TestRowsGoRound(t *testing.T) {
 }
 
 func TestReadRows(t *testing.T) {
-	rows, err := ReadRows(strings.NewReader("# a comment\n\n       1 0.165059   0.00004622\n       2\t0.33\t0.00004622\t0.1 9\n"))
+	rows, err := ReadRows(strings.NewReader("# a comment\n\n       1 0.165059   0.00004622\n       " +
+		"2\t0.33\t0.00004622\t0.1 9\n"))
 	require.NoError(t, err)
-	require.Equal(t, []Row{{1, 0.165059, 0.00004622}, {2, 0.33, 0.00004622}}, rows, "as NetPIPE writes them, and with further columns")
+	require.Equal(t, []Row{{1, 0.165059, 0.00004622}, {2, 0.33, 0.00004622}}, rows,
+		"as NetPIPE writes them, and with further columns")
 	for text, want := range map[string]string{
 		"1 2 3\n1 2\n":  "line 2: 2 columns: bytes, Mbps and seconds are needed",
 		"x 2 3":         `line 1: "x" is no number of bytes`,

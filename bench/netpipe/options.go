@@ -52,15 +52,15 @@ type Options struct {
 // maxSize bounds a message: one or two buffers of it are allocated per process.
 const maxSize = 1 << 30
 
-// Limits of the number of messages of a trial. Fewer than three say nothing;
-// NetPIPE has the same bound.
+// Limits of the number of messages of a trial. Fewer than three say nothing; NetPIPE has the same
+// bound.
 const (
 	minRepeats = 3
 	maxRepeats = 1 << 28
 )
 
-// Defaults are NetPIPE's sizes up to 8 MiB, perturbation of 3 bytes, 3 trials
-// of a quarter of a second, ping-pong.
+// Defaults are NetPIPE's sizes up to 8 MiB, perturbation of 3 bytes, 3 trials of a quarter of a
+// second, ping-pong.
 func Defaults() Options {
 	return Options{Lower: 1, Upper: 8 << 20, Perturbation: 3, Trials: 3, TrialTime: 250 * time.Millisecond}
 }
@@ -75,7 +75,8 @@ func (o *Options) Check() error {
 	case o.Trials < 1 || o.Trials > 1000:
 		return fmt.Errorf("netpipe: %d trials: 1 to 1000 are possible", o.Trials)
 	case o.Repeats < 0 || o.Repeats > maxRepeats:
-		return fmt.Errorf("netpipe: %d repeats: 1 to %d are possible, or 0 for as many as the time of a trial allows", o.Repeats, maxRepeats)
+		return fmt.Errorf("netpipe: %d repeats: 1 to %d are possible, or 0 for as many as the time of a trial allows",
+			o.Repeats, maxRepeats)
 	case o.Repeats == 0 && o.TrialTime <= 0:
 		return fmt.Errorf("netpipe: a trial of %v: a time above 0 is needed", o.TrialTime)
 	case o.Mode < PingPong || o.Mode > Bidirectional:

@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// Line is a point as NetPIPE prints it, without the line's end: index, bytes,
-// repeats, throughput, time. The time has a digit more than NetPIPE's: a tenth of
-// a microsecond needs it.
+// Line is a point as NetPIPE prints it, without the line's end: index, bytes, repeats, throughput,
+// time. The time has a digit more than NetPIPE's: a tenth of a microsecond needs it.
 func Line(index int, p Point) string {
-	return fmt.Sprintf("%3d: %7d bytes %6d times --> %8.2f Mbps in %10.3f usec", index, p.Size, p.Repeats, p.Mbps, 1e6*p.Seconds)
+	return fmt.Sprintf("%3d: %7d bytes %6d times --> %8.2f Mbps in %10.3f usec", index, p.Size, p.Repeats, p.Mbps,
+		1e6*p.Seconds)
 }
 
-// WriteRow writes a point as a row of np.out: bytes, Mbps, seconds. NetPIPE
-// writes 8 decimals of the seconds, which is 10 ns; here there are 12.
+// WriteRow writes a point as a row of np.out: bytes, Mbps, seconds. NetPIPE writes 8 decimals of
+// the seconds, which is 10 ns; here there are 12.
 func WriteRow(w io.Writer, p Point) error {
 	_, err := fmt.Fprintf(w, "%8d %f %16.12f\n", p.Size, p.Mbps, p.Seconds)
 	return err
@@ -31,9 +31,8 @@ type Row struct {
 	Seconds float64
 }
 
-// ReadRows reads a file like np.out, NetPIPE's own or one of [WriteRow]. Lines
-// that are empty or begin with # and columns after the third are passed over.
-// The error names the line.
+// ReadRows reads a file like np.out, NetPIPE's own or one of [WriteRow]. Lines that are empty or
+// begin with # and columns after the third are passed over. The error names the line.
 func ReadRows(r io.Reader) ([]Row, error) {
 	var out []Row
 	lines := bufio.NewScanner(r)

@@ -14,8 +14,8 @@ const (
 	tagSync = 2
 )
 
-// pair is one side of two ranks that measure. Both call the same methods with
-// the same arguments. It is for one goroutine.
+// pair is one side of two ranks that measure. Both call the same methods with the same arguments.
+// It is for one goroutine.
 type pair struct {
 	w     *banyan.World
 	c     *banyan.Comm
@@ -46,8 +46,8 @@ func newPair(w *banyan.World, mode Mode, largest int, cold bool) (*pair, error) 
 	return p, nil
 }
 
-// touched returns memory whose pages are there. At least 64 KiB are asked for:
-// Go's allocator begins objects of that size on a page.
+// touched returns memory whose pages are there. At least 64 KiB are asked for: Go's allocator
+// begins objects of that size on a page.
 func touched(n int) []byte {
 	b := make([]byte, max(n, 64<<10))
 	for i := range b {
@@ -56,8 +56,7 @@ func touched(n int) []byte {
 	return b[:n]
 }
 
-// pass moves n messages of size bytes and returns, on rank 0, how long they
-// took; 0 on rank 1.
+// pass moves n messages of size bytes and returns, on rank 0, how long they took; 0 on rank 1.
 func (p *pair) pass(size, n int) (time.Duration, error) {
 	if err := p.sync(); err != nil {
 		return 0, err

@@ -12,8 +12,7 @@ import (
 type Point struct {
 	Size    int `json:"size"`    // bytes
 	Repeats int `json:"repeats"` // messages, round trips or exchanges of a trial
-	// Seconds that a message takes, in the best trial; of an exchange when both
-	// sides send.
+	// Seconds that a message takes, in the best trial; of an exchange when both sides send.
 	Seconds float64 `json:"seconds"`
 	// Mbps is the throughput in 2^20 bits per second, both directions together.
 	Mbps float64 `json:"mbps"`
@@ -21,12 +20,11 @@ type Point struct {
 	Trials []float64 `json:"trials"`
 }
 
-// Run measures all sizes. Both ranks of w call it with the same options; emit is
-// called on rank 0 after each size, and its error ends the run on rank 0 with
-// that error.
+// Run measures all sizes. Both ranks of w call it with the same options; emit is called on rank 0
+// after each size, and its error ends the run on rank 0 with that error.
 //
-// Errors: options or a job that do not fit, a message that failed, and bytes
-// that arrived wrong ([*CorruptError], on both ranks; the size is not emitted).
+// Errors: options or a job that do not fit, a message that failed, and bytes that arrived wrong
+// ([*CorruptError], on both ranks; the size is not emitted).
 func Run(w *banyan.World, o Options, emit func(Point) error) error {
 	if err := o.Check(); err != nil {
 		return err
@@ -78,8 +76,8 @@ func (p *pair) point(size, guess int, o *Options) (Point, error) {
 	return pt, err
 }
 
-// seconds returns the time of one message. A clock may stand still in between:
-// a nanosecond is its resolution.
+// seconds returns the time of one message. A clock may stand still in between: a nanosecond is its
+// resolution.
 func (m Mode) seconds(elapsed time.Duration, n int) float64 {
 	s := max(1, elapsed).Seconds() / float64(n)
 	if m == PingPong {
@@ -97,8 +95,8 @@ func (m Mode) mbps(size int, seconds float64) float64 {
 	return bits / seconds / (1 << 20)
 }
 
-// repeats warms up and returns how many messages a trial has. Passes grow from
-// a tenth of the guess until one takes a tenth of a trial; it gives the number.
+// repeats warms up and returns how many messages a trial has. Passes grow from a tenth of the guess
+// until one takes a tenth of a trial; it gives the number.
 func (p *pair) repeats(size, guess int, o *Options) (int, error) {
 	n := max(1, guess/10)
 	if o.Repeats > 0 {
@@ -123,8 +121,8 @@ func (p *pair) repeats(size, guess int, o *Options) (int, error) {
 	}
 }
 
-// grown returns the messages of a trial and true if n messages, which took
-// elapsed, were enough to tell; else how many to try next.
+// grown returns the messages of a trial and true if n messages, which took elapsed, were enough to
+// tell; else how many to try next.
 func grown(n int, elapsed, trial time.Duration) (next int, done bool) {
 	each := float64(max(1, elapsed)) / float64(n)
 	all := min(max(minRepeats, float64(trial)/each), maxRepeats)

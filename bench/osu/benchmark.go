@@ -13,10 +13,9 @@ type Benchmark struct {
 	Name string
 	// Defaults are OSU's options.
 	Defaults Options
-	// Windowed: Options.Window means something. Multi: any even number of ranks
-	// and Options.Pairs. Collective: any number of ranks. The others need two
-	// ranks. Threaded: Options.Senders and Receivers; it starts goroutines, which
-	// a simulation does not order.
+	// Windowed: Options.Window means something. Multi: any even number of ranks and Options.Pairs.
+	// Collective: any number of ranks. The others need two ranks. Threaded: Options.Senders and
+	// Receivers; it starts goroutines, which a simulation does not order.
 	Windowed, Multi, Collective, Threaded bool
 
 	pass func(o *Options) pass // of what is not Collective
@@ -46,25 +45,23 @@ func Find(name string) *Benchmark {
 	return nil
 }
 
-// pass is how a benchmark uses a Pair. An iteration is what lies between two
-// reads of the clock when each is timed alone: a round trip or a window.
+// pass is how a benchmark uses a Pair. An iteration is what lies between two reads of the clock
+// when each is timed alone: a round trip or a window.
 type pass struct {
-	// run does n iterations and returns how long they took on this rank, 0 on
-	// those that have no time.
+	// run does n iterations and returns how long they took on this rank, 0 on those that have no
+	// time.
 	run func(p *Pair, size, n int) (time.Duration, error)
-	// singles does n iterations and returns how long each took, nil on ranks that
-	// have no time.
+	// singles does n iterations and returns how long each took, nil on ranks that have no time.
 	singles func(p *Pair, size, n int) ([]time.Duration, error)
-	// check does perCheck iterations with a pattern and counts the bytes that
-	// arrived wrong here.
+	// check does perCheck iterations with a pattern and counts the bytes that arrived wrong here.
 	check    func(p *Pair, size int, round byte) (wrong int, err error)
 	perCheck int
-	// count is the number of messages of an iteration that follow each other, and
-	// abreast the number of iterations that a pair does at the same time.
+	// count is the number of messages of an iteration that follow each other, and abreast the
+	// number of iterations that a pair does at the same time.
 	count   int
 	abreast int
-	// total: the messages of all pairs count together, and their time is the
-	// longest; else the time is the mean of the pairs'.
+	// total: the messages of all pairs count together, and their time is the longest; else the time
+	// is the mean of the pairs'.
 	total bool
 }
 
@@ -81,8 +78,11 @@ func latencyPass(*Options) pass {
 
 func bandwidthPass(o *Options) pass {
 	return pass{
-		run:      func(p *Pair, size, n int) (time.Duration, error) { return p.Bandwidth(size, o.Window, n) },
-		singles:  oneByOne(func(p *Pair, size int) error { return p.windows(p.sbuf[:size], p.rbuf[:size], p.reqs[:o.Window], 1) }),
+		run: func(p *Pair, size, n int) (time.Duration, error) { return p.Bandwidth(size, o.Window, n) },
+		singles: oneByOne(func(p *Pair, size int) error {
+			return p.windows(p.sbuf[:size], p.rbuf[:size],
+				p.reqs[:o.Window], 1)
+		}),
 		check:    (*Pair).checkWindow,
 		count:    o.Window,
 		abreast:  1,
@@ -97,7 +97,10 @@ func bothWaysPass(o *Options) pass {
 		run: func(p *Pair, size, n int) (time.Duration, error) {
 			return p.timed(func() error { return p.bothWindows(p.sbuf[:size], p.rbuf[:size], p.reqs, n) })
 		},
-		singles:  oneByOne(func(p *Pair, size int) error { return p.bothWindows(p.sbuf[:size], p.rbuf[:size], p.reqs, 1) }),
+		singles: oneByOne(func(p *Pair, size int) error {
+			return p.bothWindows(p.sbuf[:size], p.rbuf[:size], p.reqs,
+				1)
+		}),
 		check:    (*Pair).checkBothWindows,
 		count:    2 * o.Window,
 		abreast:  1,
@@ -125,16 +128,17 @@ func (b *Benchmark) Check(ranks int, o Options) error {
 	case ranks < 2:
 		return fmt.Errorf("osu %s: the job has %d ranks, at least 2 are needed: start it with -n 2", b.Name, ranks)
 	case o.Pairs == 0 && ranks%2 != 0:
-		return fmt.Errorf("osu %s: the job has %d ranks, an even number is needed for pairs: start it with -n %d, or leave ranks out with --pairs",
+		return fmt.Errorf("osu %s: the job has %d ranks, an even number is needed for pairs: start it with -n %d, or "+
+			"leave ranks out with --pairs",
 			b.Name, ranks, ranks+1)
 	case 2*o.Pairs > ranks:
-		return fmt.Errorf("osu %s: the job has %d ranks, %d are needed for %d pairs: start it with -n %d", b.Name, ranks, 2*o.Pairs, o.Pairs, 2*o.Pairs)
+		return fmt.Errorf("osu %s: the job has %d ranks, %d are needed for %d pairs: start it with -n %d", b.Name,
+			ranks, 2*o.Pairs, o.Pairs, 2*o.Pairs)
 	}
 	return nil
 }
 
-// Pairs returns how many pairs measure in a job of so many ranks that Check
-// finds right.
+// Pairs returns how many pairs measure in a job of so many ranks that Check finds right.
 func (b *Benchmark) Pairs(ranks int, o Options) int {
 	if b.Multi && o.Pairs > 0 {
 		return o.Pairs
@@ -154,13 +158,13 @@ func (b *Benchmark) Rows(o Options) int {
 	return rows * max(1, len(o.Windows))
 }
 
-// Run measures each size. All ranks of w call it with the same options. emit is
-// called on rank 0 after each size and window, and its error ends the run on rank 0 with
-// that error. Ranks that belong to no pair return at once.
+// Run measures each size. All ranks of w call it with the same options. emit is called on rank 0
+// after each size and window, and its error ends the run on rank 0 with that error. Ranks that
+// belong to no pair return at once.
 //
-// Errors: options or a job that do not fit, a message that failed, and
-// validation ([*CorruptError]) after the size has been emitted. A sweep that the
-// bound of its time has cut short is a [*CutError], on all ranks that measure.
+// Errors: options or a job that do not fit, a message that failed, and validation ([*CorruptError])
+// after the size has been emitted. A sweep that the bound of its time has cut short is a
+// [*CutError], on all ranks that measure.
 func (b *Benchmark) Run(w *banyan.World, o Options, emit func(Point) error) error {
 	if err := b.Check(w.Comm().Size(), o); err != nil {
 		return err

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// CutError tells that a sweep has ended before its largest size, as an iteration
-// would not have ended within [Options].MaxTime.
+// CutError tells that a sweep has ended before its largest size, as an iteration would not have
+// ended within [Options].MaxTime.
 type CutError struct {
 	Size int           // the first that was left out, in bytes
 	Last time.Duration // of an iteration of the size before
@@ -15,19 +15,19 @@ type CutError struct {
 
 // Error says from which size on there are no results, and the cure.
 func (e *CutError) Error() string {
-	return fmt.Sprintf("sizes from %d bytes on are left out: an iteration of the size before took %v, and a size may take %v (--max-time; 0: no bound)",
+	return fmt.Sprintf("sizes from %d bytes on are left out: an iteration of the size before took %v, and a size may "+
+		"take %v (--max-time; 0: no bound)",
 		e.Size, e.Last.Round(time.Millisecond), e.Max)
 }
 
-// bound keeps the time of each size below MaxTime, about. All ranks come to the same
-// answers, as they are told the same times.
+// bound keeps the time of each size below MaxTime, about. All ranks come to the same answers, as
+// they are told the same times.
 type bound struct {
 	o    *Options
 	each time.Duration // the longest iteration at the last size; 0: not known
 }
 
-// next begins a size. The error ends the sweep: with twice the bytes not one iteration
-// would fit.
+// next begins a size. The error ends the sweep: with twice the bytes not one iteration would fit.
 func (b *bound) next(size int) error {
 	last := b.each
 	b.each = 0
@@ -37,10 +37,9 @@ func (b *bound) next(size int) error {
 	return nil
 }
 
-// warmUp runs the iterations that are not counted and returns how many are to be
-// counted. Without bound that is one run; else they are done in growing steps, as
-// the first of them, on a connection that is new, says little of the others. run
-// returns the same time on all ranks.
+// warmUp runs the iterations that are not counted and returns how many are to be counted. Without
+// bound that is one run; else they are done in growing steps, as the first of them, on a connection
+// that is new, says little of the others. run returns the same time on all ranks.
 func (b *bound) warmUp(size int, run func(n int) (time.Duration, error)) (int, error) {
 	n, warmup := b.o.counts(size)
 	if b.o.MaxTime == 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/pattern"
 )
 
-// group is this rank's side of a collective operation of all ranks of the job.
-// It is for one goroutine.
+// group is this rank's side of a collective operation of all ranks of the job. It is for one
+// goroutine.
 type group struct {
 	w       *banyan.World
 	c       *banyan.Comm
@@ -26,13 +26,13 @@ const number = 4
 type operation struct {
 	// call does it once.
 	call func(g *group, size int) error
-	// apart: a barrier, which is not timed, lies between two calls. Else a rank
-	// that is early could begin the next while others are still in this one.
+	// apart: a barrier, which is not timed, lies between two calls. Else a rank that is early could
+	// begin the next while others are still in this one.
 	apart bool
 	// unit is the length in bytes of an element; 0: the operation has no size.
 	unit int
-	// fill and wrong are for validation: what a rank has before the call, and
-	// how many bytes are wrong after it.
+	// fill and wrong are for validation: what a rank has before the call, and how many bytes are
+	// wrong after it.
 	fill  func(g *group, size int, round byte)
 	wrong func(g *group, size int, round byte) int
 }
@@ -69,8 +69,8 @@ func newGroup(w *banyan.World, o *Options, op operation) *group {
 	return g
 }
 
-// calls does the operation n times and returns how long the calls took at this
-// rank together. The first ones are kept one by one, as many as there is room.
+// calls does the operation n times and returns how long the calls took at this rank together. The
+// first ones are kept one by one, as many as there is room.
 func (g *group) calls(size, n int, keep []time.Duration) (time.Duration, error) {
 	if err := g.c.Barrier(); err != nil {
 		return 0, err
@@ -110,8 +110,7 @@ func spread(c *banyan.Comm, v int64) (low, high, sum int64, err error) {
 	return low, high, sum, nil
 }
 
-// all measures each size that holds an element, or once if the operation has no
-// size.
+// all measures each size that holds an element, or once if the operation has no size.
 func (g *group) all(o *Options, emit func(Point) error) error {
 	low, high := o.first(g.op.unit), o.Max
 	if g.op.unit == 0 {
@@ -167,9 +166,8 @@ func (g *group) point(size int, o *Options, limit *bound) (Point, error) {
 	return pt, err
 }
 
-// measure does n calls, and again with more of them until they take the least
-// time that was asked for at the slowest rank. It returns single calls too, if
-// percentiles are to be made of them.
+// measure does n calls, and again with more of them until they take the least time that was asked
+// for at the slowest rank. It returns single calls too, if percentiles are to be made of them.
 func (g *group) measure(size, n int, o *Options) (Point, []time.Duration, error) {
 	ranks := g.c.Size()
 	for {
@@ -197,8 +195,8 @@ func (g *group) measure(size, n int, o *Options) (Point, []time.Duration, error)
 	}
 }
 
-// validate calls the operation up to n times with patterns and returns the number
-// of wrong bytes on all ranks, to all of them.
+// validate calls the operation up to n times with patterns and returns the number of wrong bytes on
+// all ranks, to all of them.
 func (g *group) validate(size, n int) (int, error) {
 	wrong := 0
 	for i := range min(n, maxValidated) {
@@ -222,8 +220,8 @@ func fillBcast(g *group, size int, round byte) {
 	pattern.Spoil(g.buf[:size], round)
 }
 
-// term is what rank 0 adds at place i; rank r adds r+1 times as much, so that a
-// rank that is left out or counted twice is noticed.
+// term is what rank 0 adds at place i; rank r adds r+1 times as much, so that a rank that is left
+// out or counted twice is noticed.
 func term(i int, round byte) int32 { return int32(uint32(i+1)*2654435761) + int32(round) }
 
 func fillSum(g *group, size int, round byte) {

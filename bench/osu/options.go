@@ -10,8 +10,7 @@ type Options struct {
 	// Min and Max are sizes in bytes: Min, twice Min, … up to Max. After 0 comes 1.
 	Min int `json:"min"`
 	Max int `json:"max"`
-	// Iterations and Warmup are for sizes up to LargeAbove bytes, the others for
-	// those above.
+	// Iterations and Warmup are for sizes up to LargeAbove bytes, the others for those above.
 	Iterations      int `json:"iterations"`
 	Warmup          int `json:"warmup"`
 	IterationsLarge int `json:"iterations_large"`
@@ -20,19 +19,18 @@ type Options struct {
 	Window int `json:"window,omitempty"`
 	// Windows are measured one after the other at each size, in place of Window.
 	Windows []int `json:"windows,omitempty"`
-	// Pairs is how many pairs of ranks measure at once: rank i with rank Pairs+i.
-	// 0: all ranks of the job.
+	// Pairs is how many pairs of ranks measure at once: rank i with rank Pairs+i. 0: all ranks of
+	// the job.
 	Pairs int `json:"pairs,omitempty"`
 	// Senders and Receivers are numbers of goroutines, on rank 0 and on rank 1.
 	Senders   int `json:"senders,omitempty"`
 	Receivers int `json:"receivers,omitempty"`
-	// MinTime is how long the counted iterations of a size take at least: their
-	// number is raised as needed. 0 keeps the number.
+	// MinTime is how long the counted iterations of a size take at least: their number is raised as
+	// needed. 0 keeps the number.
 	MinTime time.Duration `json:"min_time_ns"`
-	// MaxTime is how long the counted iterations of a size may take, about: where the
-	// warm-up shows that they would take longer there are fewer, at least one, and
-	// the sweep ends with a [*CutError] before a size of which not one would fit. 0, or
-	// a run without warm-up: no bound.
+	// MaxTime is how long the counted iterations of a size may take, about: where the warm-up shows
+	// that they would take longer there are fewer, at least one, and the sweep ends with a
+	// [*CutError] before a size of which not one would fit. 0, or a run without warm-up: no bound.
 	MaxTime time.Duration `json:"max_time_ns,omitempty"`
 	// Validate checks every byte in a pass of its own.
 	Validate bool `json:"validate"`
@@ -40,8 +38,8 @@ type Options struct {
 	Percentiles []int `json:"percentiles,omitempty"`
 }
 
-// LargeAbove is the size in bytes above which the iterations for large messages
-// are used, OSU's LARGE_MESSAGE_SIZE.
+// LargeAbove is the size in bytes above which the iterations for large messages are used, OSU's
+// LARGE_MESSAGE_SIZE.
 const LargeAbove = 8192
 
 const (
@@ -49,21 +47,25 @@ const (
 	maxSize = 1 << 30
 	// maxWindow bounds the messages in flight.
 	maxWindow = 1 << 16
-	// maxThreads bounds the goroutines of one side, as OSU does; each has two
-	// buffers.
+	// maxThreads bounds the goroutines of one side, as OSU does; each has two buffers.
 	maxThreads = 128
 )
 
 // OSU's defaults: 1 byte to 4 MiB.
 var (
-	latencyDefaults   = Options{Min: 1, Max: 4 << 20, Iterations: 10000, Warmup: 100, IterationsLarge: 1000, WarmupLarge: 10}
-	bandwidthDefaults = Options{Min: 1, Max: 4 << 20, Iterations: 100, Warmup: 10, IterationsLarge: 20, WarmupLarge: 2, Window: 64}
-	threadDefaults    = Options{Min: 1, Max: 4 << 20, Iterations: 10000, Warmup: 100, IterationsLarge: 1000, WarmupLarge: 10,
-		Senders: 1, Receivers: 2}
+	latencyDefaults = Options{Min: 1, Max: 4 << 20, Iterations: 10000, Warmup: 100, IterationsLarge: 1000,
+		WarmupLarge: 10}
+	bandwidthDefaults = Options{Min: 1, Max: 4 << 20, Iterations: 100, Warmup: 10, IterationsLarge: 20, WarmupLarge: 2,
+		Window: 64}
+	threadDefaults = Options{Min: 1, Max: 4 << 20, Iterations: 10000, Warmup: 100, IterationsLarge: 1000,
+		WarmupLarge: 10,
+		Senders:     1, Receivers: 2}
 	// Of collectives up to 1 MiB; a barrier has no size.
-	bcastDefaults     = Options{Min: 1, Max: 1 << 20, Iterations: 1000, Warmup: 100, IterationsLarge: 100, WarmupLarge: 10}
-	allreduceDefaults = Options{Min: number, Max: 1 << 20, Iterations: 1000, Warmup: 100, IterationsLarge: 100, WarmupLarge: 10}
-	barrierDefaults   = Options{Iterations: 1000, Warmup: 100, IterationsLarge: 1000, WarmupLarge: 100}
+	bcastDefaults = Options{Min: 1, Max: 1 << 20, Iterations: 1000, Warmup: 100, IterationsLarge: 100,
+		WarmupLarge: 10}
+	allreduceDefaults = Options{Min: number, Max: 1 << 20, Iterations: 1000, Warmup: 100, IterationsLarge: 100,
+		WarmupLarge: 10}
+	barrierDefaults = Options{Iterations: 1000, Warmup: 100, IterationsLarge: 1000, WarmupLarge: 100}
 )
 
 // check reports the first option that makes no sense, and what would.
@@ -101,11 +103,13 @@ func (b *Benchmark) checkKind(o *Options) error {
 	case len(o.Windows) > 0 && !b.Windowed:
 		return fmt.Errorf("windows of %v messages: it has none", o.Windows)
 	case b.op.unit > 1 && o.first(b.op.unit)%b.op.unit != 0:
-		return fmt.Errorf("sizes %d:%d: whole numbers of %d bytes are needed: begin at a multiple of it", o.Min, o.Max, b.op.unit)
+		return fmt.Errorf("sizes %d:%d: whole numbers of %d bytes are needed: begin at a multiple of it", o.Min, o.Max,
+			b.op.unit)
 	case b.op.unit > 1 && o.Max < o.first(b.op.unit):
 		return fmt.Errorf("sizes %d:%d: a number has %d bytes", o.Min, o.Max, b.op.unit)
 	case b.Threaded && (o.Senders < 1 || o.Senders > maxThreads || o.Receivers < 1 || o.Receivers > maxThreads):
-		return fmt.Errorf("%d receiving and %d sending threads: 1 to %d of each are possible", o.Receivers, o.Senders, maxThreads)
+		return fmt.Errorf("%d receiving and %d sending threads: 1 to %d of each are possible", o.Receivers, o.Senders,
+			maxThreads)
 	}
 	return nil
 }
@@ -113,8 +117,8 @@ func (b *Benchmark) checkKind(o *Options) error {
 // next is the size that follows another.
 func next(size int) int { return max(1, 2*size) }
 
-// first is the first of the sizes that holds an element of so many bytes; of
-// single bytes none need be there.
+// first is the first of the sizes that holds an element of so many bytes; of single bytes none need
+// be there.
 func (o *Options) first(unit int) int {
 	size := o.Min
 	for unit > 1 && size < unit {
@@ -145,17 +149,16 @@ type Point struct {
 	Iterations int `json:"iterations"` // counted ones
 	// Window is the number of messages in flight, where that was varied.
 	Window int `json:"window,omitempty"`
-	// Seconds per message. Of a latency: half a round trip, the mean over the
-	// pairs and the threads. Of a collective: a call, the mean over the ranks. Of a bandwidth: the time over the messages of all
-	// pairs and both directions.
+	// Seconds per message. Of a latency: half a round trip, the mean over the pairs and the
+	// threads. Of a collective: a call, the mean over the ranks. Of a bandwidth: the time over the
+	// messages of all pairs and both directions.
 	Seconds float64 `json:"seconds"`
-	// Least and Most, of collectives: the means of the rank whose calls were the
-	// shortest and of that whose were the longest, in seconds.
+	// Least and Most, of collectives: the means of the rank whose calls were the shortest and of
+	// that whose were the longest, in seconds.
 	Least float64 `json:"min_seconds,omitempty"`
 	Most  float64 `json:"max_seconds,omitempty"`
-	// Percentiles of the same, one for each that was asked for, over the
-	// iterations of all pairs, or the calls of all ranks. Of bandwidth they are of time too: a high one is a
-	// slow window.
+	// Percentiles of the same, one for each that was asked for, over the iterations of all pairs,
+	// or the calls of all ranks. Of bandwidth they are of time too: a high one is a slow window.
 	Percentiles []float64 `json:"percentiles,omitempty"`
 	// Errors counts bytes that arrived wrong, on all ranks.
 	Errors int `json:"errors"`

@@ -45,7 +45,8 @@ func TestSweeps(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		ranks, pairs int
-	}{{"latency", 2, 0}, {"bw", 2, 0}, {"bibw", 2, 0}, {"mbw_mr", 2, 0}, {"mbw_mr", 6, 0}, {"mbw_mr", 7, 2}, {"multi_lat", 6, 0}, {"multi_lat", 5, 1}} {
+	}{{"latency", 2, 0}, {"bw", 2, 0}, {"bibw", 2, 0}, {"mbw_mr", 2, 0}, {"mbw_mr", 6, 0}, {"mbw_mr", 7, 2},
+		{"multi_lat", 6, 0}, {"multi_lat", 5, 1}} {
 		o := small(Find(c.name))
 		o.Validate, o.Percentiles, o.Pairs = true, []int{50, 99}, c.pairs
 		got := points(t, c.name, c.ranks, o)
@@ -62,8 +63,8 @@ func TestSweeps(t *testing.T) {
 	}
 }
 
-// In the simulator a processor has nothing else to do: pairs do not disturb each
-// other, so the exact numbers follow from those of one pair.
+// In the simulator a processor has nothing else to do: pairs do not disturb each other, so the
+// exact numbers follow from those of one pair.
 func TestPairsAddUp(t *testing.T) {
 	o := func(name string) Options {
 		o := small(Find(name))
@@ -71,7 +72,8 @@ func TestPairsAddUp(t *testing.T) {
 		return o
 	}
 	one, three := points(t, "mbw_mr", 2, o("mbw_mr"))[0], points(t, "mbw_mr", 6, o("mbw_mr"))[0]
-	require.InEpsilon(t, one.Seconds/3, three.Seconds, 0.02, "three pairs move three times as much; the last barrier is in the time")
+	require.InEpsilon(t, one.Seconds/3, three.Seconds, 0.02,
+		"three pairs move three times as much; the last barrier is in the time")
 	require.Equal(t, one.Seconds, points(t, "bw", 2, o("bw"))[0].Seconds, "a single pair is osu_bw")
 	alone, mean := points(t, "latency", 2, o("latency"))[0], points(t, "multi_lat", 6, o("multi_lat"))[0]
 	require.InEpsilon(t, alone.Seconds, mean.Seconds, 0.02)
@@ -114,8 +116,8 @@ func TestCollectives(t *testing.T) {
 	require.GreaterOrEqual(t, p.Most*float64(p.Iterations), 0.999*o.MinTime.Seconds())
 }
 
-// A broadcast that leaves a rank out, and a sum in which one is missing or counts
-// twice, are noticed.
+// A broadcast that leaves a rank out, and a sum in which one is missing or counts twice, are
+// noticed.
 func TestCollectivesNoticeWrongBytes(t *testing.T) {
 	inSim(t, 3, func(w *banyan.World) error {
 		o := Options{Max: 64}
@@ -163,7 +165,8 @@ func TestMinTime(t *testing.T) {
 		o := small(Find(name))
 		o.Max, o.MinTime = 8, 100*time.Microsecond
 		for _, p := range points(t, name, ranks, o) {
-			require.GreaterOrEqual(t, 2*p.Seconds*float64(p.Iterations), 0.999*o.MinTime.Seconds(), "the mean is rounded to 1 ns")
+			require.GreaterOrEqual(t, 2*p.Seconds*float64(p.Iterations), 0.999*o.MinTime.Seconds(),
+				"the mean is rounded to 1 ns")
 			require.Greater(t, p.Iterations, 20)
 		}
 	}
@@ -183,8 +186,7 @@ func TestEmitEndsTheSweep(t *testing.T) {
 	require.ErrorIs(t, err, stop)
 }
 
-// What the ranks tell each other outside the timed loops arrives, whatever the
-// number of ranks.
+// What the ranks tell each other outside the timed loops arrives, whatever the number of ranks.
 func TestRanksTellEachOther(t *testing.T) {
 	for pairs := 1; pairs <= 5; pairs++ {
 		inSim(t, 2*pairs, func(w *banyan.World) error {
@@ -264,7 +266,8 @@ func TestNumbersOfRanks(t *testing.T) {
 }
 
 func TestCorruptError(t *testing.T) {
-	require.EqualError(t, &CorruptError{Size: 8, Bytes: 3}, "osu: data validation: 3 bytes arrived wrong in messages of 8 bytes")
+	require.EqualError(t, &CorruptError{Size: 8, Bytes: 3},
+		"osu: data validation: 3 bytes arrived wrong in messages of 8 bytes")
 }
 
 func TestPagesAreAligned(t *testing.T) {
@@ -285,8 +288,8 @@ func TestClockCost(t *testing.T) {
 	})
 }
 
-// On a slow network each size has the iterations that fit, and sizes of which not one
-// fits are left out, on all ranks. Virtual time is exact enough for limits.
+// On a slow network each size has the iterations that fit, and sizes of which not one fits are left
+// out, on all ranks. Virtual time is exact enough for limits.
 func TestSweepsEndInTime(t *testing.T) {
 	for _, c := range []struct {
 		name  string

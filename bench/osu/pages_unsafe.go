@@ -5,9 +5,8 @@ import (
 	"unsafe"
 )
 
-// pages returns n bytes that begin on a page, as OSU's buffers do: the Go heap
-// aligns only allocations of 32 KiB and more. The address of an object on the
-// heap does not change.
+// pages returns n bytes that begin on a page, as OSU's buffers do: the Go heap aligns only
+// allocations of 32 KiB and more. The address of an object on the heap does not change.
 func pages(n int) []byte {
 	page := os.Getpagesize()
 	b := make([]byte, n+page)

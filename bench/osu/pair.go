@@ -7,8 +7,8 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// The tags tell the kinds of messages apart; the values of the first three are
-// OSU's. From tagThread on each lane of threads has one of its own.
+// The tags tell the kinds of messages apart; the values of the first three are OSU's. From
+// tagThread on each lane of threads has one of its own.
 const (
 	tagPing   = 1
 	tagData   = 100
@@ -18,9 +18,8 @@ const (
 	tagThread = 1000
 )
 
-// Pair is this rank's side of two ranks that measure, alone or beside other
-// pairs. All ranks call the same methods with the same arguments. It is for one
-// goroutine.
+// Pair is this rank's side of two ranks that measure, alone or beside other pairs. All ranks call
+// the same methods with the same arguments. It is for one goroutine.
 type Pair struct {
 	w          *banyan.World
 	c          *banyan.Comm
@@ -33,8 +32,8 @@ type Pair struct {
 	word       [1]byte
 }
 
-// NewPair allocates buffers for messages up to max bytes and windows up to
-// window messages. Errors when the job has other than two ranks.
+// NewPair allocates buffers for messages up to max bytes and windows up to window messages. Errors
+// when the job has other than two ranks.
 func NewPair(w *banyan.World, max, window int) (*Pair, error) {
 	if n := w.Comm().Size(); n != 2 {
 		return nil, fmt.Errorf("osu: the job has %d ranks, exactly 2 are needed: start with -n 2", n)
@@ -68,17 +67,17 @@ func touch(sbuf, rbuf []byte) {
 // First reports whether this is the side that starts and has the times.
 func (p *Pair) First() bool { return p.first }
 
-// Latency exchanges n round trips of size bytes and returns how long they took
-// on the first side, and 0 on the other.
+// Latency exchanges n round trips of size bytes and returns how long they took on the first side,
+// and 0 on the other.
 func (p *Pair) Latency(size, n int) (time.Duration, error) {
 	return p.timed(func() error { return p.pingPong(p.sbuf[:size], p.rbuf[:size], n) })
 }
 
-// Bandwidth sends n windows of messages of size bytes from the first side to
-// the other and returns how long they took on the first, and 0 on the other.
+// Bandwidth sends n windows of messages of size bytes from the first side to the other and returns
+// how long they took on the first, and 0 on the other.
 //
-// With several pairs the time lasts until all are done. Where they take turns on
-// the cores, each may be fast in its turn; their bandwidths must not be added.
+// With several pairs the time lasts until all are done. Where they take turns on the cores, each
+// may be fast in its turn; their bandwidths must not be added.
 func (p *Pair) Bandwidth(size, window, n int) (time.Duration, error) {
 	reqs := p.reqs[:window]
 	return p.timed(func() error {
@@ -168,9 +167,9 @@ func (p *Pair) recvWindow(r []byte, reqs []banyan.Request) error {
 	return p.c.Send(p.word[:], p.peer, tagAck)
 }
 
-// bothWindows is the timed loop of bidirectional bandwidth: each side posts a
-// window of receives, then sends one. A side that has received its window knows
-// that the other has begun this round, so neither runs ahead by more than one.
+// bothWindows is the timed loop of bidirectional bandwidth: each side posts a window of receives,
+// then sends one. A side that has received its window knows that the other has begun this round, so
+// neither runs ahead by more than one.
 //
 // Preconditions: reqs has room for two windows.
 func (p *Pair) bothWindows(s, r []byte, reqs []banyan.Request, n int) error {

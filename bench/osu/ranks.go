@@ -9,13 +9,12 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// What the ranks that measure tell each other between the timed loops. The
-// library's collectives are of all ranks of a communicator, here some may be left
-// out; these are not timed and need not be fast.
+// What the ranks that measure tell each other between the timed loops. The library's collectives
+// are of all ranks of a communicator, here some may be left out; these are not timed and need not
+// be fast.
 
-// sync returns when all ranks that measure have called it: in round k everybody
-// tells the rank 2^k ahead (dissemination). Between two ranks that is one
-// exchange.
+// sync returns when all ranks that measure have called it: in round k everybody tells the rank 2^k
+// ahead (dissemination). Between two ranks that is one exchange.
 func (p *Pair) sync() error {
 	n, rank := 2*p.pairs, p.c.Rank()
 	var got [1]byte
@@ -28,8 +27,7 @@ func (p *Pair) sync() error {
 	return nil
 }
 
-// gather returns the values of all ranks that measure on rank 0, and nil on the
-// others.
+// gather returns the values of all ranks that measure on rank 0, and nil on the others.
 func (p *Pair) gather(v int64) ([]int64, error) {
 	var word [8]byte
 	if p.c.Rank() != 0 {
@@ -75,8 +73,8 @@ func (p *Pair) sum(v int64) (int64, error) {
 	return p.share(total)
 }
 
-// combine makes one time of those of the pairs, on rank 0: the longest or the
-// mean. The first ranks of the pairs have a time, the others 0.
+// combine makes one time of those of the pairs, on rank 0: the longest or the mean. The first ranks
+// of the pairs have a time, the others 0.
 func (p *Pair) combine(mine time.Duration, longest bool) (time.Duration, error) {
 	if p.pairs == 1 {
 		return mine, nil
@@ -103,8 +101,7 @@ func (p *Pair) collect(mine []time.Duration) ([]time.Duration, error) {
 	return collect(p.c, p.pairs, mine)
 }
 
-// collect appends the durations of the first ranks of c to rank 0's. All of them
-// have as many.
+// collect appends the durations of the first ranks of c to rank 0's. All of them have as many.
 func collect(c *banyan.Comm, ranks int, mine []time.Duration) ([]time.Duration, error) {
 	if c.Rank() != 0 {
 		b := make([]byte, 0, 8*len(mine))

@@ -17,15 +17,15 @@ type Spread struct {
 // StartUp is how long the ranks of a job took to start.
 type StartUp struct {
 	Ranks int `json:"ranks"`
-	// Init is the time in banyan.Init, Barrier that in the first barrier, which
-	// makes connections, and Total both.
+	// Init is the time in banyan.Init, Barrier that in the first barrier, which makes connections,
+	// and Total both.
 	Init    Spread `json:"init"`
 	Barrier Spread `json:"barrier"`
 	Total   Spread `json:"total"`
 }
 
-// Start joins the job that started this process, calls a first barrier, and
-// measures both. All ranks call it and get the same answer.
+// Start joins the job that started this process, calls a first barrier, and measures both. All
+// ranks call it and get the same answer.
 //
 // The start of the processes themselves is not in it.
 func Start(opts ...banyan.Option) (*banyan.World, StartUp, error) {

@@ -73,8 +73,7 @@ func (s *sweep) point(size int) (Point, error) {
 	return pt, err
 }
 
-// uncounted does n iterations. Where there is a bound it returns to all how long they
-// took.
+// uncounted does n iterations. Where there is a bound it returns to all how long they took.
 func (s *sweep) uncounted(size, n int) (time.Duration, error) {
 	mine, err := s.run(s.Pair, size, n)
 	if err != nil || s.o.MaxTime == 0 {
@@ -96,9 +95,8 @@ func (s *sweep) perMessage(seconds float64) float64 {
 	return seconds / float64(s.count)
 }
 
-// measure does n iterations, and again with more of them until they take the
-// least time that was asked for. Only rank 0 knows how long they took, so it
-// decides.
+// measure does n iterations, and again with more of them until they take the least time that was
+// asked for. Only rank 0 knows how long they took, so it decides.
 func (s *sweep) measure(size, n int) (int, time.Duration, error) {
 	for {
 		mine, err := s.run(s.Pair, size, n)
@@ -117,8 +115,8 @@ func (s *sweep) measure(size, n int) (int, time.Duration, error) {
 	}
 }
 
-// raised returns how many iterations make a pass take at least atLeast, given
-// that n took elapsed; n if they did.
+// raised returns how many iterations make a pass take at least atLeast, given that n took elapsed;
+// n if they did.
 func raised(n int, elapsed, atLeast time.Duration) int {
 	if elapsed >= atLeast {
 		return n

@@ -10,14 +10,12 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// maxSingles bounds the pass for the percentiles over all pairs: 8 bytes of
-// memory each.
+// maxSingles bounds the pass for the percentiles over all pairs: 8 bytes of memory each.
 const maxSingles = 1 << 20
 
-// tail times n iterations one by one and returns the percentiles on rank 0, in
-// seconds per message. The times are kept and sorted into the histogram
-// afterwards, so the loop has one read of the clock more than the one for the
-// mean and nothing else.
+// tail times n iterations one by one and returns the percentiles on rank 0, in seconds per message.
+// The times are kept and sorted into the histogram afterwards, so the loop has one read of the
+// clock more than the one for the mean and nothing else.
 func (s *sweep) tail(size, n int) ([]float64, error) {
 	mine, err := s.singles(s.Pair, size, min(n, maxSingles/s.pairs))
 	if err != nil {
@@ -76,8 +74,8 @@ func differences(stamps []time.Duration, cost time.Duration) []time.Duration {
 	return stamps[:len(stamps)-1]
 }
 
-// clockCost is the median time between two reads of the clock. It is 0 in the
-// simulator, whose clock stands still meanwhile.
+// clockCost is the median time between two reads of the clock. It is 0 in the simulator, whose
+// clock stands still meanwhile.
 func clockCost(w *banyan.World) time.Duration {
 	const reads = 1001
 	d := make([]time.Duration, reads)

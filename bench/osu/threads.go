@@ -11,11 +11,10 @@ import (
 
 // thread is one goroutine of a side of latency_mt, with buffers of its own.
 //
-// The iterations are dealt out: sender i does i, i+senders, …, receiver j does
-// j, j+receivers, …. With one sender all messages carry one tag, and whichever
-// receiver is there answers, as in OSU. With several, an answer must find the
-// goroutine that asked, so each meeting of a sender and a receiver is a lane
-// with a tag of its own.
+// The iterations are dealt out: sender i does i, i+senders, …, receiver j does j, j+receivers, ….
+// With one sender all messages carry one tag, and whichever receiver is there answers, as in OSU.
+// With several, an answer must find the goroutine that asked, so each meeting of a sender and a
+// receiver is a lane with a tag of its own.
 type thread struct {
 	c          *banyan.Comm
 	peer       int
@@ -27,8 +26,8 @@ type thread struct {
 	sbuf, rbuf []byte
 }
 
-// roundTrips does this thread's iterations from first to below n: the timed
-// loop, nothing in it but the messages.
+// roundTrips does this thread's iterations from first to below n: the timed loop, nothing in it but
+// the messages.
 func (t *thread) roundTrips(s, r []byte, first, n int) error {
 	c, peer, lanes := t.c, t.peer, t.lanes
 	if t.asks {
@@ -97,9 +96,9 @@ func threadPass(o *Options) pass {
 	}
 }
 
-// threadTrips does n round trips, dealt out to the threads, and returns the time
-// from the first sender's first to the last one's last on rank 0. Each sender
-// reads the clock for itself: starting the goroutines is not in the time.
+// threadTrips does n round trips, dealt out to the threads, and returns the time from the first
+// sender's first to the last one's last on rank 0. Each sender reads the clock for itself: starting
+// the goroutines is not in the time.
 func (p *Pair) threadTrips(size, n int) (time.Duration, error) {
 	if err := p.sync(); err != nil {
 		return 0, err
@@ -154,9 +153,9 @@ func (p *Pair) threadSingles(size, n int) ([]time.Duration, error) {
 	return out, nil
 }
 
-// checkThreads does a round trip for each meeting of a sender and a receiver, out
-// with one pattern and back with another. With one tag for all a receiver does
-// not know which message it gets, so they all carry the same.
+// checkThreads does a round trip for each meeting of a sender and a receiver, out with one pattern
+// and back with another. With one tag for all a receiver does not know which message it gets, so
+// they all carry the same.
 func (p *Pair) checkThreads(size int, round byte) (int, error) {
 	wrong := make([]int, len(p.threads))
 	err := p.each(func(t *thread) error {

@@ -25,8 +25,8 @@ const (
 	windowMemory = 64 << 20
 )
 
-// validate runs up to n iterations with patterns and returns the number of wrong
-// bytes on all ranks, to all of them.
+// validate runs up to n iterations with patterns and returns the number of wrong bytes on all
+// ranks, to all of them.
 func (s *sweep) validate(size, n int) (int, error) {
 	wrong := 0
 	for i := range max(1, min(n, maxValidated)/s.perCheck) {
@@ -66,9 +66,8 @@ func (p *Pair) checkBothWindows(size int, round byte) (int, error) {
 	return p.exchange(size, true, true, round)
 }
 
-// exchange sends and receives a window, or only one of the two, each message in
-// a buffer of its own and with a pattern of its own, as many as windowMemory
-// allows.
+// exchange sends and receives a window, or only one of the two, each message in a buffer of its own
+// and with a pattern of its own, as many as windowMemory allows.
 func (p *Pair) exchange(size int, send, receive bool, round byte) (int, error) {
 	mine, theirs := round, round+128
 	if !p.first {

@@ -30,7 +30,8 @@ type builder struct {
 const usualRanks = 64
 
 func newBuilder(m *Measured, o Predictions, step func()) *builder {
-	b := &builder{p: &predictor{rounds: o.Rounds, known: map[point]float64{}, step: step}, m: m, most: o.Most, n: usualRanks}
+	b := &builder{p: &predictor{rounds: o.Rounds, known: map[point]float64{}, step: step}, m: m, most: o.Most,
+		n: usualRanks}
 	if ranks := m.ranks(); len(ranks) > 0 {
 		b.n = ranks[len(ranks)-1]
 	}
@@ -46,20 +47,27 @@ func Steps(m *Measured, o Predictions) int {
 	return n
 }
 
-// Build makes the report: predictions for all, and what has been measured beside them. step is called once for each of
-// [Steps] predictions. With the paper's 300 rounds and a million ranks it takes about a minute of one core.
+// Build makes the report: predictions for all, and what has been measured beside them. step is
+// called once for each of [Steps] predictions. With the paper's 300 rounds and a million ranks it
+// takes about a minute of one core.
 func Build(m *Measured, o Predictions, step func()) (*Report, error) {
 	return newBuilder(m, o, step).report()
 }
 
 func (b *builder) report() (*Report, error) {
 	r := &Report{Title: "Fault-aware collectives: the experiments of Hursey and Graham again", Words: []string{
-		"Each value of the paper (Joshua Hursey, Richard L. Graham: Analyzing Fault Aware Collective Performance in a Process Fault Tolerant MPI, 2011) beside " +
-			"the prediction for its machine in virtual time, and beside a measurement with real processes on this machine.",
-		fmt.Sprintf("Paper: 512 processes on 32 nodes of 16 cores, gigabit Ethernet and shared memory; each value is the average of 30 sets of %d operations. "+
-			"Predicted: the same machine and the same number of processes, in virtual time, %d operations in a row; the predictions follow the messages of the plans that the library walks. "+
-			"Two parameters are fitted, to table 1 alone: a node's port takes %.3f µs for a frame, in or out, and a frame takes %.3f µs from port to port. "+
-			"Everything else is stated by the paper, by gigabit Ethernet or by TCP. Table 2 and figures 5 to 10 are predictions.",
+		"Each value of the paper (Joshua Hursey, Richard L. Graham: Analyzing Fault Aware Collective Performance in " +
+			"a Process Fault Tolerant MPI, 2011) beside " +
+			"the prediction for its machine in virtual time, and beside a measurement with real processes on this " +
+			"machine.",
+		fmt.Sprintf("Paper: 512 processes on 32 nodes of 16 cores, gigabit Ethernet and shared memory; each value is "+
+			"the average of 30 sets of %d operations. "+
+			"Predicted: the same machine and the same number of processes, in virtual time, %d operations in a row; "+
+			"the predictions follow the messages of the plans that the library walks. "+
+			"Two parameters are fitted, to table 1 alone: a node's port takes %.3f µs for a frame, in or out, and a "+
+			"frame takes %.3f µs from port to port. "+
+			"Everything else is stated by the paper, by gigabit Ethernet or by TCP. Table 2 and figures 5 to 10 are "+
+			"predictions.",
 			Rounds, b.p.rounds, micros(sim.Fitted.Engine), micros(sim.Fitted.Latency)) + b.shortRows(),
 		b.scale(),
 	}}
@@ -90,7 +98,8 @@ func (b *builder) shortRows() string {
 	if b.p.rounds >= Rounds {
 		return ""
 	}
-	return fmt.Sprintf(" With %d operations in a row instead of %d broadcasts are predicted too short: the last has not yet left the root when the first has arrived everywhere only in a long row.", b.p.rounds, Rounds)
+	return fmt.Sprintf(" With %d operations in a row instead of %d broadcasts are predicted too short: the last has "+
+		"not yet left the root when the first has arrived everywhere only in a long row.", b.p.rounds, Rounds)
 }
 
 // scale says plainly what was measured and on what.
@@ -100,11 +109,16 @@ func (b *builder) scale() string {
 		return "Measured: nothing. ftbench paper without --no-measure measures."
 	}
 	first := b.m.Jobs[len(b.m.Jobs)-1].Options
-	return fmt.Sprintf("Measured: %s real processes over shared memory, on %d CPUs of one machine (%s), where the paper had a core for each of 512. "+
-		"With more processes than cores they take turns, so a time here is mostly the sum of everybody's work, and not the longest way through the tree. "+
-		"Compare ratios within a column, not times between columns. Ranks are ended with SIGKILL, the others validate; each value is the median of %d sets of %d operations "+
-		"with its 95 %% interval (sign test), N the number of sets. All designs and the baseline have a set in turn, within one job, and ratios are of sets of the same turn.",
-		strings.Join(strings.Fields(strings.Trim(fmt.Sprint(ranks), "[]")), ", "), b.m.CPUs, b.m.CPU, first.Sets, b.calls())
+	return fmt.Sprintf("Measured: %s real processes over shared memory, on %d CPUs of one machine (%s), where the "+
+		"paper had a core for each of 512. "+
+		"With more processes than cores they take turns, so a time here is mostly the sum of everybody's work, and "+
+		"not the longest way through the tree. "+
+		"Compare ratios within a column, not times between columns. Ranks are ended with SIGKILL, the others "+
+		"validate; each value is the median of %d sets of %d operations "+
+		"with its 95 %% interval (sign test), N the number of sets. All designs and the baseline have a set in turn, "+
+		"within one job, and ratios are of sets of the same turn.",
+		strings.Join(strings.Fields(strings.Trim(fmt.Sprint(ranks), "[]")), ", "), b.m.CPUs, b.m.CPU, first.Sets,
+		b.calls())
 }
 
 // calls is the number of operations of a barrier's set.
@@ -123,7 +137,8 @@ var rootChildren = map[int]string{0: "4", 4: "8", 8: "7"}
 // trees is figure 1 or 2.
 func (b *builder) trees(d tree.Design, number int, name string) (Section, error) {
 	drawing := draw(d)
-	t := Table{Caption: "Children of the root", Head: []string{"failures", "paper", "predicted and measured here: the plan that the simulator and the real ranks walk"}}
+	t := Table{Caption: "Children of the root", Head: []string{"failures", "paper", "predicted and measured here: " +
+		"the plan that the simulator and the real ranks walk"}}
 	for _, failures := range drawnFailures {
 		printed := "drawn"
 		if text, stated := rootChildren[failures]; stated && d == tree.Reroute {
@@ -131,7 +146,8 @@ func (b *builder) trees(d tree.Design, number int, name string) (Section, error)
 		}
 		t.Rows = append(t.Rows, []string{fmt.Sprint(failures), printed, fmt.Sprint(degree(d, failures))})
 	}
-	return Section{Title: fmt.Sprintf("Figure %d: binomial trees of 16 ranks, %s", number, name), Drawing: drawing, Tables: []Table{t}}, nil
+	return Section{Title: fmt.Sprintf("Figure %d: binomial trees of 16 ranks, %s", number, name), Drawing: drawing,
+		Tables: []Table{t}}, nil
 }
 
 // messages is §4.1.
@@ -152,16 +168,25 @@ func (b *builder) messages() Section {
 	}
 	const given = " (given)"
 	s := Section{Title: "4.1 Point-to-point overhead", Words: []string{
-		"Ping-pong over shared memory with a fault-unaware and a fault-aware engine, as NetPIPE times it. The simulator is given the paper's values. " +
-			"Measured: two ranks on two cores, both engines in turn; N is the number of observations, each from processes of its own."}}
-	s.Tables = []Table{{Caption: "One byte, and the largest throughput", Head: []string{"", "paper", "predicted", "measured"}, Rows: [][]string{
-		{"latency, unaware (µs)", fmt.Sprint(q.latency), fmt.Sprint(q.latency) + given, here(latency, number(latency.Unaware))},
-		{"latency, aware (µs)", fmt.Sprint(q.aware), fmt.Sprint(q.aware) + given, here(latency, number(latency.Aware))},
-		{"latency, aware over unaware", ratio(q.aware / q.latency), ratio(q.aware/q.latency) + given, ratioOf(latency.ratio())},
-		{"throughput, unaware (Mbps of 2^20 bit/s)", fmt.Sprint(q.mbps), fmt.Sprint(q.mbps) + given, here(best, fmt.Sprintf("%.0f at %d bytes", mbps(best.Bytes, best.Unaware), best.Bytes))},
-		{"throughput, aware (Mbps of 2^20 bit/s)", fmt.Sprint(q.awareMbps), "not predicted", here(best, fmt.Sprintf("%.0f at %d bytes", mbps(best.Bytes, best.Aware), best.Bytes))},
-		{"time of a large message, aware over unaware", ratio(q.mbps / q.awareMbps), "not predicted", ratioOf(best.ratio())},
-	}}}
+		"Ping-pong over shared memory with a fault-unaware and a fault-aware engine, as NetPIPE times it. The " +
+			"simulator is given the paper's values. " +
+			"Measured: two ranks on two cores, both engines in turn; N is the number of observations, each from " +
+			"processes of its own."}}
+	s.Tables = []Table{{Caption: "One byte, and the largest throughput",
+		Head: []string{"", "paper", "predicted", "measured"}, Rows: [][]string{
+			{"latency, unaware (µs)", fmt.Sprint(q.latency), fmt.Sprint(q.latency) + given,
+				here(latency, number(latency.Unaware))},
+			{"latency, aware (µs)", fmt.Sprint(q.aware), fmt.Sprint(q.aware) + given,
+				here(latency, number(latency.Aware))},
+			{"latency, aware over unaware", ratio(q.aware / q.latency), ratio(q.aware/q.latency) + given,
+				ratioOf(latency.ratio())},
+			{"throughput, unaware (Mbps of 2^20 bit/s)", fmt.Sprint(q.mbps), fmt.Sprint(q.mbps) + given,
+				here(best, fmt.Sprintf("%.0f at %d bytes", mbps(best.Bytes, best.Unaware), best.Bytes))},
+			{"throughput, aware (Mbps of 2^20 bit/s)", fmt.Sprint(q.awareMbps), "not predicted",
+				here(best, fmt.Sprintf("%.0f at %d bytes", mbps(best.Bytes, best.Aware), best.Bytes))},
+			{"time of a large message, aware over unaware", ratio(q.mbps / q.awareMbps), "not predicted",
+				ratioOf(best.ratio())},
+		}}}
 	if why := b.m.Absent[AbsentMessages]; why != "" {
 		s.Words = append(s.Words, "Not measured: "+why)
 	}
@@ -192,7 +217,8 @@ func (b *builder) barriers() Section {
 
 // bcasts is §4.4.
 func (b *builder) bcasts() Section {
-	s := Section{Title: "4.4 MPI_Bcast", Words: []string{"1 KB from rank 0. The paper's tests are forced to make the tree again at each call; here the plan of the stored tree is used."}}
+	s := Section{Title: "4.4 MPI_Bcast", Words: []string{"1 KB from rank 0. The paper's tests are forced to make the " +
+		"tree again at each call; here the plan of the stored tree is used."}}
 	b.operation(&s, 8, predict.Bcast, Table2)
 	return s
 }

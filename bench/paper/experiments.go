@@ -11,13 +11,15 @@ import (
 
 // Size is how much is measured.
 type Size struct {
-	// Ranks are the numbers of real ranks, all failures included; the largest has the sweeps over failures.
+	// Ranks are the numbers of real ranks, all failures included; the largest has the sweeps over
+	// failures.
 	Ranks []int
 	// Sets of each design are measured, of Calls operations each.
 	Sets, Calls int
 }
 
-// MinRanks is the smallest job among failures: half and three quarters of its ranks die, and two live.
+// MinRanks is the smallest job among failures: half and three quarters of its ranks die, and two
+// live.
 const MinRanks = 4
 
 // Check finds what makes no sense.
@@ -36,7 +38,8 @@ func (s Size) Check() error {
 // Experiment is one job of real ranks.
 type Experiment struct {
 	fault.Collective
-	// Unknown has the ranks die during operations, one after another. Number counts such jobs: it is the design that meets the first death.
+	// Unknown has the ranks die during operations, one after another. Number counts such jobs: it
+	// is the design that meets the first death.
 	Unknown bool
 	Number  int
 }
@@ -104,8 +107,8 @@ func Experiments(s Size) []Experiment {
 	return out
 }
 
-// amongFailures are the jobs of one number of ranks: quarters of them dead in each order, and for the figures the paper's numbers of failures
-// in the scale of this job.
+// amongFailures are the jobs of one number of ranks: quarters of them dead in each order, and for
+// the figures the paper's numbers of failures in the scale of this job.
 func amongFailures(o fault.Collective, ranks int, all bool) []fault.Collective {
 	o.Ranks = ranks
 	failures := quarters(ranks)

@@ -7,15 +7,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// figures gives the figures of sections 4.3 and 4.4 by their files, with few points on the axes: all of them take minutes. What the
-// tables have is taken as printed: it has a test of its own.
+// figures gives the figures of sections 4.3 and 4.4 by their files, with few points on the axes:
+// all of them take minutes. What the tables have is taken as printed: it has a test of its own.
 func figures(t *testing.T) map[string]Figure {
 	ranks, failed := processCounts, failureCounts
 	t.Cleanup(func() { processCounts, failureCounts = ranks, failed })
 	processCounts, failureCounts = []int{2, 32, 64}, []int{384, 448, 496}
-	b := &builder{p: &predictor{rounds: Rounds, known: map[point]float64{}, step: func() {}}, m: &Measured{}, n: usualRanks}
+	b := &builder{p: &predictor{rounds: Rounds, known: map[point]float64{}, step: func() {}}, m: &Measured{},
+		n: usualRanks}
 	for _, c := range append(append([]Cell(nil), Table1...), Table2...) {
-		b.p.known[point{op: c.Op, bytes: bytesOf(c.Op), design: c.Design, order: c.Order, ranks: tableRanks, failures: tableFailed}] = c.Printed
+		b.p.known[point{op: c.Op, bytes: bytesOf(c.Op), design: c.Design, order: c.Order, ranks: tableRanks,
+			failures: tableFailed}] = c.Printed
 	}
 	out := map[string]Figure{}
 	for _, s := range []Section{b.barriers(), b.bcasts()} {
@@ -43,8 +45,9 @@ func points(t *testing.T, f Figure, name string) map[float64]float64 {
 	return nil
 }
 
-// What section 4 says about figures 5 to 10. Where all ranks share a node, with no message slower than 0.84 µs, checks of 10 ns are more than
-// a hundredth, so comparisons are made with 32 ranks and more.
+// What section 4 says about figures 5 to 10. Where all ranks share a node, with no message slower
+// than 0.84 µs, checks of 10 ns are more than a hundredth, so comparisons are made with 32 ranks
+// and more.
 func TestFigures(t *testing.T) {
 	all := figures(t)
 	require.Len(t, all, 6)
@@ -69,8 +72,9 @@ func withoutFailures(t *testing.T, f Figure, within float64) {
 	}
 }
 
-// withFailures: the rebalanced tree takes the time of the unaware one of those who live. The rerouted one falls towards that from half of
-// the job on, and looking up beforehand changes little.
+// withFailures: the rebalanced tree takes the time of the unaware one of those who live. The
+// rerouted one falls towards that from half of the job on, and looking up beforehand changes
+// little.
 func withFailures(t *testing.T, f Figure, alike float64) {
 	unaware, rebalanced := points(t, f, "fault unaware"), points(t, f, "rebalanced")
 	rerouted, lookup := points(t, f, "rerouted"), points(t, f, "lookup avoiding")
@@ -87,11 +91,12 @@ func withFailures(t *testing.T, f Figure, alike float64) {
 	require.Less(t, rerouted[496]-rebalanced[496], rerouted[384]-rebalanced[384], f.Title)
 }
 
-// ordersOfFailures: rerouted, the worst order is slower than the average one, which is slower than the best one; and that is the tree of
-// those who live.
+// ordersOfFailures: rerouted, the worst order is slower than the average one, which is slower than
+// the best one; and that is the tree of those who live.
 func ordersOfFailures(t *testing.T, f Figure) {
 	require.Len(t, f.Charts[0].Series, 7, f.Title) // and the paper's values
-	worst, average, best := points(t, f, "rerouted, worst"), points(t, f, "rerouted, average"), points(t, f, "rerouted, best")
+	worst, average, best := points(t, f, "rerouted, worst"), points(t, f, "rerouted, average"),
+		points(t, f, "rerouted, best")
 	dense := points(t, f, "rebalanced, best")
 	for _, failures := range []float64{384, 448} {
 		require.Greater(t, worst[failures], average[failures], "%s: %v failures", f.Title, failures)

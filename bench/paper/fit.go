@@ -12,13 +12,13 @@ import (
 // fitRounds is enough for the fit: the rounds of a barrier hardly overlap.
 const fitRounds = 20
 
-// moves are what Fit tries, in steps of the engine's time and of the latency: either, and both against each other, since what one
-// takes from an error the other adds.
+// moves are what Fit tries, in steps of the engine's time and of the latency: either, and both
+// against each other, since what one takes from an error the other adds.
 var moves = [][2]sim.Picos{{1, 0}, {-1, 0}, {0, 4}, {0, -4}, {1, -8}, {-1, 8}, {1, -16}, {-1, 16}}
 
-// Fit finds the parameters of the profile paper-2011 from table 1 alone: those with the least sum of the squares of the
-// six relative errors. It begins far from the answer, moves by steps that shrink from 2 µs
-// to 0.01 µs, and writes each step to log.
+// Fit finds the parameters of the profile paper-2011 from table 1 alone: those with the least sum
+// of the squares of the six relative errors. It begins far from the answer, moves by steps that
+// shrink from 2 µs to 0.01 µs, and writes each step to log.
 func Fit(log io.Writer) (sim.Paper2011, error) {
 	p := sim.Paper2011{Engine: 10 * sim.Microsecond, Latency: 10 * sim.Microsecond}
 	best, err := misfit(p)
@@ -66,7 +66,8 @@ func misfit(p sim.Paper2011) (float64, error) {
 func (c Cell) Predict() (float64, error) { return c.predict(sim.Fitted.Config(tableRanks), Rounds) }
 
 func (c Cell) predict(machine sim.Config, rounds int) (float64, error) {
-	r, err := predict.Run(predict.Job{Machine: machine, Design: c.Design, Dead: c.Order.Victims(tableRanks, tableFailed), Op: c.Op,
+	r, err := predict.Run(predict.Job{Machine: machine, Design: c.Design,
+		Dead: c.Order.Victims(tableRanks, tableFailed), Op: c.Op,
 		Bytes: bcastBytes, Rounds: rounds, Costs: predict.Awareness})
 	return micros(r.PerOp()), err
 }

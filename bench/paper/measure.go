@@ -21,8 +21,8 @@ import (
 type Measurer struct {
 	*Store
 	Size Size
-	// Start returns what starts the ranks of an experiment, which are ftbench with the arguments; number
-	// is that of [Experiment].
+	// Start returns what starts the ranks of an experiment, which are ftbench with the arguments;
+	// number is that of [Experiment].
 	Start func(e Experiment, args []string) (func(number int) fault.Start, error)
 	// Output gets the other output of the ranks.
 	Output io.Writer
@@ -99,8 +99,10 @@ func (m *Measurer) experiment(ctx context.Context, e Experiment) error {
 // args are those of the ftbench command that measures an experiment alone.
 func (e Experiment) args() []string {
 	args := []string{
-		"fault", string(e.Op), "-n", strconv.Itoa(e.Ranks), "--failures", strconv.Itoa(e.Failures), "--kill", e.Kill.String(),
-		"--design", strings.Join(e.Designs, ","), "--tree", strings.Join(e.Trees, ","), "--sets", strconv.Itoa(e.Sets), "--fabric", "shm",
+		"fault", string(e.Op), "-n", strconv.Itoa(e.Ranks), "--failures", strconv.Itoa(e.Failures), "--kill",
+		e.Kill.String(),
+		"--design", strings.Join(e.Designs, ","), "--tree", strings.Join(e.Trees, ","), "--sets", strconv.Itoa(e.Sets),
+		"--fabric", "shm",
 	}
 	if e.Op != fault.Barrier {
 		args = append(args, "--size", strconv.Itoa(e.Size))
@@ -115,7 +117,8 @@ func (e Experiment) args() []string {
 var messageSizes = []int{1, 64 << 10, 512 << 10}
 
 const (
-	// sampleTime is the length of a sample; each size has messageTime for each set of the collectives.
+	// sampleTime is the length of a sample; each size has messageTime for each set of the
+	// collectives.
 	sampleTime  = 20 * time.Millisecond
 	messageTime = 600 * time.Millisecond
 	minPairs    = 9
@@ -125,7 +128,8 @@ const (
 
 // messages is §4.1, with the pairs of ranks of ftbench compare.
 func (m *Measurer) messages(ctx context.Context) error {
-	lacking := slices.DeleteFunc(slices.Clone(messageSizes), func(size int) bool { _, ok := m.Measured.message(size); return ok })
+	lacking := slices.DeleteFunc(slices.Clone(messageSizes),
+		func(size int) bool { _, ok := m.Measured.message(size); return ok })
 	m.Step(len(messageSizes) - len(lacking))
 	if len(lacking) == 0 {
 		return nil
@@ -156,17 +160,20 @@ func (m *Measurer) absent(why string) error {
 }
 
 func (m *Measurer) message(ctx context.Context, all *suite.Comparison, size int) error {
-	limits := compare.Limits{MinPairs: minPairs, MaxTime: time.Duration(m.Size.Sets) * messageTime, MaxDrift: suite.MaxDrift}
+	limits := compare.Limits{MinPairs: minPairs, MaxTime: time.Duration(m.Size.Sets) * messageTime,
+		MaxDrift: suite.MaxDrift}
 	res, err := all.Awareness(ctx, size, renewEvery, limits)
 	if err != nil {
 		return err
 	}
 	row, found := mostPairs(res.Rows)
 	if !found {
-		return m.absent(fmt.Sprintf("of %d samples of %d bytes %d were dropped, since the machine changed while they were taken",
+		return m.absent(fmt.Sprintf("of %d samples of %d bytes %d were dropped, since the machine changed while they "+
+			"were taken",
 			res.Kept+res.Dropped, size, res.Dropped))
 	}
-	v := Message{Bytes: size, Aware: 1e6 * row.Subject, Unaware: 1e6 * row.Other, Ratio: row.Ratio.Median, Pairs: row.Ratio.N}
+	v := Message{Bytes: size, Aware: 1e6 * row.Subject, Unaware: 1e6 * row.Other, Ratio: row.Ratio.Median,
+		Pairs: row.Ratio.N}
 	if !math.IsInf(row.Ratio.High, 1) {
 		v.Low, v.High = row.Ratio.Low, row.Ratio.High
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/banyan-hpc/banyan/bench/stats"
 )
 
-// Measured is what real processes have taken on one machine. Nothing of it is needed: the report says what is absent.
+// Measured is what real processes have taken on one machine. Nothing of it is needed: the report
+// says what is absent.
 type Measured struct {
 	// CPU is the processor's model, CPUs how many this command may use.
 	CPU  string `json:"cpu"`
@@ -23,12 +24,14 @@ type Measured struct {
 	Absent map[string]string `json:"absent,omitempty"`
 }
 
-// Message is the time one way of a ping-pong over shared memory between two ranks, aware and unaware in turn.
+// Message is the time one way of a ping-pong over shared memory between two ranks, aware and
+// unaware in turn.
 type Message struct {
 	Bytes   int     `json:"bytes"`
 	Aware   float64 `json:"aware_us"`
 	Unaware float64 `json:"unaware_us"`
-	// Ratio is the median of aware over unaware, with its 95 % interval, of Pairs observations. High is 0 where there are too few.
+	// Ratio is the median of aware over unaware, with its 95 % interval, of Pairs observations.
+	// High is 0 where there are too few.
 	Ratio float64 `json:"ratio"`
 	Low   float64 `json:"low,omitempty"`
 	High  float64 `json:"high,omitempty"`
@@ -42,13 +45,18 @@ type Deaths struct {
 	Deaths  []fault.Death    `json:"deaths"`
 }
 
-// Lacking are those of the experiments that have not been done, whatever the numbers of their sets and operations.
+// Lacking are those of the experiments that have not been done, whatever the numbers of their sets
+// and operations.
 func (m *Measured) Lacking(all []Experiment) []Experiment {
 	return slices.DeleteFunc(slices.Clone(all), func(e Experiment) bool {
 		if e.Unknown {
-			return slices.ContainsFunc(m.Deaths, func(d Deaths) bool { return d.Number == e.Number && alike(d.Options, e.Collective) })
+			return slices.ContainsFunc(m.Deaths,
+				func(d Deaths) bool { return d.Number == e.Number && alike(d.Options, e.Collective) })
 		}
-		return slices.ContainsFunc(m.Jobs, func(r *fault.CollectiveResult) bool { return alike(r.Options, e.Collective) })
+		return slices.ContainsFunc(m.Jobs, func(r *fault.CollectiveResult) bool {
+			return alike(r.Options,
+				e.Collective)
+		})
 	})
 }
 
@@ -69,7 +77,8 @@ func (m *Measured) ranks() []int {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// sets are the times of one operation in the sets of a line, in µs; nil where they have not been measured.
+// sets are the times of one operation in the sets of a line, in µs; nil where they have not been
+// measured.
 func (m *Measured) sets(k point) []float64 {
 	for _, r := range m.Jobs {
 		o := r.Options
@@ -97,30 +106,26 @@ func scaled(values []float64, by float64) []float64 {
 // time is the median of the sets of a line.
 func (m *Measured) time(k point) value { return valueOf(stats.MedianInterval(m.sets(k))) }
 
-// over is the median of the ratios of two lines, set by set: of one job they were measured in turn.
+// over is the median of the ratios of two lines, set by set: the sets of one job were measured in
+// turn.
 func (m *Measured) over(k, base point) value {
-	a, b := m.sets(k), m.sets(base)
-	if len(a) != len(b) {
-		return value{}
-	}
-	ratios := make([]float64, len(a))
-	for i := range a {
-		ratios[i] = a[i] / b[i]
-	}
-	return valueOf(stats.MedianInterval(ratios))
+	return m.paired(k, base, stats.RatioInterval)
 }
 
 // beyond is the median of the differences of two lines, set by set.
 func (m *Measured) beyond(k, base point) value {
+	return m.paired(k, base, func(a, b []float64) stats.Interval {
+		return stats.DifferenceInterval(stats.Differences(a,
+			b))
+	})
+}
+
+func (m *Measured) paired(k, base point, interval func(a, b []float64) stats.Interval) value {
 	a, b := m.sets(k), m.sets(base)
 	if len(a) != len(b) {
 		return value{}
 	}
-	differences := make([]float64, len(a))
-	for i := range a {
-		differences[i] = a[i] - b[i]
-	}
-	return valueOf(stats.DifferenceInterval(differences))
+	return valueOf(interval(a, b))
 }
 
 // message is that of a size.

@@ -14,7 +14,8 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/sim"
 )
 
-// Table 1 as fitted within 10 %; table 2, to which nothing is fitted, within 15 %, and its ratios within 10 %.
+// Table 1 as fitted within 10 %; table 2, to which nothing is fitted, within 15 %, and its ratios
+// within 10 %.
 func TestTables(t *testing.T) {
 	got := map[Cell]float64{}
 	for _, c := range append(append([]Cell(nil), Table1...), Table2...) {
@@ -33,7 +34,8 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// The built-in parameters are where the fit ends: no step of it from there makes the errors smaller.
+// The built-in parameters are where the fit ends: no step of it from there makes the errors
+// smaller.
 func TestFittedIsTheBest(t *testing.T) {
 	best, err := misfit(sim.Fitted)
 	require.NoError(t, err)
@@ -48,7 +50,8 @@ func TestFittedIsTheBest(t *testing.T) {
 	require.Greater(t, math.Sqrt(far), 3*math.Sqrt(best))
 }
 
-// Figures 1 and 2, 16 ranks of which 1 to 4 have failed: rerouted, the root has eight children; rebalanced, the tree has its form again.
+// Figures 1 and 2, 16 ranks of which 1 to 4 have failed: rerouted, the root has eight children;
+// rebalanced, the tree has its form again.
 func TestDrawings(t *testing.T) {
 	four := strings.Split(draw(tree.Reroute), "NP = ")[3]
 	require.Equal(t, "16, F = 4\n0\n├─ 7\n│  └─ 15\n├─ 11\n├─ 5\n│  └─ 13\n├─ 9\n├─ 6\n│  └─ 14\n├─ 10\n├─ 12\n└─ 8\n\n", four)
@@ -56,10 +59,12 @@ func TestDrawings(t *testing.T) {
 	require.Equal(t, 4, strings.Count(four, "\n├─")+strings.Count(four, "\n└─"))
 }
 
-// A report has all figures, both tables and what differs, in both formats; what is not its own is made harmless.
+// A report has all figures, both tables and what differs, in both formats; what is not its own is
+// made harmless.
 func TestReport(t *testing.T) {
 	r := Report{Title: "a < b", Sections: []Section{{Title: "S & T", Words: []string{"w"}, Drawing: "0\n└─ 1\n",
-		Tables: []Table{{Caption: "c", Head: []string{"x", "y"}, Rows: [][]string{{"1", "<2>"}}}}, Figures: []Figure{{File: "f.svg", Title: "F"}}}}}
+		Tables:  []Table{{Caption: "c", Head: []string{"x", "y"}, Rows: [][]string{{"1", "<2>"}}}},
+		Figures: []Figure{{File: "f.svg", Title: "F"}}}}}
 	md := r.Markdown()
 	require.Contains(t, md, "# a < b\n\n## S & T\n\nw\n\n```text\n0\n└─ 1\n```\n\nc\n\n| x | y |\n|---|---|\n| 1 | <2> |\n\n![F](f.svg)\n")
 	page := r.HTML()
@@ -69,8 +74,9 @@ func TestReport(t *testing.T) {
 	require.True(t, strings.HasSuffix(page, "</html>\n"))
 }
 
-// All that is to be measured is once among the experiments, can be measured, and has a place in the report: the quarters of each number of ranks
-// in all orders, and the paper's failures at the largest.
+// All that is to be measured is once among the experiments, can be measured, and has a place in the
+// report: the quarters of each number of ranks in all orders, and the paper's failures at the
+// largest.
 func TestExperiments(t *testing.T) {
 	all := Experiments(Size{Ranks: []int{16, 64}, Sets: 6, Calls: 20})
 	m := &Measured{}
@@ -96,19 +102,22 @@ func TestExperiments(t *testing.T) {
 	for _, e := range m.Lacking(Experiments(more)) {
 		require.True(t, e.Unknown, "a job that has been done is done, whatever its sets: %v", e)
 	}
-	for want, s := range map[string]Size{"--ranks 3": {Ranks: []int{3}, Sets: 1, Calls: 1}, "at least one": {Ranks: []int{4}, Sets: 0, Calls: 1}} {
+	for want, s := range map[string]Size{"--ranks 3": {Ranks: []int{3}, Sets: 1, Calls: 1},
+		"at least one": {Ranks: []int{4}, Sets: 0, Calls: 1}} {
 		require.ErrorContains(t, s.Check(), want)
 	}
 }
 
-// Ratios and differences are of sets of the same turn: a machine that is slower in one turn changes neither.
+// Ratios and differences are of sets of the same turn: a machine that is slower in one turn changes
+// neither.
 func TestPairs(t *testing.T) {
 	line := func(d tree.Design, ns ...float64) fault.Times {
 		return fault.Times{Line: fault.Line{Design: d.String(), Tree: "binomial"}, Sets: ns}
 	}
 	m := &Measured{Jobs: []*fault.CollectiveResult{{
 		Options: fault.Collective{Op: fault.Barrier, Ranks: 8, Failures: 4, Kill: kill.Worst},
-		Lines:   []fault.Times{line(tree.Unaware, 1e3, 2e3, 3e3, 9e3, 5e3, 6e3), line(tree.Reroute, 2e3, 4e3, 6e3, 18e3, 10e3, 12e3)},
+		Lines: []fault.Times{line(tree.Unaware, 1e3, 2e3, 3e3, 9e3, 5e3, 6e3),
+			line(tree.Reroute, 2e3, 4e3, 6e3, 18e3, 10e3, 12e3)},
 	}}}
 	k := point{op: predict.Barrier, design: tree.Reroute, ranks: 8, failures: 4}
 	base := k

@@ -50,7 +50,8 @@ func (p *predictor) predict(k point) (float64, error) {
 		return 0, err
 	}
 	dead := k.order.Victims(k.ranks, k.failures)
-	j := predict.Job{Machine: sim.Fitted.Config(k.ranks), Design: k.design, Shape: k.shape, Dead: dead, Op: k.op, Bytes: k.bytes,
+	j := predict.Job{Machine: sim.Fitted.Config(k.ranks), Design: k.design, Shape: k.shape, Dead: dead, Op: k.op,
+		Bytes:  k.bytes,
 		Rounds: p.rounds, Costs: predict.Awareness}
 	if k.rounds > 0 {
 		j.Rounds = k.rounds

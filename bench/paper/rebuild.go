@@ -18,9 +18,11 @@ var (
 	rebuildFailed = []int{0, 64, 128, 256, 384, 512, 640, 768, 896, 1008}
 )
 
-// Rebuilds are the measurements of figures 3 and 4, to be done by package rebalance, with so many rounds each.
+// Rebuilds are the measurements of figures 3 and 4, to be done by package rebalance, with so many
+// rounds each.
 func Rebuilds(rounds int) []fault.Planning {
-	o := fault.Planning{Kill: kill.Worst, Designs: []tree.Design{tree.Rebalance}, Shapes: []tree.Shape{tree.Binomial}, PerNode: 1, Rounds: rounds}
+	o := fault.Planning{Kill: kill.Worst, Designs: []tree.Design{tree.Rebalance}, Shapes: []tree.Shape{tree.Binomial},
+		PerNode: 1, Rounds: rounds}
 	growing, failing := o, o
 	growing.Ranks, growing.Failures = rebuildRanks, failures(0)
 	failing.Ranks, failing.Failures = []int{largestRebuilt}, failures(rebuildFailed[1:]...)
@@ -40,28 +42,36 @@ func failures(numbers ...int) []fault.Failures {
 // rebuilding is §4.2.
 func (b *builder) rebuilding() Section {
 	s := Section{Title: "4.2 Rebalancing overhead", Words: []string{
-		"The time of a rank to make its plan, in the worst order. There is nothing for the simulator to predict: no message is sent. Measured: each living rank's plan in turn, on one core, the median of a few times " +
-			"for each rank; minimum, mean and maximum are over the ranks, so N is the number of those who live. The paper's prototype projects ranks in a loop over all processes; here the living are counted in words of 64."}}
-	t := Table{Caption: fmt.Sprintf("Time to make the plan at %d processes: minimum, average, maximum over the ranks (µs)", largestRebuilt),
+		"The time of a rank to make its plan, in the worst order. There is nothing for the simulator to predict: no " +
+			"message is sent. Measured: each living rank's plan in turn, on one core, the median of a few times " +
+			"for each rank; minimum, mean and maximum are over the ranks, so N is the number of those who live. The " +
+			"paper's prototype projects ranks in a loop over all processes; here the living are counted in words " +
+			"of 64."}}
+	t := Table{Caption: fmt.Sprintf("Time to make the plan at %d processes: minimum, average, maximum over the ranks "+
+		"(µs)", largestRebuilt),
 		Head: []string{"failures", "paper", "predicted", "measured"}}
 	for _, c := range rebuilds {
 		here := absent
 		if r, ok := b.m.plan(largestRebuilt, c.failures); ok {
 			here = fmt.Sprintf("%.3f, %.3f, %.3f, N = %d", r.MinNs/1e3, r.MeanNs/1e3, r.MaxNs/1e3, r.Measured)
 		}
-		t.Rows = append(t.Rows, []string{fmt.Sprint(c.failures), fmt.Sprintf("%.1f, %.1f, %.1f", c.min, c.average, c.max), "not predicted", here})
+		t.Rows = append(t.Rows, []string{fmt.Sprint(c.failures),
+			fmt.Sprintf("%.1f, %.1f, %.1f", c.min, c.average, c.max), "not predicted", here})
 	}
 	s.Tables = []Table{t}
 	s.Figures = []Figure{
-		b.plans(3, "Figure 3, measured: time to rebalance without failures", processes, rebuildRanks, func(x int) (ranks, failures int) { return x, 0 }),
-		b.plans(4, fmt.Sprintf("Figure 4, measured: time to rebalance %d processes, worst order", largestRebuilt), failed, rebuildFailed,
+		b.plans(3, "Figure 3, measured: time to rebalance without failures", processes, rebuildRanks,
+			func(x int) (ranks, failures int) { return x, 0 }),
+		b.plans(4, fmt.Sprintf("Figure 4, measured: time to rebalance %d processes, worst order", largestRebuilt),
+			failed, rebuildFailed,
 			func(x int) (ranks, failures int) { return largestRebuilt, x }),
 	}
 	return s
 }
 
 // plans is figure 3 or 4. Its y axis is logarithmic, for the sake of the paper's numbers.
-func (b *builder) plans(number int, title string, x figure.Axis, at []int, job func(x int) (ranks, failures int)) Figure {
+func (b *builder) plans(number int, title string, x figure.Axis, at []int,
+	job func(x int) (ranks, failures int)) Figure {
 	chart := figure.Chart{Title: title, X: x, Y: logTime}
 	lines := make([]figure.Series, 3)
 	for i, name := range []string{"minimum", "average", "maximum"} {

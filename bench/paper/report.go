@@ -31,8 +31,8 @@ type Table struct {
 	Rows    [][]string
 }
 
-// Figure is one picture, with a chart on the axes of the paper's and one of what has been measured. Whoever draws it stores it as
-// File beside the report.
+// Figure is one picture, with a chart on the axes of the paper's and one of what has been measured.
+// Whoever draws it stores it as File beside the report.
 type Figure struct {
 	File, Title string
 	Charts      []figure.Chart
@@ -50,7 +50,8 @@ func (r *Report) Markdown() string {
 			fmt.Fprintf(&b, "```text\n%s```\n\n", s.Drawing)
 		}
 		for _, t := range s.Tables {
-			fmt.Fprintf(&b, "%s\n\n| %s |\n|%s\n", t.Caption, strings.Join(t.Head, " | "), strings.Repeat("---|", len(t.Head)))
+			fmt.Fprintf(&b, "%s\n\n| %s |\n|%s\n", t.Caption, strings.Join(t.Head, " | "),
+				strings.Repeat("---|", len(t.Head)))
 			for _, row := range t.Rows {
 				fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
 			}
@@ -79,7 +80,8 @@ pre{background:#f6f6f6;padding:1em;overflow-x:auto}img{max-width:100%}`
 func (r *Report) HTML() string {
 	var b strings.Builder
 	title := html.EscapeString(r.Title)
-	fmt.Fprintf(&b, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>%s</title><style>%s</style></head><body>\n<h1>%s</h1>\n", title, style, title)
+	fmt.Fprintf(&b, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta "+
+		"charset=\"utf-8\"><title>%s</title><style>%s</style></head><body>\n<h1>%s</h1>\n", title, style, title)
 	htmlParagraphs(&b, r.Words)
 	for _, s := range r.Sections {
 		fmt.Fprintf(&b, "<h2>%s</h2>\n", html.EscapeString(s.Title))
@@ -96,7 +98,8 @@ func (r *Report) HTML() string {
 			b.WriteString("</table>\n")
 		}
 		for _, f := range s.Figures {
-			fmt.Fprintf(&b, "<p><img src=\"%s\" alt=\"%s\"></p>\n", html.EscapeString(f.File), html.EscapeString(f.Title))
+			fmt.Fprintf(&b, "<p><img src=\"%s\" alt=\"%s\"></p>\n", html.EscapeString(f.File),
+				html.EscapeString(f.Title))
 		}
 	}
 	b.WriteString("</body></html>\n")

@@ -30,7 +30,8 @@ func NewStore(path string) (*Store, error) {
 	return s, err
 }
 
-// OpenStore reads earlier measurements. With more, measurements are to be added, on the same machine.
+// OpenStore reads earlier measurements. With more, measurements are to be added, on the same
+// machine.
 func OpenStore(path string, more bool) (*Store, error) {
 	s := &Store{Path: path, file: report.Begin(storeKind)}
 	b, err := os.ReadFile(path)
@@ -51,7 +52,8 @@ func OpenStore(path string, more bool) (*Store, error) {
 	}
 	s.Measured = *f.Results
 	if here := s.file.Environment; more && (here.CPU != s.Measured.CPU || len(here.Affinity) != s.Measured.CPUs) {
-		return nil, fmt.Errorf("it was measured on %d CPUs of %q, and here are %d of %q: go on there, or say --no-measure",
+		return nil, fmt.Errorf("it was measured on %d CPUs of %q, and here are %d of %q: go on there, or say "+
+			"--no-measure",
 			s.Measured.CPUs, s.Measured.CPU, len(here.Affinity), here.CPU)
 	}
 	return s, nil

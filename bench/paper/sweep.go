@@ -17,7 +17,8 @@ var (
 )
 
 var designNames = map[tree.Design]string{
-	tree.Unaware: "fault unaware", tree.Reroute: "rerouted", tree.LookupAvoiding: "lookup avoiding", tree.Rebalance: "rebalanced",
+	tree.Unaware: "fault unaware", tree.Reroute: "rerouted", tree.LookupAvoiding: "lookup avoiding",
+	tree.Rebalance: "rebalanced",
 }
 
 var (
@@ -38,19 +39,47 @@ func (b *builder) measuredTitle(what string) string {
 	return fmt.Sprintf("Measured here: %s, on %d CPUs, with 95 %% intervals", what, b.m.CPUs)
 }
 
+// line is one line of a figure.
+type line struct {
+	name string
+	// at is the operation at a value of the x axis, in a job of so many ranks.
+	at func(ranks, x int) point
+}
+
+// designLines are a line for each design.
+func designLines(designs []tree.Design, at func(d tree.Design, ranks, x int) point) (out []line) {
+	for _, d := range designs {
+		out = append(out, line{designNames[d], func(ranks, x int) point { return at(d, ranks, x) }})
+	}
+	return out
+}
+
+// charts are a prediction for the paper's job and the measurement of the job here, at their values
+// of x.
+func (b *builder) charts(predicted, real figure.Chart, lines []line, xs, measured []int) (p, m figure.Chart) {
+	real.X, real.Y = predicted.X, predicted.Y
+	for _, l := range lines {
+		all, here := figure.Series{Name: l.name}, figure.Series{Name: l.name}
+		for _, x := range xs {
+			all.Points = append(all.Points, figure.Point{X: float64(x), Y: b.p.at(l.at(tableRanks, x))})
+		}
+		for _, x := range measured {
+			here.Points = dot(here.Points, x, b.m.time(l.at(b.n, x)))
+		}
+		predicted.Series, real.Series = append(predicted.Series, all), append(real.Series, here)
+	}
+	return predicted, real
+}
+
 // withoutFailures is figure 5 or 8: against the number of processes.
 func (b *builder) withoutFailures(number int, op predict.Op) Figure {
-	at := func(d tree.Design, n int) point { return point{op: op, bytes: bytesOf(op), design: d, ranks: n} }
-	predicted := figure.Chart{Title: fmt.Sprintf("Figure %d, predicted: %s without failures", number, title(op)), X: processes, Y: linearly}
-	real := figure.Chart{Title: b.measuredTitle(title(op)), X: processes, Y: linearly}
-	for _, d := range allDesigns {
-		line, here := figure.Series{Name: designNames[d]}, figure.Series{Name: designNames[d]}
-		for _, n := range processCounts {
-			line.Points = append(line.Points, figure.Point{X: float64(n), Y: b.p.at(at(d, n))})
-			here.Points = dot(here.Points, n, b.m.time(at(d, n)))
-		}
-		predicted.Series, real.Series = append(predicted.Series, line), append(real.Series, here)
-	}
+	lines := designLines(allDesigns, func(d tree.Design, _, n int) point {
+		return point{op: op, bytes: bytesOf(op), design: d, ranks: n}
+	})
+	predicted, real := b.charts(
+		figure.Chart{Title: fmt.Sprintf("Figure %d, predicted: %s without failures", number, title(op)), X: processes,
+			Y: linearly},
+		figure.Chart{Title: b.measuredTitle(title(op))}, lines, processCounts, processCounts)
 	return figureOf(number, predicted, real)
 }
 
@@ -63,9 +92,9 @@ func dot(points []figure.Point, x int, v value) []figure.Point {
 }
 
 // figureOf is a picture of the charts that have points.
-func figureOf(number int, charts ...figure.Chart) Figure {
-	f := Figure{Title: charts[0].Title, File: fmt.Sprintf("figure%d.svg", number)}
-	for _, c := range charts {
+func figureOf(number int, predicted figure.Chart, measured ...figure.Chart) Figure {
+	f := Figure{Title: predicted.Title, File: fmt.Sprintf("figure%d.svg", number)}
+	for _, c := range append([]figure.Chart{predicted}, measured...) {
 		if len(c.Series) > 0 && len(c.Series[0].Points) > 0 {
 			f.Charts = append(f.Charts, c)
 		}
@@ -73,51 +102,56 @@ func figureOf(number int, charts ...figure.Chart) Figure {
 	return f
 }
 
-// curve is a line of figures 6, 7, 9 and 10.
-type curve struct {
+// designsInWorst are the lines of figures 6 and 9, threeOrders those of 7 and 10.
+func designsInWorst() []designIn {
+	var out []designIn
+	for _, d := range allDesigns {
+		out = append(out, designIn{designNames[d], d, kill.Worst})
+	}
+	return out
+}
+
+func threeOrders() []designIn {
+	var out []designIn
+	for _, d := range []tree.Design{tree.Reroute, tree.Rebalance} {
+		for _, o := range allOrders {
+			out = append(out, designIn{designNames[d] + ", " + o.String(), d, o})
+		}
+	}
+	return out
+}
+
+// designIn is a design in an order of kills.
+type designIn struct {
 	name   string
 	design tree.Design
 	order  kill.Order
 }
 
-// designsInWorst are the lines of figures 6 and 9, threeOrders those of 7 and 10.
-func designsInWorst() (out []curve) {
-	for _, d := range allDesigns {
-		out = append(out, curve{designNames[d], d, kill.Worst})
-	}
-	return out
-}
-
-func threeOrders() (out []curve) {
-	for _, d := range []tree.Design{tree.Reroute, tree.Rebalance} {
-		for _, o := range allOrders {
-			out = append(out, curve{designNames[d] + ", " + o.String(), d, o})
-		}
-	}
-	return out
-}
-
-// amongFailed is figure 6, 7, 9 or 10: lines against the number of failures, with what the paper has printed.
-func (b *builder) amongFailed(number int, op predict.Op, what string, lines []curve, printed []Cell) Figure {
-	predicted := figure.Chart{Title: fmt.Sprintf("Figure %d, predicted: %s, %d processes, %s", number, title(op), tableRanks, what), X: failed, Y: linearly}
-	real := figure.Chart{Title: b.measuredTitle(fmt.Sprintf("%d processes", b.n)), X: failed, Y: linearly}
+// amongFailed is figure 6, 7, 9 or 10: against the number of failures, with the printed values of
+// the paper.
+func (b *builder) amongFailed(number int, op predict.Op, what string, in []designIn, printed []Cell) Figure {
+	var lines []line
 	dots := figure.Series{Name: fmt.Sprintf("the paper, table %d", tableOf[op]), Dots: true}
-	for _, l := range lines {
-		line, here := figure.Series{Name: l.name}, figure.Series{Name: l.name}
-		for _, f := range failureCounts {
-			us := b.p.at(point{op: op, bytes: bytesOf(op), design: l.design, order: l.order, ranks: tableRanks, failures: f})
-			line.Points = append(line.Points, figure.Point{X: float64(f), Y: us})
-		}
-		for f := range b.n {
-			here.Points = dot(here.Points, f, b.m.time(point{op: op, bytes: bytesOf(op), design: l.design, order: l.order, ranks: b.n, failures: f}))
-		}
+	for _, l := range in {
+		lines = append(lines, line{l.name, func(ranks, failures int) point {
+			return point{op: op, bytes: bytesOf(op), design: l.design, order: l.order, ranks: ranks,
+				failures: failures}
+		}})
 		for _, c := range printed {
 			if c.Design == l.design && c.Order == l.order {
 				dots.Points = append(dots.Points, figure.Point{X: tableFailed, Y: c.Printed})
 			}
 		}
-		predicted.Series, real.Series = append(predicted.Series, line), append(real.Series, here)
 	}
+	here := make([]int, b.n)
+	for f := range here {
+		here[f] = f
+	}
+	predicted, real := b.charts(
+		figure.Chart{Title: fmt.Sprintf("Figure %d, predicted: %s, %d processes, %s", number, title(op), tableRanks,
+			what), X: failed, Y: linearly},
+		figure.Chart{Title: b.measuredTitle(fmt.Sprintf("%d processes", b.n))}, lines, failureCounts, here)
 	predicted.Series = append(predicted.Series, dots)
 	return figureOf(number, predicted, real)
 }

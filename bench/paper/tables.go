@@ -21,13 +21,17 @@ func (b *builder) table(op predict.Op, cells []Cell) Table {
 		how = "predicted (fitted to this table)"
 	}
 	t := Table{
-		Caption: fmt.Sprintf("Table %d: %s, half of the processes dead; time of one operation in µs; measured: median (95 %% interval)", tableOf[op], title(op)),
-		Head: []string{"design, order", fmt.Sprintf("paper, %d processes", tableRanks), fmt.Sprintf("%s, %d processes", how, tableRanks), "predicted against paper",
-			fmt.Sprintf("predicted, %d processes", b.n), fmt.Sprintf("measured, %d processes on %d CPUs", b.n, b.m.CPUs)},
+		Caption: fmt.Sprintf("Table %d: %s, half of the processes dead; time of one operation in µs; measured: "+
+			"median (95 %% interval)", tableOf[op], title(op)),
+		Head: []string{"design, order", fmt.Sprintf("paper, %d processes", tableRanks),
+			fmt.Sprintf("%s, %d processes", how, tableRanks), "predicted against paper",
+			fmt.Sprintf("predicted, %d processes", b.n),
+			fmt.Sprintf("measured, %d processes on %d CPUs", b.n, b.m.CPUs)},
 	}
 	for _, c := range cells {
 		us := b.p.at(c.point(tableRanks))
-		t.Rows = append(t.Rows, []string{designNames[c.Design] + ", " + c.Order.String(), fmt.Sprintf("%.1f", c.Printed), fmt.Sprintf("%.1f", us), percent(us, c.Printed),
+		t.Rows = append(t.Rows, []string{designNames[c.Design] + ", " + c.Order.String(),
+			fmt.Sprintf("%.1f", c.Printed), fmt.Sprintf("%.1f", us), percent(us, c.Printed),
 			number(b.p.at(c.point(b.n))), b.m.time(c.point(b.n)).String()})
 	}
 	for i, o := range allOrders { // the first three cells are rerouted, the others rebalanced
@@ -44,7 +48,8 @@ var claims = map[predict.Op]struct{ baseline, lookup string }{
 	predict.Barrier: {"within 1 %", "under 1 %"}, predict.Bcast: {"within 0.4 %", "within 0.5 %"},
 }
 
-// comparison is a row of ratios: one design's time over another's, in jobs of any size of which a part is dead.
+// comparison is a row of ratios: one design's time over another's, in jobs of any size of which a
+// part is dead.
 type comparison struct {
 	name, printed string
 	op            predict.Op
@@ -69,24 +74,31 @@ func comparisons(op predict.Op, cells []Cell) []comparison {
 	said := claims[op]
 	out := []comparison{
 		{"no failures, rerouted over fault unaware", said.baseline, op, tree.Reroute, tree.Unaware, kill.Worst, false},
-		{"no failures, lookup avoiding over fault unaware", said.baseline, op, tree.LookupAvoiding, tree.Unaware, kill.Worst, false},
-		{"no failures, rebalanced over fault unaware", said.baseline, op, tree.Rebalance, tree.Unaware, kill.Worst, false},
+		{"no failures, lookup avoiding over fault unaware", said.baseline, op, tree.LookupAvoiding, tree.Unaware,
+			kill.Worst, false},
+		{"no failures, rebalanced over fault unaware", said.baseline, op, tree.Rebalance, tree.Unaware, kill.Worst,
+			false},
 	}
 	for i, o := range allOrders {
 		printed := ratio(cells[i].Printed / cells[i+len(allOrders)].Printed)
-		out = append(out, comparison{"half dead, " + o.String() + ", rerouted over rebalanced", printed, op, tree.Reroute, tree.Rebalance, o, true})
+		out = append(out, comparison{"half dead, " + o.String() + ", rerouted over rebalanced", printed, op,
+			tree.Reroute, tree.Rebalance, o, true})
 	}
 	for _, o := range allOrders {
-		out = append(out, comparison{"half dead, " + o.String() + ", rebalanced over fault unaware", "within 1 %", op, tree.Rebalance, tree.Unaware, o, true})
+		out = append(out, comparison{"half dead, " + o.String() + ", rebalanced over fault unaware", "within 1 %", op,
+			tree.Rebalance, tree.Unaware, o, true})
 	}
-	return append(out, comparison{"half dead, worst, rerouted over lookup avoiding", said.lookup, op, tree.Reroute, tree.LookupAvoiding, kill.Worst, true})
+	return append(out, comparison{"half dead, worst, rerouted over lookup avoiding", said.lookup, op, tree.Reroute,
+		tree.LookupAvoiding, kill.Worst, true})
 }
 
 // ratios compares designs: rerouted with rebalanced, and those that the paper finds equal.
 func (b *builder) ratios(op predict.Op, cells []Cell) Table {
 	t := Table{
-		Caption: fmt.Sprintf("Ratios of times, %s; measured: median of the ratios of sets in the same turn (95 %% interval)", title(op)),
-		Head:    append([]string{"", "paper, 512 processes", "predicted, 512 processes", fmt.Sprintf("predicted, %d processes", b.n)}, b.measuredHeads()...),
+		Caption: fmt.Sprintf("Ratios of times, %s; measured: median of the ratios of sets in the same turn (95 %% "+
+			"interval)", title(op)),
+		Head: append([]string{"", "paper, 512 processes", "predicted, 512 processes",
+			fmt.Sprintf("predicted, %d processes", b.n)}, b.measuredHeads()...),
 	}
 	for _, c := range comparisons(op, cells) {
 		row := []string{c.name, c.printed}
@@ -169,8 +181,10 @@ func (b *builder) measuredForm(op predict.Op) form {
 // shape compares what the text says of figure 6 or 9.
 func (b *builder) shape(op predict.Op) Table {
 	t := Table{
-		Caption: fmt.Sprintf("The form of figure %d: rerouted in the worst order, against rebalanced", shapeFigure[op]),
-		Head:    []string{"", "paper, 512 processes", "predicted, 512 processes", fmt.Sprintf("measured, %d processes", b.n)},
+		Caption: fmt.Sprintf("The form of figure %d: rerouted in the worst order, against rebalanced",
+			shapeFigure[op]),
+		Head: []string{"", "paper, 512 processes", "predicted, 512 processes",
+			fmt.Sprintf("measured, %d processes", b.n)},
 	}
 	p, m := b.predictedForm(op, tableRanks), b.measuredForm(op)
 	here := func(format string, args ...any) string {
@@ -183,13 +197,15 @@ func (b *builder) shape(op predict.Op) Table {
 		if f.begins == 0 {
 			return "never"
 		}
-		return fmt.Sprintf("%d failures (%s %% of the processes)", f.begins, number(100*float64(f.begins)/float64(f.ranks)))
+		return fmt.Sprintf("%d failures (%s %% of the processes)", f.begins,
+			number(100*float64(f.begins)/float64(f.ranks)))
 	}
 	t.Rows = [][]string{
 		{"takes 10 % longer from", "grows after about 8 failures", begins(p), here("%s", begins(m))},
 		{"longest at", "half of the processes", fmt.Sprintf("%d failures", p.peak), here("%d failures", m.peak)},
 		{"there over rebalanced", "", ratio(p.highest), here("%s", ratio(m.highest))},
-		{"at most failures over rebalanced", "nearly 1", fmt.Sprintf("%s at %d", ratio(p.last), p.failures), here("%s at %d", ratio(m.last), m.failures)},
+		{"at most failures over rebalanced", "nearly 1", fmt.Sprintf("%s at %d", ratio(p.last), p.failures),
+			here("%s at %d", ratio(m.last), m.failures)},
 	}
 	return t
 }

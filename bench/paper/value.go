@@ -7,7 +7,8 @@ import (
 	"github.com/banyan-hpc/banyan/bench/stats"
 )
 
-// value is a median of n observations with its 95 % interval. Without observations it has not been measured, without bounded there is no interval.
+// value is a median of n observations with its 95 % interval. Without observations it has not been
+// measured, without bounded there is no interval.
 type value struct {
 	median, low, high float64
 	bounded           bool

@@ -47,7 +47,8 @@ var Table2 = []Cell{
 // point2point is §4.1: shared memory, without and with fault awareness.
 var point2point = struct{ latency, aware, mbps, awareMbps float64 }{0.84, 0.85, 8957, 8920}
 
-// rebuilds is §4.2: the least, average and largest time in microseconds to rebalance the tree of 1024 processes.
+// rebuilds is §4.2: the least, average and largest time in microseconds to rebalance the tree of
+// 1024 processes.
 var rebuilds = []struct {
 	failures          int
 	min, average, max float64

@@ -13,9 +13,9 @@ import (
 // busyWatch is how long Busy watches.
 const busyWatch = 200 * time.Millisecond
 
-// Busy watches the CPUs for a moment and returns the share of time in which
-// they did something: 0 when nothing else runs, 1 when all are taken. Call it
-// while the servers wait. On a busy machine nothing can be decided.
+// Busy watches the CPUs for a moment and returns the share of time in which they did something: 0
+// when nothing else runs, 1 when all are taken. Call it while the servers wait. On a busy machine
+// nothing can be decided.
 func Busy(ctx context.Context, cpus [2]int) (float64, error) {
 	idle0, all0, err := readIdle(cpus)
 	if err != nil {
@@ -45,9 +45,8 @@ func readIdle(cpus [2]int) (idle, all float64, err error) {
 	return idle, all, err
 }
 
-// parseStat adds up the idle time and all time of the CPUs, in ticks (proc(5):
-// user nice system idle iowait irq softirq steal …). Steal is the host's doing,
-// but no less busy.
+// parseStat adds up the idle time and all time of the CPUs, in ticks (proc(5): user nice system
+// idle iowait irq softirq steal …). Steal is the host's doing, but no less busy.
 func parseStat(stat string, cpus [2]int) (idle, all float64, err error) {
 	for _, cpu := range cpus {
 		_, rest, ok := strings.Cut(stat, "\ncpu"+strconv.Itoa(cpu)+" ")

@@ -29,8 +29,8 @@ func ParseCollective(text string) (Collective, error) {
 	return Collective{op, n}, nil
 }
 
-// CollectiveArgs are the arguments of a program that times collectives: the file for its results, how long each
-// is called, and which.
+// CollectiveArgs are the arguments of a program that times collectives: the file for its results,
+// how long each is called, and which.
 func CollectiveArgs(file string, each time.Duration, ops []Collective) []string {
 	args := []string{file, strconv.FormatFloat(each.Seconds()*1e3, 'f', -1, 64)}
 	for _, c := range ops {
@@ -40,8 +40,10 @@ func CollectiveArgs(file string, each time.Duration, ops []Collective) []string 
 }
 
 // TimeCollectives runs a command that times collectives and returns their seconds.
-func TimeCollectives(ctx context.Context, each time.Duration, ops []Collective, command func(args []string) Command) ([]float64, error) {
-	text, err := runWithFile(ctx, collectivesMax, func(file string) Command { return command(CollectiveArgs(file, each, ops)) })
+func TimeCollectives(ctx context.Context, each time.Duration, ops []Collective,
+	command func(args []string) Command) ([]float64, error) {
+	text, err := runWithFile(ctx, collectivesMax,
+		func(file string) Command { return command(CollectiveArgs(file, each, ops)) })
 	if err != nil {
 		return nil, err
 	}

@@ -16,32 +16,30 @@ import (
 	"github.com/banyan-hpc/banyan/internal/release"
 )
 
-// One control is the fastest of controlBursts bursts of controlTrips round trips:
-// about 6 ms in the machine's fast mood and 35 ms in the slow one. Whatever
-// disturbs a burst, the kernel or the phase in which the two loops happen to
-// meet (a quarter of the time of a trip), makes it slower; the fastest says how
-// far apart the two cores are.
+// One control is the fastest of controlBursts bursts of controlTrips round trips: about 6 ms in the
+// machine's fast mood and 35 ms in the slow one. Whatever disturbs a burst, the kernel or the phase
+// in which the two loops happen to meet (a quarter of the time of a trip), makes it slower; the
+// fastest says how far apart the two cores are.
 const (
 	controlBursts = 25
 	controlTrips  = 2000
 )
 
-// spinMax is how often a side of the control looks at the other's line before
-// it reads the clock: some milliseconds.
+// spinMax is how often a side of the control looks at the other's line before it reads the clock:
+// some milliseconds.
 const spinMax = 1 << 22
 
 // Control is a cache-line ping-pong between two pinned processes, in two ways.
 //
-// [Control.Measure] spins with PAUSE and takes the fastest of many bursts: on the
-// project's machine 0.031 to 0.034 µs in the fast mood. [Bare], as a job of
-// [Control.Run], is a load, a compare and nothing else; it takes between 0.05 and
-// 0.1 µs from one moment to the next without anything else having changed, for
-// spinning loads delay the other side's store. So the first one tells whether the
-// machine has changed, and the second one is the bare ping-pong of the bounds.
+// [Control.Measure] spins with PAUSE and takes the fastest of many bursts: on the project's machine
+// 0.031 to 0.034 µs in the fast mood. [Bare], as a job of [Control.Run], is a load, a compare and
+// nothing else; it takes between 0.05 and 0.1 µs from one moment to the next without anything else
+// having changed, for spinning loads delay the other side's store. So the first one tells whether
+// the machine has changed, and the second one is the bare ping-pong of the bounds.
 type Control struct{ server *Server }
 
-// StartControl starts the two processes. argv returns the command that calls
-// [ServeControl] with the directory and the rank.
+// StartControl starts the two processes. argv returns the command that calls [ServeControl] with
+// the directory and the rank.
 func StartControl(ctx context.Context, cpus [2]int, argv func(dir string, rank int) []string) (*Control, error) {
 	s, err := Start(ctx, "ping-pong", func(dir string) []Command {
 		return []Command{{Argv: argv(dir, 0), CPU: cpus[0]}, {Argv: argv(dir, 1), CPU: cpus[1]}}

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever the programs print that are measured beside Banyan, and the kernel of the machine: numbers that can
-// be compared, or an error.
+// Whatever the programs print that are measured beside Banyan, and the kernel of the machine:
+// numbers that can be compared, or an error.
 func FuzzOutput(f *testing.F) {
 	f.Add("iterations,overall_mr\n1000,250000.5\n")
 	f.Add("bcast 8 1250.5\n")

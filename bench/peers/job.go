@@ -23,8 +23,8 @@ const (
 	Latency Test = "lat"
 	// Bandwidth: windows of non-blocking messages, each answered by one byte.
 	Bandwidth Test = "bw"
-	// Posted and Unexpected: a batch of MatchBatch matches an iteration, with the
-	// last of a queue of Size receives or messages; see bench/match.
+	// Posted and Unexpected: a batch of MatchBatch matches an iteration, with the last of a queue
+	// of Size receives or messages; see bench/match.
 	Posted     Test = "posted"
 	Unexpected Test = "unexpected"
 	// Bare: the control's second loop; nobody else knows it.
@@ -48,8 +48,8 @@ type Job struct {
 	Iters  int // iterations: round trips, or windows
 }
 
-// Messages is the number of messages that follow each other, or of matches, in
-// the job's iterations: the elapsed time divided by it is the time of one.
+// Messages is the number of messages that follow each other, or of matches, in the job's
+// iterations: the elapsed time divided by it is the time of one.
 func (j Job) Messages() float64 {
 	switch j.Test {
 	case Bandwidth:
@@ -113,14 +113,13 @@ const (
 	answerWord = "is "
 )
 
-// Serve is the side of a rank: it takes jobs from the FIFOs in dir until the
-// driver closes them, and answers if it is rank 0. words describe the
-// implementation. run does one job and returns how long its iterations took;
-// an error of it ends Serve, because the other rank is then out of step. answers
-// are to [Server.Ask]; they may be nil.
+// Serve is the side of a rank: it takes jobs from the FIFOs in dir until the driver closes them,
+// and answers if it is rank 0. words describe the implementation. run does one job and returns how
+// long its iterations took; an error of it ends Serve, because the other rank is then out of step.
+// answers are to [Server.Ask]; they may be nil.
 func Serve(dir string, rank int, words string, run func(Job) (time.Duration, error), answers Answers) error {
-	// Opened without waiting for the other side: the driver has been there from the
-	// start, and where it is gone nobody comes any more.
+	// Opened without waiting for the other side: the driver has been there from the start, and
+	// where it is gone nobody comes any more.
 	cmd, err := os.OpenFile(filepath.Join(dir, "cmd."+strconv.Itoa(rank)), os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return fmt.Errorf("peers: %w", err)
@@ -147,8 +146,7 @@ func Serve(dir string, rank int, words string, run func(Job) (time.Duration, err
 	return nil
 }
 
-// serveOne does one line and returns the answer, and the error after which the
-// ranks cannot go on.
+// serveOne does one line and returns the answer, and the error after which the ranks cannot go on.
 func serveOne(line string, run func(Job) (time.Duration, error), answers Answers) (answer string, fatal error) {
 	if what, asked := strings.CutPrefix(line, askWord); asked {
 		if tell := answers[what]; tell != nil {

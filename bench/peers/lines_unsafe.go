@@ -2,8 +2,8 @@ package peers
 
 import "unsafe"
 
-// lines is the memory of the control: one number per side. They lie two cache
-// lines apart, because some processors fetch lines in pairs.
+// lines is the memory of the control: one number per side. They lie two cache lines apart, because
+// some processors fetch lines in pairs.
 type lines struct {
 	of [2]struct {
 		seq uint64 // written by its side, read by the other

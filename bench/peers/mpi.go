@@ -13,8 +13,8 @@ import (
 	"syscall"
 )
 
-// The benchmarks in C: mpi/peer.c takes samples on command, startup.c times the start of a job, coll.c and
-// ulfm.c operations of all ranks; bare/turns.c needs no MPI.
+// The benchmarks in C: mpi/peer.c takes samples on command, startup.c times the start of a job,
+// coll.c and ulfm.c operations of all ranks; bare/turns.c needs no MPI.
 //
 //go:embed mpi/*.c bare/turns.c
 var sources embed.FS
@@ -34,8 +34,8 @@ type MPI struct {
 	NetPIPEPackages string
 }
 
-// OpenMPI and MPICH run with the settings that a user gets without asking; no
-// others have been tried. The benchmark pins itself, hence no binding.
+// OpenMPI and MPICH run with the settings that a user gets without asking; no others have been
+// tried. The benchmark pins itself, hence no binding.
 var (
 	OpenMPI = MPI{
 		Name: "openmpi", Compiler: "mpicc.openmpi", Launcher: "mpiexec.openmpi",
@@ -53,17 +53,19 @@ var (
 	}
 )
 
-// OpenMPIOverTCP is Open MPI told to use its TCP transport through the loopback
-// interface, where it would use shared memory. All else is as with [OpenMPI].
+// OpenMPIOverTCP is Open MPI told to use its TCP transport through the loopback interface, where it
+// would use shared memory. All else is as with [OpenMPI].
 var OpenMPIOverTCP = func() MPI {
 	m := OpenMPI
 	m.Name = "openmpi-tcp"
-	m.Options = append(slices.Clip(m.Options), "--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo")
+	m.Options = append(slices.Clip(m.Options), "--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca",
+		"btl_tcp_if_include", "lo")
 	return m
 }()
 
-// ULFM is the Open MPI of version 5 or later whose tools are in a directory, with its fault tolerance switched on and the
-// transports that it supports; "": what Debian 13 and later call Open MPI.
+// ULFM is the Open MPI of version 5 or later whose tools are in a directory, with its fault
+// tolerance switched on and the transports that it supports; "": what Debian 13 and later call Open
+// MPI.
 func ULFM(bin string) MPI {
 	m := OpenMPI
 	m.Name, m.Bin = "openmpi-ulfm", bin
@@ -74,8 +76,7 @@ func ULFM(bin string) MPI {
 	return m
 }
 
-// NotInstalledError says that a peer cannot be measured here, and what would
-// change that.
+// NotInstalledError says that a peer cannot be measured here, and what would change that.
 type NotInstalledError struct {
 	Peer     string
 	Tool     string // that was not found
@@ -87,11 +88,12 @@ func (e *NotInstalledError) Error() string {
 	if e.Packages == "" {
 		return fmt.Sprintf("peers: %s is not installed: there is no %s that can be run", e.Peer, e.Tool)
 	}
-	return fmt.Sprintf("peers: %s is not installed (no %s in PATH): apt-get install %s, or make peers", e.Peer, e.Tool, e.Packages)
+	return fmt.Sprintf("peers: %s is not installed (no %s in PATH): apt-get install %s, or make peers", e.Peer, e.Tool,
+		e.Packages)
 }
 
-// Start compiles the benchmark where that has not been done and starts its two
-// ranks on cpus. The error is a [*NotInstalledError] when a tool is missing.
+// Start compiles the benchmark where that has not been done and starts its two ranks on cpus. The
+// error is a [*NotInstalledError] when a tool is missing.
 func (m MPI) Start(ctx context.Context, cpus [2]int) (*Server, error) {
 	program, err := m.compile(ctx, "peer")
 	if err != nil {
@@ -108,16 +110,16 @@ func (m MPI) Start(ctx context.Context, cpus [2]int) (*Server, error) {
 	})
 }
 
-// Startup returns what builds the command that starts n ranks of mpi/startup.c: MPI_Init, MPI_Barrier and
-// [Pass]. Its argument is the file of Pass. It compiles where that has not been done; the error is a
-// [*NotInstalledError] when a tool is missing.
+// Startup returns what builds the command that starts n ranks of mpi/startup.c: MPI_Init,
+// MPI_Barrier and [Pass]. Its argument is the file of Pass. It compiles where that has not been
+// done; the error is a [*NotInstalledError] when a tool is missing.
 func (m MPI) Startup(ctx context.Context) (Program, error) { return m.program(ctx, "startup") }
 
 // Collectives is [MPI.Startup] with mpi/coll.c, which times collectives; see [CollectiveArgs].
 func (m MPI) Collectives(ctx context.Context) (Program, error) { return m.program(ctx, "coll") }
 
-// Recovery is [MPI.Startup] with mpi/ulfm.c, which needs fault tolerance, see [ULFM]; its operations have
-// no bytes.
+// Recovery is [MPI.Startup] with mpi/ulfm.c, which needs fault tolerance, see [ULFM]; its
+// operations have no bytes.
 func (m MPI) Recovery(ctx context.Context) (Program, error) { return m.program(ctx, "ulfm") }
 
 // Program builds the command that starts n ranks with arguments.
@@ -146,9 +148,9 @@ func (m MPI) find(tool string) (string, error) {
 	return path, nil
 }
 
-// compile returns the path of a benchmark for this MPI, made from the source
-// in this binary. It is kept in the user's cache directory; the name depends on
-// the source, on the compiler wrapper and on what that would run.
+// compile returns the path of a benchmark for this MPI, made from the source in this binary. It is
+// kept in the user's cache directory; the name depends on the source, on the compiler wrapper and
+// on what that would run.
 func (m MPI) compile(ctx context.Context, name string) (string, error) {
 	cc, err := m.find(m.Compiler)
 	if err != nil {
@@ -180,7 +182,8 @@ func build(ctx context.Context, cc, program string, source []byte) (string, erro
 	if err := os.WriteFile(c, source, 0o666); err != nil {
 		return "", fmt.Errorf("peers: %w", err)
 	}
-	if out, err := exec.CommandContext(ctx, cc, "-O3", "-Wall", "-Wfatal-errors", "-o", part, c).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, cc, "-O3", "-Wall", "-Wfatal-errors", "-o", part,
+		c).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("peers: compile with %s: %w\n%s", cc, err, out)
 	}
 	if err := os.Rename(part, program); err != nil {
@@ -189,9 +192,8 @@ func build(ctx context.Context, cc, program string, source []byte) (string, erro
 	return program, nil
 }
 
-// cacheDir makes and returns the directory for compiled benchmarks. Programs
-// without a home have none: then the directory for temporary files serves, where
-// others may have been first.
+// cacheDir makes and returns the directory for compiled benchmarks. Programs without a home have
+// none: then the directory for temporary files serves, where others may have been first.
 func cacheDir() (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -204,8 +206,8 @@ func cacheDir() (string, error) {
 	return dir, checkPrivate(dir)
 }
 
-// checkPrivate refuses a directory in which somebody else could put the program
-// that is about to be run.
+// checkPrivate refuses a directory in which somebody else could put the program that is about to be
+// run.
 func checkPrivate(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
@@ -213,7 +215,8 @@ func checkPrivate(dir string) error {
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || !info.IsDir() || int(st.Uid) != os.Getuid() || info.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("peers: programs would be compiled into %s, and it is not a directory that only you can write to (%v): remove it, or name another place in XDG_CACHE_HOME", dir, info.Mode())
+		return fmt.Errorf("peers: programs would be compiled into %s, and it is not a directory that only you can "+
+			"write to (%v): remove it, or name another place in XDG_CACHE_HOME", dir, info.Mode())
 	}
 	return nil
 }

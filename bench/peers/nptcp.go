@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// NPtcp is NetPIPE on bare sockets: a receiver that listens and a transmitter that
-// connects to it through 127.0.0.1, pinned as the ranks of the others are. It has
-// no option to listen on one address only: the receiver listens on all of them
-// from its start until the transmitter has come, some milliseconds.
+// NPtcp is NetPIPE on bare sockets: a receiver that listens and a transmitter that connects to it
+// through 127.0.0.1, pinned as the ranks of the others are. It has no option to listen on one
+// address only: the receiver listens on all of them from its start until the transmitter has come,
+// some milliseconds.
 type NPtcp struct {
 	program, pin string
 	cpus         [2]int
@@ -23,8 +23,7 @@ type NPtcp struct {
 // nptcpPackages is Debian's name for it.
 const nptcpPackages = "netpipe-tcp"
 
-// NewNPtcp finds the program. The error is a [*NotInstalledError] when a tool is
-// missing.
+// NewNPtcp finds the program. The error is a [*NotInstalledError] when a tool is missing.
 func NewNPtcp(cpus [2]int) (*NPtcp, error) {
 	pin, err := findPin("NPtcp")
 	if err != nil {
@@ -37,8 +36,8 @@ func NewNPtcp(cpus [2]int) (*NPtcp, error) {
 	return &NPtcp{program, pin, cpus}, nil
 }
 
-// Commands returns the receiver and the transmitter. Both would write the output
-// file: the receiver's goes nowhere, because the last -o counts.
+// Commands returns the receiver and the transmitter. Both would write the output file: the
+// receiver's goes nowhere, because the last -o counts.
 func (n *NPtcp) Commands(port string, args ...string) (receiver, transmitter Command) {
 	at := func(i int, more ...string) Command {
 		argv := append([]string{n.pin, "-c", strconv.Itoa(n.cpus[i]), n.program, "-P", port}, args...)

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// With the program, it runs, and its messages are TCP segments; without it the
-// error names the cure.
+// With the program, it runs, and its messages are TCP segments; without it the error names the
+// cure.
 func TestNPtcp(t *testing.T) {
 	cpus, err := CPUs()
 	if err != nil {
@@ -47,16 +47,17 @@ func TestNPtcp(t *testing.T) {
 func TestNPtcpNotInstalled(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	_, err := NewNPtcp([2]int{})
-	require.EqualError(t, err, "peers: NPtcp is not installed (no taskset in PATH): apt-get install util-linux, or make peers")
+	require.EqualError(t, err, "peers: NPtcp is not installed (no taskset in PATH): apt-get install util-linux, or "+
+		"make peers")
 	fake := t.TempDir()
 	require.NoError(t, os.WriteFile(fake+"/taskset", []byte("#!/bin/sh\n"), 0o700))
 	t.Setenv("PATH", fake)
 	_, err = NewNPtcp([2]int{})
-	require.EqualError(t, err, "peers: NPtcp is not installed (no NPtcp in PATH): apt-get install netpipe-tcp, or make peers")
+	require.EqualError(t, err, "peers: NPtcp is not installed (no NPtcp in PATH): apt-get install netpipe-tcp, or "+
+		"make peers")
 }
 
-// What the receiver says when it fails is in the error; the transmitter is not
-// started then.
+// What the receiver says when it fails is in the error; the transmitter is not started then.
 func TestNPtcpThatFails(t *testing.T) {
 	fake := t.TempDir()
 	require.NoError(t, os.WriteFile(fake+"/tool", []byte("#!/bin/sh\necho no sockets today; exit 4\n"), 0o700))
@@ -64,8 +65,8 @@ func TestNPtcpThatFails(t *testing.T) {
 	require.ErrorContains(t, n.Run(t.Context(), time.Minute), "exit status 4; its last words: no sockets today")
 }
 
-// A reserved port is for nobody but who asks for it with SO_REUSEADDR, as Go's
-// listeners do; then it is seen to listen.
+// A reserved port is for nobody but who asks for it with SO_REUSEADDR, as Go's listeners do; then
+// it is seen to listen.
 func TestReservedPort(t *testing.T) {
 	port, release, err := reservePort()
 	require.NoError(t, err)
@@ -100,7 +101,8 @@ func TestParseTables(t *testing.T) {
 	got, err := parseSegments(string(snmp))
 	require.NoError(t, err)
 	require.Equal(t, int64(10374659), got)
-	for _, bad := range []string{"", "Tcp: OutSegs\n", "Tcp: OutSegs\nTcp: x\n", "Tcp: InSegs\nTcp: 5\n", "Udp: OutSegs\nUdp: 5\n", "Tcp: A OutSegs\nTcp: 5\n"} {
+	for _, bad := range []string{"", "Tcp: OutSegs\n", "Tcp: OutSegs\nTcp: x\n", "Tcp: InSegs\nTcp: 5\n",
+		"Udp: OutSegs\nUdp: 5\n", "Tcp: A OutSegs\nTcp: 5\n"} {
 		_, err := parseSegments(bad)
 		require.Error(t, err, "%q", bad)
 	}

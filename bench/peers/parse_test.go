@@ -64,7 +64,8 @@ func TestParseReply(t *testing.T) {
 }
 
 func TestParseStat(t *testing.T) {
-	stat := "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 1 2 3 40 4 0 0 0 0 0\ncpu1 0 0 0 50 0 0 0 10 0 0\ncpu10 7 7 7 7 7 7 7 7 0 0\nintr 5\n"
+	stat := "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 1 2 3 40 4 0 0 0 0 0\ncpu1 0 0 0 50 0 0 0 10 0 0\ncpu10 7 7 7 7 7 7 7 7 " +
+		"0 0\nintr 5\n"
 	idle, all, err := parseStat(stat, [2]int{0, 1})
 	require.NoError(t, err)
 	require.Equal(t, []float64{94, 110}, []float64{idle, all})
@@ -86,7 +87,8 @@ func TestParsePasses(t *testing.T) {
 	last, err := parsePasses("passed 70\npassed 90\npassed 80\n", 3)
 	require.NoError(t, err)
 	require.Equal(t, time.Duration(90), last)
-	for _, bad := range []string{"", "passed 70\npassed 80\n", "passed 70\npassed 80\npassed x\n", "passed 1\npassed 2\n3\n", "passed 1\npassed 2\npassed 0\n"} {
+	for _, bad := range []string{"", "passed 70\npassed 80\n", "passed 70\npassed 80\npassed x\n",
+		"passed 1\npassed 2\n3\n", "passed 1\npassed 2\npassed 0\n"} {
 		_, err := parsePasses(bad, 3)
 		require.Error(t, err, "%q", bad)
 	}

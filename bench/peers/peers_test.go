@@ -52,7 +52,8 @@ func self(role string) func(dir string) []Command {
 	return func(dir string) []Command {
 		var out []Command
 		for rank := range 2 {
-			out = append(out, Command{Argv: []string{os.Args[0], dir, strconv.Itoa(rank)}, Env: []string{roleEnv + "=" + role}, CPU: -1})
+			out = append(out, Command{Argv: []string{os.Args[0], dir, strconv.Itoa(rank)},
+				Env: []string{roleEnv + "=" + role}, CPU: -1})
 		}
 		return out
 	}
@@ -113,7 +114,10 @@ func TestServerThatFails(t *testing.T) {
 		require.NoError(t, s.Close())
 	}
 
-	_, err = Start(t.Context(), "x", func(string) []Command { return []Command{{Argv: []string{"/no/such/program"}, CPU: -1}} })
+	_, err = Start(t.Context(), "x", func(string) []Command {
+		return []Command{{Argv: []string{"/no/such/program"},
+			CPU: -1}}
+	})
 	require.ErrorContains(t, err, "/no/such/program")
 }
 
@@ -124,7 +128,8 @@ func TestControl(t *testing.T) {
 		require.ErrorContains(t, err, "two CPUs", "a machine with one CPU is told so")
 		return
 	}
-	c, err := StartControl(t.Context(), cpus, func(dir string, rank int) []string { return []string{os.Args[0], dir, strconv.Itoa(rank)} })
+	c, err := StartControl(t.Context(), cpus,
+		func(dir string, rank int) []string { return []string{os.Args[0], dir, strconv.Itoa(rank)} })
 	require.NoError(t, err)
 	defer c.Close()
 	require.Contains(t, c.server.Words, "pinned true")
@@ -180,7 +185,8 @@ func TestMPI(t *testing.T) {
 func TestMPINotInstalled(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	_, err := OpenMPI.Start(t.Context(), [2]int{})
-	require.EqualError(t, err, "peers: openmpi is not installed (no mpicc.openmpi in PATH): apt-get install openmpi-bin libopenmpi-dev gcc, or make peers")
+	require.EqualError(t, err, "peers: openmpi is not installed (no mpicc.openmpi in PATH): apt-get install "+
+		"openmpi-bin libopenmpi-dev gcc, or make peers")
 	_, err = NewUCX([2]int{})
 	require.ErrorContains(t, err, "apt-get install ucx-utils")
 }

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reservePort returns a free TCP port that the kernel gives to nobody else until
-// release is called. It stays bound by a socket that does not listen; a program
-// that sets SO_REUSEADDR, as ucx_perftest and NPtcp do, can bind it too.
+// reservePort returns a free TCP port that the kernel gives to nobody else until release is called.
+// It stays bound by a socket that does not listen; a program that sets SO_REUSEADDR, as
+// ucx_perftest and NPtcp do, can bind it too.
 func reservePort() (port int, release func(), err error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -36,9 +36,8 @@ func reservePort() (port int, release func(), err error) {
 	return name.(*unix.SockaddrInet4).Port, release, nil
 }
 
-// awaitListener returns when some process listens on the port. To connect would
-// take the one connection that ucx_perftest accepts, so the kernel's table is
-// read instead.
+// awaitListener returns when some process listens on the port. To connect would take the one
+// connection that ucx_perftest accepts, so the kernel's table is read instead.
 func awaitListener(ctx context.Context, port int, exited <-chan struct{}) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -66,8 +65,8 @@ func listening(port int) bool {
 	return false
 }
 
-// listens looks for a port in state LISTEN (0A) in a table of proc(5): its second
-// column is the local address and the port in hexadecimal, the fourth the state.
+// listens looks for a port in state LISTEN (0A) in a table of proc(5): its second column is the
+// local address and the port in hexadecimal, the fourth the state.
 func listens(table string, port int) bool {
 	suffix := fmt.Sprintf(":%04X", port)
 	for line := range strings.Lines(table) {
@@ -78,9 +77,9 @@ func listens(table string, port int) bool {
 	return false
 }
 
-// SegmentsSent returns how many TCP segments this network namespace has sent since
-// it was made. A ping-pong over TCP adds at least one for each message, so
-// the difference tells whether messages went over TCP at all.
+// SegmentsSent returns how many TCP segments this network namespace has sent since it was made. A
+// ping-pong over TCP adds at least one for each message, so the difference tells whether messages
+// went over TCP at all.
 func SegmentsSent() (int64, error) {
 	b, err := os.ReadFile("/proc/net/snmp")
 	if err != nil {

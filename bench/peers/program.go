@@ -15,9 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RunProgram runs a command to its end, launcher and ranks in a process group of
-// their own, which is killed when ctx or the limit ends. The error has the last
-// words of a run that failed.
+// RunProgram runs a command to its end, launcher and ranks in a process group of their own, which
+// is killed when ctx or the limit ends. The error has the last words of a run that failed.
 func RunProgram(ctx context.Context, c Command, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -48,9 +47,8 @@ func killGroup(pid int) error {
 	return os.ErrProcessDone
 }
 
-// NetPIPE returns what builds the command that runs the NetPIPE of this MPI with
-// arguments, its ranks pinned to cpus by taskset. The error is a
-// [*NotInstalledError] when a tool is missing.
+// NetPIPE returns what builds the command that runs the NetPIPE of this MPI with arguments, its
+// ranks pinned to cpus by taskset. The error is a [*NotInstalledError] when a tool is missing.
 func (m MPI) NetPIPE(cpus [2]int) (func(args ...string) Command, error) {
 	launcher, err := m.find(m.Launcher)
 	if err != nil {
@@ -95,8 +93,8 @@ func Monotonic() (time.Duration, error) {
 	return time.Duration(t.Nano()), nil
 }
 
-// Pass says in a file, which all ranks append to, that this one has passed its
-// first barrier now. The launcher's forwarding of output has no part in it.
+// Pass says in a file, which all ranks append to, that this one has passed its first barrier now.
+// The launcher's forwarding of output has no part in it.
 func Pass(file string) error {
 	now, err := Monotonic()
 	if err != nil {
@@ -117,7 +115,8 @@ func Pass(file string) error {
 func parsePasses(text string, n int) (last time.Duration, err error) {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if len(lines) != n {
-		return 0, fmt.Errorf("peers: %d lines of ranks that have passed the barrier, %d were to come: %.100q", len(lines), n, text)
+		return 0, fmt.Errorf("peers: %d lines of ranks that have passed the barrier, %d were to come: %.100q",
+			len(lines), n, text)
 	}
 	for _, line := range lines {
 		rest, ok := strings.CutPrefix(line, "passed ")
@@ -130,9 +129,9 @@ func parsePasses(text string, n int) (last time.Duration, err error) {
 	return last, nil
 }
 
-// TimeStartup runs the command that starts n ranks and returns the times from
-// before the launcher is started until the last rank has passed its barrier, and
-// until the launcher has ended. command gets the file for [Pass].
+// TimeStartup runs the command that starts n ranks and returns the times from before the launcher
+// is started until the last rank has passed its barrier, and until the launcher has ended. command
+// gets the file for [Pass].
 func TimeStartup(ctx context.Context, n int, command Program) (passed, ended time.Duration, err error) {
 	var start time.Duration
 	var failed error

@@ -80,7 +80,8 @@ func TestNetPIPEOfMPI(t *testing.T) {
 		}
 		require.NoError(t, err)
 		out := t.TempDir() + "/np.out"
-		require.NoError(t, RunProgram(t.Context(), command("-l", "8", "-u", "8", "-p", "0", "-n", "5", "-o", out), time.Minute))
+		require.NoError(t, RunProgram(t.Context(), command("-l", "8", "-u", "8", "-p", "0", "-n", "5", "-o", out),
+			time.Minute))
 		require.FileExists(t, out)
 	}
 	t.Setenv("PATH", t.TempDir())
@@ -97,8 +98,8 @@ func lacks(tools ...string) bool {
 	return false
 }
 
-// What lies where others can write is not executed, which is what happens to
-// programs without a home in a directory for temporary files.
+// What lies where others can write is not executed, which is what happens to programs without a
+// home in a directory for temporary files.
 func TestCacheOfOthers(t *testing.T) {
 	t.Setenv("HOME", "")
 	t.Setenv("XDG_CACHE_HOME", "")

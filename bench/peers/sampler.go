@@ -25,9 +25,9 @@ const (
 	maxIters   = 1 << 28
 )
 
-// Sample does the job once and returns seconds per message. The first call
-// finds the number of iterations; later ones adapt it when the machine has
-// become much faster or slower, for the samples that follow.
+// Sample does the job once and returns seconds per message. The first call finds the number of
+// iterations; later ones adapt it when the machine has become much faster or slower, for the
+// samples that follow.
 func (s *Sampler) Sample(ctx context.Context) (float64, error) {
 	if s.Job.Iters == 0 {
 		s.Job.Iters = firstIters
@@ -50,8 +50,8 @@ func (s *Sampler) Sample(ctx context.Context) (float64, error) {
 	return d.Seconds() / j.Messages(), nil
 }
 
-// adapt changes the number of iterations when d is off the target by more than
-// a factor of two, and reports whether it did. The warm-up is a tenth.
+// adapt changes the number of iterations when d is off the target by more than a factor of two, and
+// reports whether it did. The warm-up is a tenth.
 func (s *Sampler) adapt(d time.Duration) bool {
 	factor := float64(s.Target) / float64(max(1, d))
 	if factor > 0.5 && factor < 2 {

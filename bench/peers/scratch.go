@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Scratch makes a directory for files that are of use while this process lives;
-// who makes it removes it. Its name says whose it is, so that what a process has
-// left that was killed can be told: the first call removes it.
+// Scratch makes a directory for files that are of use while this process lives; who makes it
+// removes it. Its name says whose it is, so that what a process has left that was killed can be
+// told: the first call removes it.
 func Scratch(what string) (string, error) {
 	sweepOnce()
 	me, err := thisProcess()
@@ -47,8 +47,8 @@ var thisProcess = sync.OnceValues(func() (owner, error) {
 	return owner{st.Ino, os.Getpid(), start}, err
 })
 
-// startOf reads when a process started: field 22 of its stat (proc(5)). The
-// second field may hold spaces and parentheses.
+// startOf reads when a process started: field 22 of its stat (proc(5)). The second field may hold
+// spaces and parentheses.
 func startOf(pid int) (uint64, error) {
 	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
@@ -65,8 +65,8 @@ var sweepOnce = sync.OnceFunc(func() { sweep(tempDir()) })
 
 var scratchName = regexp.MustCompile(`^banyan-[a-z]+-(\d+)-(\d+)-(\d+)-\d+$`)
 
-// sweep removes the directories of this user's processes that are gone. What
-// cannot be removed stays: it is in nobody's way.
+// sweep removes the directories of this user's processes that are gone. What cannot be removed
+// stays: it is in nobody's way.
 func sweep(dir string) {
 	me, err := thisProcess()
 	if err != nil {
@@ -86,7 +86,8 @@ func sweep(dir string) {
 			continue
 		}
 		start, err := startOf(pid)
-		if gone := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH); gone || err == nil && strconv.FormatUint(start, 10) != m[3] {
+		if gone := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH); gone || err == nil &&
+			strconv.FormatUint(start, 10) != m[3] {
 			_ = os.RemoveAll(filepath.Join(dir, e.Name()))
 		}
 	}
@@ -102,8 +103,8 @@ func isOurs(e fs.DirEntry) bool {
 	return ok && int(st.Uid) == os.Getuid()
 }
 
-// tempDir prefers memory: the control shares a file in the directory, and a file
-// system on a disk would write it back while it is being measured.
+// tempDir prefers memory: the control shares a file in the directory, and a file system on a disk
+// would write it back while it is being measured.
 func tempDir() string {
 	if unix.Access("/dev/shm", unix.W_OK) == nil {
 		return "/dev/shm"

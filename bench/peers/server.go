@@ -20,8 +20,7 @@ const (
 	startMax = 30 * time.Second
 	// sampleMax bounds one sample: a rank that hangs is an error, not a wait.
 	sampleMax = 30 * time.Second
-	// stopGrace is how long a server may take to end by itself, and again after
-	// SIGTERM.
+	// stopGrace is how long a server may take to end by itself, and again after SIGTERM.
 	stopGrace = 5 * time.Second
 )
 
@@ -54,8 +53,8 @@ type Server struct {
 	ended  sync.WaitGroup
 }
 
-// Start runs the commands that commands returns for the directory of the FIFOs
-// and waits until rank 0 is ready. The caller calls [Server.Close].
+// Start runs the commands that commands returns for the directory of the FIFOs and waits until rank
+// 0 is ready. The caller calls [Server.Close].
 func Start(ctx context.Context, name string, commands func(dir string) []Command) (*Server, error) {
 	s := &Server{Name: name, exited: make(chan struct{})}
 	if err := s.start(ctx, commands); err != nil {
@@ -103,9 +102,8 @@ func (s *Server) start(ctx context.Context, commands func(dir string) []Command)
 	return nil
 }
 
-// fifo makes and opens one. It is opened for both directions so that neither
-// opening nor reading depends on when the other side comes; that the other side
-// has gone is learnt from its process.
+// fifo makes and opens one. It is opened for both directions so that neither opening nor reading
+// depends on when the other side comes; that the other side has gone is learnt from its process.
 func (s *Server) fifo(name string) (*os.File, error) {
 	path := filepath.Join(s.dir, name)
 	if err := unix.Mkfifo(path, 0o600); err != nil {
@@ -114,8 +112,7 @@ func (s *Server) fifo(name string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDWR, 0)
 }
 
-// spawn starts a process in a group of its own, so that a launcher's children
-// can be ended with it.
+// spawn starts a process in a group of its own, so that a launcher's children can be ended with it.
 func (s *Server) spawn(c Command) (*exec.Cmd, error) {
 	p := exec.Command(c.Argv[0], c.Argv[1:]...)
 	p.Env = append(os.Environ(), c.Env...)
@@ -128,9 +125,9 @@ func (s *Server) spawn(c Command) (*exec.Cmd, error) {
 	return p, startPinned(p, c.CPU)
 }
 
-// Run does one job on both ranks and returns how long its iterations took. After
-// an error the server is of no use any more ([Server.Broken]): its answer may
-// still come, and would be taken for the next job's.
+// Run does one job on both ranks and returns how long its iterations took. After an error the
+// server is of no use any more ([Server.Broken]): its answer may still come, and would be taken for
+// the next job's.
 func (s *Server) Run(ctx context.Context, j Job) (time.Duration, error) {
 	if _, err := parseJob(j.String()); err != nil {
 		return 0, err
@@ -163,8 +160,8 @@ func (s *Server) run(ctx context.Context, j Job) (time.Duration, error) {
 	return d, nil
 }
 
-// Ask returns rank 0's answer to a question, see [Answers]. An error leaves the
-// server as [Server.Run]'s does.
+// Ask returns rank 0's answer to a question, see [Answers]. An error leaves the server as
+// [Server.Run]'s does.
 func (s *Server) Ask(ctx context.Context, what string) (string, error) {
 	if s.broken != nil {
 		return "", fmt.Errorf("peers: %s has failed before: %w", s.Name, s.broken)
@@ -189,8 +186,8 @@ func (s *Server) ask(ctx context.Context, what string) (string, error) {
 	return answer, nil
 }
 
-// read returns the next line of rank 0, or an error when the processes end, ctx
-// ends or the time is over. The reason is looked up after the read has failed.
+// read returns the next line of rank 0, or an error when the processes end, ctx ends or the time is
+// over. The reason is looked up after the read has failed.
 func (s *Server) read(ctx context.Context, limit time.Duration) (string, error) {
 	if err := s.reply.SetReadDeadline(time.Now().Add(limit)); err != nil {
 		return "", err
@@ -227,8 +224,8 @@ func (s *Server) read(ctx context.Context, limit time.Duration) (string, error) 
 	}
 }
 
-// awaitLastWords waits, after one process has ended, until all have: rank 0 may
-// be about to say what has failed for both.
+// awaitLastWords waits, after one process has ended, until all have: rank 0 may be about to say
+// what has failed for both.
 func (s *Server) awaitLastWords(ctx context.Context, answered <-chan struct{}) {
 	select {
 	case <-s.gone():
@@ -245,8 +242,8 @@ func (s *Server) gone() <-chan struct{} {
 	return gone
 }
 
-// unread takes what lies in the FIFO without waiting: what the reader, whose
-// time was over, did not look for any more.
+// unread takes what lies in the FIFO without waiting: what the reader, whose time was over, did not
+// look for any more.
 func (s *Server) unread() string {
 	buf, n := make([]byte, tailMax), 0
 	raw, err := s.reply.SyscallConn()
@@ -260,8 +257,8 @@ func (s *Server) unread() string {
 	return string(buf[:max(n, 0)])
 }
 
-// Close ends the processes and removes the directory. The ranks end at the end
-// of their FIFOs; who does not is ended with SIGTERM and then SIGKILL.
+// Close ends the processes and removes the directory. The ranks end at the end of their FIFOs; who
+// does not is ended with SIGTERM and then SIGKILL.
 func (s *Server) Close() error {
 	for _, f := range append(s.cmds[:], s.reply) {
 		if f != nil {

@@ -12,8 +12,9 @@ import (
 // TurnsName is what results call the program of [Turns].
 const TurnsName = "bare-turns"
 
-// Turns returns what builds the command that has n processes of bare/turns.c time operations, as [MPI.Recovery] does:
-// what these take on this machine without any library. It compiles where that has not been done; the error is a [*NotInstalledError] without a compiler.
+// Turns returns what builds the command that has n processes of bare/turns.c time operations, as
+// [MPI.Recovery] does: what these take on this machine without any library. It compiles where that
+// has not been done; the error is a [*NotInstalledError] without a compiler.
 func Turns(ctx context.Context) (Program, error) {
 	cc, err := exec.LookPath("cc")
 	if err != nil {

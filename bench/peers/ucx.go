@@ -12,9 +12,8 @@ import (
 	"time"
 )
 
-// UCX measures with ucx_perftest: tag_lat and tag_bw, two processes on the two
-// CPUs, transports of UCX's own choice (on one node shared memory and CMA).
-// Each job is a run of both processes.
+// UCX measures with ucx_perftest: tag_lat and tag_bw, two processes on the two CPUs, transports of
+// UCX's own choice (on one node shared memory and CMA). Each job is a run of both processes.
 type UCX struct {
 	CPUs [2]int
 	path string
@@ -34,7 +33,8 @@ func NewUCX(cpus [2]int) (*UCX, error) {
 
 // Command is what a sample runs on both sides, for the record.
 func (u *UCX) Command() string {
-	return fmt.Sprintf("%s -p PORT -c %d; %s -p PORT -c %d -t TEST -s SIZE [-O WINDOW] -n ITERS -w WARMUP -f -v localhost", u.path, u.CPUs[0], u.path, u.CPUs[1])
+	return fmt.Sprintf("%s -p PORT -c %d; %s -p PORT -c %d -t TEST -s SIZE [-O WINDOW] -n ITERS -w WARMUP -f -v "+
+		"localhost", u.path, u.CPUs[0], u.path, u.CPUs[1])
 }
 
 // Words returns the version, as ucx_info says it, or "ucx_perftest".
@@ -46,9 +46,8 @@ func (u *UCX) Words(ctx context.Context) string {
 	return "ucx_perftest"
 }
 
-// Run does one job and returns how long its iterations took. In tag_bw there is
-// no answer per window: up to Window sends are outstanding all the time, which
-// is never slower than windows.
+// Run does one job and returns how long its iterations took. In tag_bw there is no answer per
+// window: up to Window sends are outstanding all the time, which is never slower than windows.
 func (u *UCX) Run(ctx context.Context, j Job) (time.Duration, error) {
 	if _, err := parseJob(j.String()); err != nil {
 		return 0, err
@@ -103,8 +102,8 @@ func (u *UCX) common(port, side int) []string {
 	return []string{"-p", strconv.Itoa(port), "-c", strconv.Itoa(u.CPUs[side])}
 }
 
-// options of the client, which sets the test for both. In tag_lat and tag_bw an
-// iteration is one message, or one round trip.
+// options of the client, which sets the test for both. In tag_lat and tag_bw an iteration is one
+// message, or one round trip.
 func (u *UCX) options(j Job) []string {
 	n, warmup := j.Iters, j.Warmup
 	o := []string{"-t", ucxTests[j.Test], "-s", strconv.Itoa(j.Size), "-f", "-v"}
@@ -115,10 +114,10 @@ func (u *UCX) options(j Job) []string {
 	return append(o, "-n", strconv.Itoa(n), "-w", strconv.Itoa(warmup), "localhost")
 }
 
-// parseUCX reads the output of -f -v, a line of names and a line of values, and
-// returns the overall message rate. The rate and not the latency is read because
-// the latency is printed with three decimals of a µs. The rate of tag_lat counts
-// messages one way after the other, that of tag_bw all messages.
+// parseUCX reads the output of -f -v, a line of names and a line of values, and returns the overall
+// message rate. The rate and not the latency is read because the latency is printed with three
+// decimals of a µs. The rate of tag_lat counts messages one way after the other, that of tag_bw all
+// messages.
 func parseUCX(out string) (float64, error) {
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	for i, line := range lines[:max(0, len(lines)-1)] {

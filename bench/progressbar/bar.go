@@ -52,7 +52,8 @@ func start(w io.Writer, label string, total int, quiet, interval time.Duration) 
 	}
 	b.bar = progressbar.NewOptions(total,
 		progressbar.OptionSetWriter(io.Discard), progressbar.OptionSetDescription(label),
-		progressbar.OptionSetWidth(cells), progressbar.OptionShowCount(), progressbar.OptionSetSpinnerChangeInterval(0),
+		progressbar.OptionSetWidth(cells), progressbar.OptionShowCount(),
+		progressbar.OptionSetSpinnerChangeInterval(0),
 		progressbar.OptionSetTheme(progressbar.Theme{Saucer: "#", SaucerPadding: ".", BarStart: "[", BarEnd: "]"}))
 	b.bar.StartWithoutRender()
 	go b.run(quiet, interval)
@@ -151,12 +152,12 @@ func (b *Bar) erase() {
 	}
 }
 
-// Over returns a writer to w that erases the bar before a write and draws it again after it. Without
-// a terminal it is w itself.
+// Over returns a writer to w that erases the bar before a write and draws it again after it.
+// Without a terminal it is w itself.
 func (b *Bar) Over(w io.Writer) io.Writer { return b.Lines(w, nil) }
 
-// Lines is [Bar.Over], and each line for which counts returns true is a step. counts gets a line with
-// its end; lines must be written whole.
+// Lines is [Bar.Over], and each line for which counts returns true is a step. counts gets a line
+// with its end; lines must be written whole.
 func (b *Bar) Lines(w io.Writer, counts func(line []byte) bool) io.Writer {
 	if b.term == nil {
 		return w

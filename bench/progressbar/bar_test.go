@@ -17,8 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// terminal opens a pseudo-terminal: what is written to the second appears on
-// the first.
+// terminal opens a pseudo-terminal: what is written to the second appears on the first.
 func terminal(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -75,8 +74,7 @@ func TestSilent(t *testing.T) {
 	require.Zero(t, errs.Len())
 }
 
-// The bar is drawn by the clock, steps as rows pass, and is gone for good at the
-// end.
+// The bar is drawn by the clock, steps as rows pass, and is gone for good at the end.
 func TestDrawn(t *testing.T) {
 	master, tty := terminal(t)
 	var out bytes.Buffer

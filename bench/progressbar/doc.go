@@ -5,11 +5,11 @@
 //	defer bar.Stop()
 //	out := bar.Lines(os.Stdout, isRow) // each row that is printed is a step
 //
-// The command that starts the ranks of a job prints their rows, so it shows the bar; the ranks write
-// to a pipe and do not know of it.
+// The command that starts the ranks of a job prints their rows, so it shows the bar; the ranks
+// write to a pipe and do not know of it.
 //
-// Nothing is drawn without a terminal (or with a TERM that cannot erase a line), nor in the first two
-// seconds. Later it is drawn once a second, because the measured processes may need the core.
+// Nothing is drawn without a terminal (or with a TERM that cannot erase a line), nor in the first
+// two seconds. Later it is drawn once a second, because the measured processes may need the core.
 //
 // Output through [Bar.Lines] and [Bar.Over] never shares a line with the bar.
 //

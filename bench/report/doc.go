@@ -1,20 +1,19 @@
-// Package report writes what a benchmark has measured: as a table in the format
-// of the OSU micro-benchmarks ([OSUTable]) and as a JSON file with everything
-// about the machine that may explain a number ([File], [Environment]).
+// Package report writes what a benchmark has measured: as a table in the format of the OSU
+// micro-benchmarks ([OSUTable]) and as a JSON file with everything about the machine that may
+// explain a number ([File], [Environment]).
 //
 // # The table
 //
-// Scripts that read OSU's output must read this one. The lines are those of OSU
-// 5.9: a title, "# Size          Latency (us)", and rows of the size in a field of
-// 10 and numbers in fields of 18; lines with the numbers of pairs and of threads
-// where OSU has them. Percentiles, which OSU has since 7.1 as option -z, come as
-// further columns and only when asked for. The tests run the expressions of
-// ReFrame's, Ramble's, PerfKitBenchmarker's and hpcbench's parsers over the tables.
+// Scripts that read OSU's output must read this one. The lines are those of OSU 5.9: a title, "#
+// Size          Latency (us)", and rows of the size in a field of 10 and numbers in fields of 18;
+// lines with the numbers of pairs and of threads where OSU has them. Percentiles, which OSU has
+// since 7.1 as option -z, come as further columns and only when asked for. The tests run the
+// expressions of ReFrame's, Ramble's, PerfKitBenchmarker's and hpcbench's parsers over the tables.
 //
 // # The file
 //
-// One JSON object, schema "banyan-bench", version 1; unknown members are to be
-// ignored, and a change that breaks a reader raises the version:
+// One JSON object, schema "banyan-bench", version 1; unknown members are to be ignored, and a
+// change that breaks a reader raises the version:
 //
 //	schema       "banyan-bench"
 //	version      1
@@ -29,7 +28,6 @@
 //
 // It measures nothing, draws nothing and reads no files of its own making.
 //
-// Floor 8: it stands beside the harnesses and imports none of them; the command
-// brings their results here. All functions may be called concurrently; an
-// [OSUTable] is for one goroutine.
+// Floor 8: it stands beside the harnesses and imports none of them; the command brings their
+// results here. All functions may be called concurrently; an [OSUTable] is for one goroutine.
 package report

@@ -12,8 +12,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/affinity"
 )
 
-// Environment is what may explain a number. What could not be found out is
-// empty; an empty member never stands for a known value.
+// Environment is what may explain a number. What could not be found out is empty; an empty member
+// never stands for a known value.
 type Environment struct {
 	Host   string `json:"host"`
 	Kernel string `json:"kernel"` // release and version
@@ -129,8 +129,8 @@ func (e *Environment) build() {
 	}
 }
 
-// checkout asks git about the checkout in which the binary lies, for binaries
-// that were built with -buildvcs=false.
+// checkout asks git about the checkout in which the binary lies, for binaries that were built with
+// -buildvcs=false.
 func checkout() (revision string, modified bool) {
 	exe, err := os.Executable()
 	if err != nil {

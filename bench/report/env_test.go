@@ -19,10 +19,11 @@ func TestMachine(t *testing.T) {
 		"sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": file("performance"),
 		"sys/kernel/mm/transparent_hugepage/enabled":           file("always [madvise] never"),
 		"proc/meminfo":                                         file("MemTotal:       16384 kB\nMemFree: 1 kB"),
-		"proc/cpuinfo":                                         file("processor\t: 0\nmodel name\t: AMD EPYC\nflags\t\t: fpu hypervisor"),
-		"etc/os-release":                                       file("NAME=x\nPRETTY_NAME=\"Debian 12\""),
-		"proc/loadavg":                                         file("0.1 0.2 0.3 1/100 7"),
-		".dockerenv":                                           file(""),
+		"proc/cpuinfo": file("processor\t: 0\nmodel name\t: AMD " +
+			"EPYC\nflags\t\t: fpu hypervisor"),
+		"etc/os-release": file("NAME=x\nPRETTY_NAME=\"Debian 12\""),
+		"proc/loadavg":   file("0.1 0.2 0.3 1/100 7"),
+		".dockerenv":     file(""),
 	})
 	require.Equal(t, Environment{
 		Kernel: "6.18.1 #1 SMP", OS: "Debian 12", CPU: "AMD EPYC", Hypervisor: true, CPUs: "0-1",

@@ -36,9 +36,9 @@ func Begin(kind string) *File {
 	}
 }
 
-// Write ends the run: it stores the file with its results at path. A reader
-// sees the whole file or none; directories that lack are made. What is no regular
-// file, such as a FIFO or /dev/null, is written to and stays what it is.
+// Write ends the run: it stores the file with its results at path. A reader sees the whole file or
+// none; directories that lack are made. What is no regular file, such as a FIFO or /dev/null, is
+// written to and stays what it is.
 func (f *File) Write(path string, results any) error {
 	b, err := f.encode(results)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// OSUWindows prints the table of osu_mbw_mr -V: a line for each size, a column
-// for each window, in MB/s; below it the same in messages per second.
+// OSUWindows prints the table of osu_mbw_mr -V: a line for each size, a column for each window, in
+// MB/s; below it the same in messages per second.
 type OSUWindows struct {
 	W        io.Writer
 	Pairs    int
@@ -34,8 +34,8 @@ func (t *OSUWindows) Header() error {
 		"\n# Uni-directional Bandwidth (MB/sec)\n", t.windows())
 }
 
-// Row prints the line of a size, in bytes. seconds are those per message, over
-// all pairs, one for each window.
+// Row prints the line of a size, in bytes. seconds are those per message, over all pairs, one for
+// each window.
 func (t *OSUWindows) Row(size int, seconds []float64) error {
 	rates, mbps := make([]float64, len(seconds)), make([]float64, len(seconds))
 	for i, s := range seconds {
@@ -88,9 +88,9 @@ func (t *OSUWindows) print(lines ...string) error {
 	return nil
 }
 
-// OSUInit prints the times of osu_init: those of start-up in the line that
-// parsers look for, in milliseconds, and its parts as remarks. OSU prints no
-// decimals. The times are seconds: the smallest, the largest and the mean.
+// OSUInit prints the times of osu_init: those of start-up in the line that parsers look for, in
+// milliseconds, and its parts as remarks. OSU prints no decimals. The times are seconds: the
+// smallest, the largest and the mean.
 func OSUInit(w io.Writer, ranks, decimals int, total, join, barrier [3]float64) error {
 	line := func(of string, t [3]float64, decimals int) string {
 		ms := func(s float64) string { return strconv.FormatFloat(1e3*s, 'f', decimals, 64) }

@@ -15,23 +15,24 @@ const (
 	osuOnlyWidth  = 17 // of the first column where there are no sizes
 )
 
-// osuWords are what differs between the tables. The title begins with the words
-// that parsers look for; theirs is "# OSU.*Test (?P<ver>v[0-9\.]+)".
+// osuWords are what differs between the tables. The title begins with the words that parsers look
+// for; theirs is "# OSU.*Test (?P<ver>v[0-9\.]+)".
 type osuWords struct {
 	title     string
 	columns   []string
 	bandwidth bool // MB/s, 10⁶ bytes per second; else µs, one way
-	// collective: an empty line comes first, and there may be columns for the
-	// fastest and the slowest rank. sizeless: there is no column of sizes.
+	// collective: an empty line comes first, and there may be columns for the fastest and the
+	// slowest rank. sizeless: there is no column of sizes.
 	collective, sizeless bool
 }
 
 // osuTables has the tables by the names of OSU's programs without "osu_".
 var osuTables = map[string]osuWords{
-	"latency":    {title: "Latency", columns: []string{"Latency (us)"}},
-	"bw":         {title: "Bandwidth", columns: []string{"Bandwidth (MB/s)"}, bandwidth: true},
-	"bibw":       {title: "Bi-Directional Bandwidth", columns: []string{"Bandwidth (MB/s)"}, bandwidth: true},
-	"mbw_mr":     {title: "Multiple Bandwidth / Message Rate", columns: []string{"MB/s", "Messages/s"}, bandwidth: true},
+	"latency": {title: "Latency", columns: []string{"Latency (us)"}},
+	"bw":      {title: "Bandwidth", columns: []string{"Bandwidth (MB/s)"}, bandwidth: true},
+	"bibw":    {title: "Bi-Directional Bandwidth", columns: []string{"Bandwidth (MB/s)"}, bandwidth: true},
+	"mbw_mr": {title: "Multiple Bandwidth / Message Rate", columns: []string{"MB/s", "Messages/s"},
+		bandwidth: true},
 	"multi_lat":  {title: "Multi Latency", columns: []string{"Latency (us)"}},
 	"latency_mt": {title: "Multi-threaded Latency", columns: []string{"Latency (us)"}},
 	"barrier":    {title: "Barrier Latency", columns: []string{"Avg Latency(us)"}, collective: true, sizeless: true},
@@ -42,15 +43,15 @@ var osuTables = map[string]osuWords{
 // OSUTable prints rows in the format of the OSU micro-benchmarks.
 type OSUTable struct {
 	W io.Writer
-	// Name is that of OSU's program without "osu_": "latency", "bw", "bibw",
-	// "mbw_mr", "multi_lat", "latency_mt", "barrier", "bcast" or "allreduce".
+	// Name is that of OSU's program without "osu_": "latency", "bw", "bibw", "mbw_mr", "multi_lat",
+	// "latency_mt", "barrier", "bcast" or "allreduce".
 	Name string
 	// Decimals is the number of digits after the point; OSU prints 2.
 	Decimals int
 	// Validated adds the column of option -c.
 	Validated bool
-	// Full adds the columns of option -f to a collective's: the shortest and the
-	// longest mean of a rank, and the iterations.
+	// Full adds the columns of option -f to a collective's: the shortest and the longest mean of a
+	// rank, and the iterations.
 	Full bool
 	// WithoutRate leaves out mbw_mr's messages per second, as option -R 0.
 	WithoutRate bool
@@ -62,8 +63,8 @@ type OSUTable struct {
 	Senders, Receivers int
 }
 
-// OSURow is one line. The times are seconds per message, for a bandwidth over
-// all messages of all pairs; the table turns them into its unit.
+// OSURow is one line. The times are seconds per message, for a bandwidth over all messages of all
+// pairs; the table turns them into its unit.
 type OSURow struct {
 	Size    int // bytes
 	Seconds float64
@@ -74,8 +75,8 @@ type OSURow struct {
 	Iterations  int
 }
 
-// Header prints the title and the line of column names. The words behind the
-// version say whose numbers they are.
+// Header prints the title and the line of column names. The words behind the version say whose
+// numbers they are.
 func (t *OSUTable) Header() error {
 	words, ok := osuTables[t.Name]
 	if !ok {

@@ -39,7 +39,8 @@ var tables = map[string]struct {
 	"bibw": {OSUTable{Name: "bibw", Decimals: 2}, []OSURow{{Size: 64, Seconds: 50e-9}}},
 	"mbw_mr": {OSUTable{Name: "mbw_mr", Decimals: 2, Pairs: 2, Window: 64},
 		[]OSURow{{Size: 1, Seconds: 1 / 8346864.134}, {Size: 4194304, Seconds: 4194304 / 26903.29e6}}},
-	"mbw_mr-tail": {OSUTable{Name: "mbw_mr", Decimals: 2, Pairs: 4, Window: 64, Validated: true, Percentiles: []int{50, 90, 99}},
+	"mbw_mr-tail": {OSUTable{Name: "mbw_mr", Decimals: 2, Pairs: 4, Window: 64, Validated: true,
+		Percentiles: []int{50, 90, 99}},
 		[]OSURow{{Size: 1, Seconds: 1e-7, Tail: []float64{1e-7, 2e-7, 4e-7}}}},
 	"multi_lat": {OSUTable{Name: "multi_lat", Decimals: 2}, []OSURow{{Size: 1, Seconds: 0.23e-6}}},
 	"barrier":   {OSUTable{Name: "barrier", Decimals: 2}, []OSURow{{Seconds: 1.234e-6}}},
@@ -47,14 +48,17 @@ var tables = map[string]struct {
 		[]OSURow{{Seconds: 1.234e-6, Least: 1.2e-6, Most: 1.5e-6, Iterations: 1000}}},
 	"barrier-tail": {OSUTable{Name: "barrier", Decimals: 2, Percentiles: []int{50, 90, 99}},
 		[]OSURow{{Seconds: 1.234e-6, Tail: []float64{1e-6, 2e-6, 3e-6}}}},
-	"bcast": {OSUTable{Name: "bcast", Decimals: 2}, []OSURow{{Size: 1, Seconds: 0.8e-6}, {Size: 1 << 20, Seconds: 210e-6}}},
+	"bcast": {OSUTable{Name: "bcast", Decimals: 2},
+		[]OSURow{{Size: 1, Seconds: 0.8e-6}, {Size: 1 << 20, Seconds: 210e-6}}},
 	"bcast-tail": {OSUTable{Name: "bcast", Decimals: 2, Percentiles: []int{50, 90, 99}},
 		[]OSURow{{Size: 1, Seconds: 1.234e-6, Tail: []float64{1e-6, 2e-6, 3e-6}}}},
 	"allreduce-full": {OSUTable{Name: "allreduce", Decimals: 2, Full: true, Validated: true, Percentiles: []int{99}},
-		[]OSURow{{Size: 4, Seconds: 2e-6, Least: 1.5e-6, Most: 2.25e-6, Iterations: 1000, Tail: []float64{3e-6}}, {Size: 8, Seconds: 2e-6, Errors: 1, Tail: []float64{3e-6}}}},
+		[]OSURow{{Size: 4, Seconds: 2e-6, Least: 1.5e-6, Most: 2.25e-6, Iterations: 1000, Tail: []float64{3e-6}},
+			{Size: 8, Seconds: 2e-6, Errors: 1, Tail: []float64{3e-6}}}},
 	"mbw_mr-norate": {OSUTable{Name: "mbw_mr", Decimals: 2, Pairs: 2, Window: 64, WithoutRate: true},
 		[]OSURow{{Size: 1, Seconds: 1 / 8346864.134}}},
-	"latency_mt": {OSUTable{Name: "latency_mt", Decimals: 2, Senders: 1, Receivers: 2}, []OSURow{{Size: 1, Seconds: 3.05e-6}}},
+	"latency_mt": {OSUTable{Name: "latency_mt", Decimals: 2, Senders: 1, Receivers: 2},
+		[]OSURow{{Size: 1, Seconds: 3.05e-6}}},
 }
 
 func TestOSUTableGolden(t *testing.T) {
@@ -65,9 +69,8 @@ func TestOSUTableGolden(t *testing.T) {
 	}
 }
 
-// The expressions are those of GoogleCloudPlatform/ramble, application
-// osu-micro-benchmarks: it decides by the line of the columns and then matches
-// each row.
+// The expressions are those of GoogleCloudPlatform/ramble, application osu-micro-benchmarks: it
+// decides by the line of the columns and then matches each row.
 func TestRambleReadsIt(t *testing.T) {
 	for name, c := range map[string]struct{ header, row string }{
 		"latency": {`^#\s+Size\s+Latency \(us\)\s*$`, `^\s*(?P<msg_size>[0-9]+)\s+(?P<avg_lat>[0-9\.]+)\s*$`},
@@ -106,8 +109,8 @@ func TestRambleReadsIt(t *testing.T) {
 	}
 }
 
-// ReFrame's hpctestlib extracts '^8\s+(\S+)' and checks that '^8' is there;
-// others check for the words of the title.
+// ReFrame's hpctestlib extracts '^8\s+(\S+)' and checks that '^8' is there; others check for the
+// words of the title.
 func TestReFrameReadsIt(t *testing.T) {
 	out := print(t, tables["latency"].tab, OSURow{Size: 8, Seconds: 0.0812e-6})
 	m := regexp.MustCompile(`(?m)^8\s+(\S+)`).FindStringSubmatch(out)
@@ -125,9 +128,8 @@ func TestHpcbenchReadsIt(t *testing.T) {
 	require.Contains(t, strings.Split(print(t, tables["bw"].tab), "\n"), "# Size      Bandwidth (MB/s)")
 }
 
-// PerfKitBenchmarker takes the numbers of pairs, of messages in flight and of
-// threads from lines that begin like these, and from rows exactly as many
-// columns as the benchmark has.
+// PerfKitBenchmarker takes the numbers of pairs, of messages in flight and of threads from lines
+// that begin like these, and from rows exactly as many columns as the benchmark has.
 func TestPerfKitReadsIt(t *testing.T) {
 	for name, want := range map[string][]string{
 		"mbw_mr":     {`(?m)^# \[ pairs: (?P<pairs>\d+) \] \[ window size: (?P<window_size>\d+) \]`},
@@ -138,7 +140,8 @@ func TestPerfKitReadsIt(t *testing.T) {
 			require.Regexp(t, expression, out)
 		}
 	}
-	for name, columns := range map[string]int{"latency": 2, "bw": 2, "bibw": 2, "mbw_mr": 3, "multi_lat": 2, "latency_mt": 2} {
+	for name, columns := range map[string]int{"latency": 2, "bw": 2, "bibw": 2, "mbw_mr": 3, "multi_lat": 2,
+		"latency_mt": 2} {
 		lines := strings.Split(strings.TrimSpace(print(t, tables[name].tab, tables[name].rows...)), "\n")
 		require.Len(t, strings.Fields(lines[len(lines)-1]), columns, name)
 	}
@@ -146,13 +149,16 @@ func TestPerfKitReadsIt(t *testing.T) {
 
 // Ramble's expression for osu_init; OSU itself prints whole milliseconds.
 func TestInit(t *testing.T) {
-	for decimals, want := range map[int][]string{0: {"64", "12", "346", "101"}, 2: {"64", "12.30", "345.60", "101.00"}} {
+	for decimals, want := range map[int][]string{0: {"64", "12", "346", "101"},
+		2: {"64", "12.30", "345.60", "101.00"}} {
 		var b strings.Builder
-		require.NoError(t, OSUInit(&b, 64, decimals, [3]float64{.0123, .3456, .101}, [3]float64{.01, .3, .1}, [3]float64{.001, .002, .0015}))
+		require.NoError(t, OSUInit(&b, 64, decimals, [3]float64{.0123, .3456, .101}, [3]float64{.01, .3, .1},
+			[3]float64{.001, .002, .0015}))
 		m := regexp.MustCompile(`nprocs: (?P<nprocs>[0-9]+), min: (?P<min>[0-9\.]+) ms, max: (?P<max>[0-9\.]+) ms, avg: (?P<avg>[0-9\.]+) ms`).FindStringSubmatch(b.String())
 		require.Equal(t, want, m[1:])
 		require.Regexp(t, `^# OSU MPI Init Test v5`, b.String())
-		require.Contains(t, b.String(), "\n# Init alone, min: 10.00 ms, max: 300.00 ms, avg: 100.00 ms\n# first barrier, min: 1.00 ms,")
+		require.Contains(t, b.String(), "\n# Init alone, min: 10.00 ms, max: 300.00 ms, avg: 100.00 ms\n# first "+
+			"barrier, min: 1.00 ms,")
 	}
 }
 

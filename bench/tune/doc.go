@@ -1,11 +1,10 @@
-// Package tune finds the settings with which a machine is fastest, and keeps the
-// defaults where the difference is not significant.
+// Package tune finds the settings with which a machine is fastest, and keeps the defaults where the
+// difference is not significant.
 //
 // # How it decides
 //
-// A [Trial] compares two settings in one job, in interleaved pairs of
-// samples beside each of which it is known how far apart the cores are. Nothing is
-// tried once for each possible value:
+// A [Trial] compares two settings in one job, in interleaved pairs of samples beside each of which
+// it is known how far apart the cores are. Nothing is tried once for each possible value:
 //
 //   - An eager limit is where two curves cross. Each size is sent once always
 //     eagerly and once always announced; the limit moves from its default up as
@@ -16,22 +15,19 @@
 //   - A size of a ring is tried at half, twice and four times the default, also
 //     with bursts that fill it.
 //
-// One setting is better than another if in some test (latency, bandwidth) its
-// time is lower by [MinGain] or more and the 95 % interval excludes equality, and in
-// no test the reverse holds.
+// One setting is better than another if in some test (latency, bandwidth) its time is lower by
+// [MinGain] or more and the 95 % interval excludes equality, and in no test the reverse holds.
 //
-// What has won is then confirmed: the new value against the default, as a program
-// would have them, with processes that are started anew again and again, because two
-// pairs of processes differ by some percent just by where their memory lies, and
-// because whoever looks at twenty intervals finds one that is wrong. Only what
-// is better there too is a [Finding] that changes something.
+// What has won is then confirmed: the new value against the default, as a program would have them,
+// with processes that are started anew again and again, because two pairs of processes differ by
+// some percent just by where their memory lies, and because whoever looks at twenty intervals finds
+// one that is wrong. Only what is better there too is a [Finding] that changes something.
 //
 // # What it does not do
 //
-// It starts no processes: who calls gives it a function that carries out a
-// trial. It tries no knob whose value is a matter of taste: memory against bursts,
-// patience against power.
+// It starts no processes: who calls gives it a function that carries out a trial. It tries no knob
+// whose value is a matter of taste: memory against bursts, patience against power.
 //
-// Floor 8: a harness beside compare and peers, with which the command carries out
-// the trials. A [Tuner] is for one goroutine.
+// Floor 8: a harness beside compare and peers, with which the command carries out the trials. A
+// [Tuner] is for one goroutine.
 package tune

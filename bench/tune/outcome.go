@@ -38,8 +38,8 @@ type Row struct {
 	// New and Old are median seconds per message, for orientation.
 	New float64 `json:"new_seconds"`
 	Old float64 `json:"old_seconds"`
-	// Ratio is the median of new time over old, Low and High its 95 % interval; Low
-	// is 0 where there are too few pairs for one.
+	// Ratio is the median of new time over old, Low and High its 95 % interval; Low is 0 where
+	// there are too few pairs for one.
 	Ratio float64 `json:"ratio"`
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
@@ -66,8 +66,7 @@ func (r Row) Outcome() Outcome {
 	return Same
 }
 
-// combine gives the outcome of several rows: better or worse in some and the
-// opposite in none.
+// combine gives the outcome of several rows: better or worse in some and the opposite in none.
 func combine(rows []Row, at []Distance) Outcome {
 	seen := map[Outcome]bool{}
 	for _, r := range rows {
@@ -86,8 +85,8 @@ func combine(rows []Row, at []Distance) Outcome {
 	return Unseen
 }
 
-// strongest returns the row whose median is furthest below 1, or above with
-// Worse; false where no row has that outcome.
+// strongest returns the row whose median is furthest below 1, or above with Worse; false where no
+// row has that outcome.
 func strongest(rows []Row, at []Distance, want Outcome) (Row, bool) {
 	var best Row
 	found := false
@@ -106,10 +105,9 @@ func strongest(rows []Row, at []Distance, want Outcome) (Row, bool) {
 	return best, found
 }
 
-// crossing moves a limit from where it is: up while what is sent eagerly is better at
-// the next size, else down while it is worse. The rows of a size compare eager, the
-// new, with announced. It also returns the size at which the difference was
-// largest among those that the limit has passed.
+// crossing moves a limit from where it is: up while what is sent eagerly is better at the next
+// size, else down while it is worse. The rows of a size compare eager, the new, with announced. It
+// also returns the size at which the difference was largest among those that the limit has passed.
 func crossing(sizes []int, rows map[int][]Row, at []Distance, limit int) (moved, where int) {
 	moved = limit
 	passed := func(size int, want Outcome) {

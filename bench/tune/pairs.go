@@ -15,8 +15,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
-// Bench carries out trials with pairs of real processes, one pair for each combination of settings. It
-// is for one goroutine.
+// Bench carries out trials with pairs of real processes, one pair for each combination of settings.
+// It is for one goroutine.
 type Bench struct {
 	CPUs [2]int
 	// Busy is the share of the CPUs that other processes took before the start.
@@ -36,8 +36,8 @@ const confirmRenewEvery = 2
 // usualSample is the default of --sample.
 const usualSample = 15 * time.Millisecond
 
-// OpenBench starts the control. A trial of shorter samples than usual takes as
-// many of them and less time.
+// OpenBench starts the control. A trial of shorter samples than usual takes as many of them and
+// less time.
 func OpenBench(ctx context.Context, quick bool, sample time.Duration) (*Bench, error) {
 	b := &Bench{sample: sample, budget: 5 * time.Second, pairs: map[string]*peers.Server{}}
 	b.runner.Limits = compare.Limits{MinPairs: 9, MaxDrift: suite.MaxDrift}
@@ -93,7 +93,8 @@ func (b *Bench) Measure(ctx context.Context, t Trial) ([]Row, error) {
 	return rowsOf(res), nil
 }
 
-// rowsOf are the rows of a result by distance. Threads of one core count as near: the limits are the same.
+// rowsOf are the rows of a result by distance. Threads of one core count as near: the limits are
+// the same.
 func rowsOf(res *compare.Result) []Row {
 	out := []Row{}
 	for _, r := range res.Rows {
@@ -104,7 +105,8 @@ func rowsOf(res *compare.Result) []Row {
 		if d == compare.Sibling {
 			d = Near
 		}
-		row := Row{Distance: d, Pairs: r.Ratio.N, New: r.Subject, Old: r.Other, Ratio: r.Ratio.Median, Low: r.Ratio.Low, High: r.Ratio.High}
+		row := Row{Distance: d, Pairs: r.Ratio.N, New: r.Subject, Old: r.Other, Ratio: r.Ratio.Median,
+			Low: r.Ratio.Low, High: r.Ratio.High}
 		if row.Low == 0 {
 			row.High = 0 // infinite, which JSON does not have
 		}
@@ -135,8 +137,7 @@ func (p lazyPair) Run(ctx context.Context, j peers.Job) (time.Duration, error) {
 	return s.Run(ctx, j)
 }
 
-// pair returns the processes with these settings, which it starts at the first
-// call.
+// pair returns the processes with these settings, which it starts at the first call.
 func (b *Bench) pair(ctx context.Context, key string, v Values) (*peers.Server, error) {
 	if s := b.pairs[key]; s != nil {
 		return s, nil

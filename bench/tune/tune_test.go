@@ -74,8 +74,7 @@ func TestCrossing(t *testing.T) {
 	}
 }
 
-// ideal is a machine whose costs are known: the time of a size with settings,
-// near and far.
+// ideal is a machine whose costs are known: the time of a size with settings, near and far.
 type ideal struct {
 	distance Distance
 	eager    func(size int) float64 // announced takes 1 for each byte
@@ -155,8 +154,8 @@ func run(t *testing.T, m *ideal, quick bool) map[settings.ID]Finding {
 	return out
 }
 
-// On machines whose best settings are known they are found, in the distance that
-// the machine is in; the limit of the other distance stays.
+// On machines whose best settings are known they are found, in the distance that the machine is in;
+// the limit of the other distance stays.
 func TestFindsTheBest(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -169,13 +168,19 @@ func TestFindsTheBest(t *testing.T) {
 		{"crosses at 32k", ideal{distance: Near, eager: crossesAt(32 << 10)}, false, 32 << 10, 6 << 10, 256 << 10},
 		{"crosses at 5k", ideal{distance: Near, eager: crossesAt(5 << 10)}, false, 4 << 10, 6 << 10, 256 << 10},
 		{"crosses at 5k, quick", ideal{distance: Near, eager: crossesAt(5 << 10)}, true, 4 << 10, 6 << 10, 256 << 10},
-		{"far, crosses at 12k", ideal{distance: Far, eager: crossesAt(12 << 10)}, false, 16 << 10, 12 << 10, 256 << 10},
+		{"far, crosses at 12k", ideal{distance: Far, eager: crossesAt(12 << 10)}, false, 16 << 10, 12 << 10,
+			256 << 10},
 		{"far, never better", ideal{distance: Far, eager: crossesAt(0)}, false, 16 << 10, 1 << 10, 256 << 10},
-		{"far, beyond the near limit", ideal{distance: Far, eager: crossesAt(48 << 10)}, false, 16 << 10, 16 << 10, 256 << 10},
-		{"a larger ring", ideal{distance: Near, eager: crossesAt(16 << 10), ring: map[int]float64{512 << 10: .9, 1 << 20: .8}}, false, 16 << 10, 6 << 10, 1 << 20},
-		{"a smaller ring", ideal{distance: Near, eager: crossesAt(16 << 10), ring: map[int]float64{128 << 10: .9}}, false, 16 << 10, 6 << 10, 128 << 10},
-		{"a smaller ring, bad for bursts", ideal{distance: Near, eager: crossesAt(16 << 10), ring: map[int]float64{128 << 10: .9}, bursts: 1.3}, false, 16 << 10, 6 << 10, 256 << 10},
-		{"not worth it", ideal{distance: Near, eager: crossesAt(16 << 10), ring: map[int]float64{512 << 10: .98}}, false, 16 << 10, 6 << 10, 256 << 10},
+		{"far, beyond the near limit", ideal{distance: Far, eager: crossesAt(48 << 10)}, false, 16 << 10, 16 << 10,
+			256 << 10},
+		{"a larger ring", ideal{distance: Near, eager: crossesAt(16 << 10),
+			ring: map[int]float64{512 << 10: .9, 1 << 20: .8}}, false, 16 << 10, 6 << 10, 1 << 20},
+		{"a smaller ring", ideal{distance: Near, eager: crossesAt(16 << 10), ring: map[int]float64{128 << 10: .9}},
+			false, 16 << 10, 6 << 10, 128 << 10},
+		{"a smaller ring, bad for bursts", ideal{distance: Near, eager: crossesAt(16 << 10),
+			ring: map[int]float64{128 << 10: .9}, bursts: 1.3}, false, 16 << 10, 6 << 10, 256 << 10},
+		{"not worth it", ideal{distance: Near, eager: crossesAt(16 << 10), ring: map[int]float64{512 << 10: .98}},
+			false, 16 << 10, 6 << 10, 256 << 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			found := run(t, &c.machine, c.quick)
@@ -202,8 +207,8 @@ func TestLuckIsNotConfirmed(t *testing.T) {
 	require.Positive(t, confirmed)
 }
 
-// A confirmation compares what a program would have: the far limit beside the
-// near one that has been decided.
+// A confirmation compares what a program would have: the far limit beside the near one that has
+// been decided.
 func TestConfirmsBesideWhatIsDecided(t *testing.T) {
 	m := &ideal{distance: Far, eager: crossesAt(12 << 10)}
 	run(t, m, false)

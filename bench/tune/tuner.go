@@ -52,8 +52,7 @@ func (f *Finding) Changed() bool { return f.Value != f.Default }
 
 // Tuner carries out trials and decides.
 type Tuner struct {
-	// Measure carries out a trial: sources new and old, with one bound of new over
-	// old.
+	// Measure carries out a trial: sources new and old, with one bound of new over old.
 	Measure func(ctx context.Context, t Trial) ([]Row, error)
 	// Quick tries fewer sizes.
 	Quick bool
@@ -67,8 +66,8 @@ var both = []Distance{Near, Far}
 // window is that of the bandwidth tests.
 const window = 64
 
-// sizes at which eager and announced messages are compared, in bytes. The limits
-// of today lie among them.
+// sizes at which eager and announced messages are compared, in bytes. The limits of today lie among
+// them.
 func (t *Tuner) sizes() []int {
 	if t.Quick {
 		return []int{4 << 10, 8 << 10, 16 << 10, 32 << 10}
@@ -76,16 +75,16 @@ func (t *Tuner) sizes() []int {
 	return []int{2 << 10, 4 << 10, 6 << 10, 8 << 10, 12 << 10, 16 << 10, 24 << 10, 32 << 10, 48 << 10}
 }
 
-// ring is a knob of the rings: values beside the default, in the order in which
-// they are tried, and the jobs that show a difference.
+// ring is a knob of the rings: values beside the default, in the order in which they are tried, and
+// the jobs that show a difference.
 type ring struct {
 	id     settings.ID
 	values []int
 	jobs   []Job
 }
 
-// burst is a window that fills the rings: a smaller ring that is faster with
-// the usual window may make bursts wait.
+// burst is a window that fills the rings: a smaller ring that is faster with the usual window may
+// make bursts wait.
 const burst = 1024
 
 func (t *Tuner) rings() []ring {
@@ -94,8 +93,10 @@ func (t *Tuner) rings() []ring {
 		return []ring{{settings.RingBytes, []int{2 * bytes}, []Job{{peers.Bandwidth, 4 << 10, window}}}}
 	}
 	return []ring{
-		{settings.RingLines, []int{lines / 2, 2 * lines, 4 * lines}, []Job{{peers.Bandwidth, 8, window}, {peers.Bandwidth, 8, burst}}},
-		{settings.RingBytes, []int{bytes / 2, 2 * bytes, 4 * bytes}, []Job{{peers.Bandwidth, 4 << 10, window}, {peers.Bandwidth, 1 << 10, burst}}},
+		{settings.RingLines, []int{lines / 2, 2 * lines, 4 * lines},
+			[]Job{{peers.Bandwidth, 8, window}, {peers.Bandwidth, 8, burst}}},
+		{settings.RingBytes, []int{bytes / 2, 2 * bytes, 4 * bytes},
+			[]Job{{peers.Bandwidth, 4 << 10, window}, {peers.Bandwidth, 1 << 10, burst}}},
 	}
 }
 
@@ -170,9 +171,10 @@ func (t *Tuner) limits(ctx context.Context) ([]Finding, error) {
 	return []Finding{n, f}, err
 }
 
-// limit finds one of them, where decided says what is settled already. The far
-// limit is no more than the near one.
-func (t *Tuner) limit(ctx context.Context, id settings.ID, d Distance, rows map[int][]Row, decided Values) (Finding, error) {
+// limit finds one of them, where decided says what is settled already. The far limit is no more
+// than the near one.
+func (t *Tuner) limit(ctx context.Context, id settings.ID, d Distance, rows map[int][]Row, decided Values) (Finding,
+	error) {
 	k := settings.Of(id)
 	f := Finding{Knob: id, Default: k.Default, Value: k.Default}
 	at := []Distance{d}
@@ -194,7 +196,8 @@ func (t *Tuner) limit(ctx context.Context, id settings.ID, d Distance, rows map[
 // ring tries the values of one of the rings' knobs.
 func (t *Tuner) ring(ctx context.Context, r ring) (Finding, error) {
 	k := settings.Of(r.id)
-	f := Finding{Knob: r.id, Default: k.Default, Value: k.Default, Why: "default kept: no other value is significantly better"}
+	f := Finding{Knob: r.id, Default: k.Default, Value: k.Default,
+		Why: "default kept: no other value is significantly better"}
 	best, bestRatio := 0, 1.0
 	for _, v := range r.values {
 		var all []Row
@@ -218,9 +221,10 @@ func (t *Tuner) ring(ctx context.Context, r ring) (Finding, error) {
 	return t.confirm(ctx, f, best, r.jobs, both, nil)
 }
 
-// confirm compares a value that has won with the default, as a program would
-// have them, both beside what is decided already.
-func (t *Tuner) confirm(ctx context.Context, f Finding, value int, in []Job, at []Distance, decided Values) (Finding, error) {
+// confirm compares a value that has won with the default, as a program would have them, both beside
+// what is decided already.
+func (t *Tuner) confirm(ctx context.Context, f Finding, value int, in []Job, at []Distance, decided Values) (Finding,
+	error) {
 	k := settings.Of(f.Knob)
 	with := maps.Clone(decided)
 	if with == nil {
@@ -238,7 +242,8 @@ func (t *Tuner) confirm(ctx context.Context, f Finding, value int, in []Job, at 
 			return f, err
 		}
 		if r, ok := strongest(rows, at, Better); ok {
-			said += fmt.Sprintf(", %s of %d bytes, window %d: time %.3f (%s), %s", job.Test, job.Size, job.Window, r.Ratio, r.Interval(), r.Distance)
+			said += fmt.Sprintf(", %s of %d bytes, window %d: time %.3f (%s), %s", job.Test, job.Size, job.Window,
+				r.Ratio, r.Interval(), r.Distance)
 		}
 		all = append(all, rows...)
 	}

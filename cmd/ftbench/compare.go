@@ -111,7 +111,8 @@ func (c *compareCmd) Run(to *call) error {
 // prepare finds what is wrong before anything is measured.
 func (c *compareCmd) prepare() (o suite.Options, err error) {
 	o = suite.Options{
-		Groups: c.Only, Pairs: c.Pairs, MaxTime: c.MaxTime, Sample: c.Sample, Entries: c.Entries, Ranks: c.Ranks, ULFM: c.ULFM,
+		Groups: c.Only, Pairs: c.Pairs, MaxTime: c.MaxTime, Sample: c.Sample, Entries: c.Entries, Ranks: c.Ranks,
+		ULFM: c.ULFM,
 	}
 	if c.Sizes != "" {
 		o.Sizes = suite.SizeRange{Low: 1, High: suite.LargestSize}
@@ -123,7 +124,8 @@ func (c *compareCmd) prepare() (o suite.Options, err error) {
 		return o, err
 	}
 	if !slices.ContainsFunc(c.Only, suite.Plots) {
-		return o, errors.New("compare: --plot draws the curves of netpipe, tcp, unix and match, and none of them is asked for")
+		return o, errors.New("compare: --plot draws the curves of netpipe, tcp, unix and match, and none of them is " +
+			"asked for")
 	}
 	return o, figure.Check(c.Plot)
 }

@@ -17,12 +17,13 @@ import (
 	"github.com/banyan-hpc/banyan/bench/peers"
 )
 
-// comparison runs the command for a moment; what it finds is not a test's
-// business. ok is false where there are no two CPUs, which it says.
+// comparison runs the command for a moment; what it finds is not a test's business. ok is false
+// where there are no two CPUs, which it says.
 func comparison(t *testing.T, args string) (out string, results suite.Results, ok bool) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "c.json")
-	code, out, errs := ftbench(t, append(strings.Fields("compare --max-time 1ms --sample 1ms "+args), "--json", file)...)
+	code, out, errs := ftbench(t, append(strings.Fields("compare --max-time 1ms --sample 1ms "+args), "--json",
+		file)...)
 	if _, err := peers.CPUs(); err != nil {
 		require.Contains(t, errs, "two CPUs")
 		return "", results, false
@@ -46,8 +47,10 @@ func TestCompare(t *testing.T) {
 		return
 	}
 	for _, title := range []string{
-		"8-byte tagged one-way latency", "aware over unaware", "NetPIPE, ping-pong, shared memory, time of a message one way",
-		"match with the last of 300 posted receives", "match with the last of 300 unexpected messages", "start of 5 ranks",
+		"8-byte tagged one-way latency", "aware over unaware",
+		"NetPIPE, ping-pong, shared memory, time of a message one way",
+		"match with the last of 300 posted receives", "match with the last of 300 unexpected messages",
+		"start of 5 ranks",
 		"collectives of 2 ranks", "recovery of 32 ranks without a failure",
 	} {
 		require.Contains(t, out, title)
@@ -56,14 +59,16 @@ func TestCompare(t *testing.T) {
 	require.Len(t, r.Measures, 1+2+4)
 	for _, m := range r.Measures[3:] {
 		require.Empty(t, m.Failed)
-		expectPeers(t, r, m.Rounds[0].Samples, map[string][2]string{"openmpi": {"mpicc.openmpi", "openmpi"}, "mpich": {"mpicc.mpich", "mpich"}})
+		expectPeers(t, r, m.Rounds[0].Samples,
+			map[string][2]string{"openmpi": {"mpicc.openmpi", "openmpi"}, "mpich": {"mpicc.mpich", "mpich"}})
 	}
 	require.Len(t, r.Curves, 1+1+1+2+4)
 	sizes := netpipe.Sizes(1, 1023, 0) // the runs that hold the sizes
 	require.Len(t, r.Curves[0].Points, len(sizes))
 	starts := r.Curves[1].Points
 	for i, s := range starts[0].Rounds[0].Samples {
-		require.Less(t, s.Seconds, starts[1].Rounds[0].Samples[i].Seconds, "the barrier is passed before the launcher ends")
+		require.Less(t, s.Seconds, starts[1].Rounds[0].Samples[i].Seconds,
+			"the barrier is passed before the launcher ends")
 	}
 	for i, tools := range []map[string][2]string{
 		{"openmpi": {"NPopenmpi", "NPopenmpi"}, "mpich": {"NPmpich2", "NPmpich2"}},
@@ -84,8 +89,8 @@ func TestCompare(t *testing.T) {
 	require.Equal(t, match.MaxLength, peers.MaxEntries)
 }
 
-// expectPeers checks that those that are installed were sampled, and that the
-// others are named with what installs them.
+// expectPeers checks that those that are installed were sampled, and that the others are named with
+// what installs them.
 func expectPeers(t *testing.T, r suite.Results, samples []compare.Sample, tools map[string][2]string) {
 	t.Helper()
 	seen := map[string]bool{}

@@ -41,12 +41,13 @@ func readCurves(with []string) ([]curve, error) {
 	return out, nil
 }
 
-// netpipeCharts are NetPIPE's two figures: throughput against size, and the
-// signature, throughput against the time that a message takes.
+// netpipeCharts are NetPIPE's two figures: throughput against size, and the signature, throughput
+// against the time that a message takes.
 func netpipeCharts(title string, curves []curve) []figure.Chart {
 	throughput := figure.Axis{Title: "throughput (Mbps, 2^20 bit/s)"}
 	size := figure.Chart{Title: title, X: messageSize, Y: throughput}
-	signature := figure.Chart{Title: "Signature: throughput against time", X: figure.Axis{Title: "time (µs)"}, Y: throughput}
+	signature := figure.Chart{Title: "Signature: throughput against time", X: figure.Axis{Title: "time (µs)"},
+		Y: throughput}
 	for _, c := range curves {
 		bySize, byTime := figure.Series{Name: c.name}, figure.Series{Name: c.name}
 		for _, r := range c.rows {

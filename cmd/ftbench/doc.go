@@ -26,17 +26,16 @@
 //	2   the command line is wrong: nothing was measured
 //	3   compare, match, fault silence, fault rebalance: a bound is missed
 //
-// A command that a signal has ended ends with 128 plus the signal's number, 130
-// after Ctrl-C; compare stores what it has until then.
+// A command that a signal has ended ends with 128 plus the signal's number, 130 after Ctrl-C;
+// compare stores what it has until then.
 //
-// ftbench run ends with the code of the first rank that failed, 128 plus the
-// signal's number for one that was killed. Ranks' output that cannot be written
-// counts as a failure: 1, or 141 when the reader of a pipe has gone.
+// ftbench run ends with the code of the first rank that failed, 128 plus the signal's number for
+// one that was killed. Ranks' output that cannot be written counts as a failure: 1, or 141 when the
+// reader of a pipe has gone.
 //
-// A benchmark that is started alone starts its ranks itself, by running this
-// binary again under package launch; inside a job that another launcher has
-// started it is a rank. Each command is a file; the measuring is in packages
-// bench/….
+// A benchmark that is started alone starts its ranks itself, by running this binary again under
+// package launch; inside a job that another launcher has started it is a rank. Each command is a
+// file; the measuring is in packages bench/….
 //
 // Floor 9.
 package main

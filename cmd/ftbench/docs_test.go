@@ -21,7 +21,8 @@ func TestPageOfBenchmarks(t *testing.T) {
 	for _, bench := range osu.All {
 		require.True(t, strings.Contains(page, "`"+bench.Name+"`") || strings.Contains(page, "`ftbench osu "+bench.Name+"`"), bench.Name)
 	}
-	for _, command := range []string{"tour", "osu init", "netpipe", "match", "fault detect", "fault silence", "fault soak", "fault rebalance", "fault drill", "sim", "paper", "compare", "tune"} {
+	for _, command := range []string{"tour", "osu init", "netpipe", "match", "fault detect", "fault silence",
+		"fault soak", "fault rebalance", "fault drill", "sim", "paper", "compare", "tune"} {
 		require.True(t, strings.Contains(page, "| `ftbench "+command+"` |"), command)
 	}
 	for _, op := range fault.CollectiveOps {

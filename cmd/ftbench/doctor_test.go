@@ -11,8 +11,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/exits"
 )
 
-// Alone the command tries every fabric between two real ranks; every line has its
-// verdict, and what is missing its cure.
+// Alone the command tries every fabric between two real ranks; every line has its verdict, and what
+// is missing its cure.
 func TestDoctorOfTheMachine(t *testing.T) {
 	code, out, errs := ftbench(t, "doctor")
 	require.Zero(t, code, errs)
@@ -23,7 +23,8 @@ func TestDoctorOfTheMachine(t *testing.T) {
 	for _, f := range []string{"shm +two ranks reach each other, shm", "unix +two ranks reach each other, unix", `tcp +two ranks reach each other, tcp \S+ > \S+`} {
 		require.Regexp(t, "(?m)^ok +"+f, out)
 	}
-	for _, part := range []string{"pid namespace", "sealed memfd", "127.0.0.1", "rdma", "deaths", "pidfd", "bpf", "allowed", "open files", "knobs"} {
+	for _, part := range []string{"pid namespace", "sealed memfd", "127.0.0.1", "rdma", "deaths", "pidfd", "bpf",
+		"allowed", "open files", "knobs"} {
 		require.Contains(t, out, part)
 	}
 }
@@ -121,7 +122,8 @@ func TestNetworksThatNobodyNeeds(t *testing.T) {
 
 // The name of the fabric in a file of results is that which was used.
 func TestResultsNameTheFabric(t *testing.T) {
-	for _, args := range []string{"osu latency -m 8:8 -i 10 -x 1", "netpipe -u 8 --trial-time 1ms --trials 1 -o " + t.TempDir() + "/np.out"} {
+	for _, args := range []string{"osu latency -m 8:8 -i 10 -x 1", "netpipe -u 8 --trial-time 1ms --trials 1 -o " +
+		t.TempDir() + "/np.out"} {
 		for fabric, want := range map[string]string{"": "shm", "unix": "unix", "tcp,shm": "shm", "sim": "sim"} {
 			argv := append(strings.Fields(args), "--json", "-")
 			if fabric != "" {

@@ -40,7 +40,8 @@ func TestRunErrorsFatal(t *testing.T) {
 	code, out, errs := ftbench(t, "run", "-n", "2", "--on-failure", "continue", "--", self)
 	require.NotZero(t, code, errs) // of whoever failed first
 	require.Empty(t, out)
-	require.Contains(t, errs, "banyan: rank 0 aborts the job: errors are fatal to rank 0 of world: recv on world: rank 1 failed: ")
+	require.Contains(t, errs, "banyan: rank 0 aborts the job: errors are fatal to rank 0 of world: recv on world: "+
+		"rank 1 failed: ")
 	require.Contains(t, errs, "banyan: rank 0 ends the job with code 1: ")
 
 	t.Setenv("BANYAN_ERRORS", "return")

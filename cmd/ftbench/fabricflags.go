@@ -39,7 +39,8 @@ func (l fabricList) crossesHosts() error {
 	if list == "" || slices.Contains(strings.Split(list, ","), "tcp") {
 		return nil
 	}
-	return fmt.Errorf("%s=%s: hosts share neither memory nor sockets of the machine: tcp must be among the fabrics", from, list)
+	return fmt.Errorf("%s=%s: hosts share neither memory nor sockets of the machine: tcp must be among the fabrics",
+		from, list)
 }
 
 // simulator is the one name that is no fabric of a real job.
@@ -79,8 +80,8 @@ func (f *fabricFlags) options() (opts []banyan.Option) {
 	return opts
 }
 
-// used names the fabrics by which rank 0 has measured, for the files of results: in a
-// job those to all other ranks. It connects to those that it has not met.
+// used names the fabrics by which rank 0 has measured, for the files of results: in a job those to
+// all other ranks. It connects to those that it has not met.
 func (f *fabricFlags) used(w *banyan.World) (string, error) {
 	if f.simulated() {
 		return simulator, nil
@@ -120,12 +121,11 @@ func (c *runFabrics) settle(environ []string) []string {
 	return environ
 }
 
-// local says whether all ranks run where this process does, so that its interfaces are
-// theirs.
+// local says whether all ranks run where this process does, so that its interfaces are theirs.
 func (c *runCmd) local() bool { return c.Netns == 0 && c.Hosts == nil && c.Hostfile == "" }
 
-// validateNetworks finds networks that are none here: where all ranks share memory
-// none of them would ever look. On other hosts the ranks say so themselves.
+// validateNetworks finds networks that are none here: where all ranks share memory none of them
+// would ever look. On other hosts the ranks say so themselves.
 func (c *runCmd) validateNetworks() error {
 	if c.Networks == "" || !c.local() {
 		return nil

@@ -15,10 +15,10 @@ type interrupted struct{ by syscall.Signal }
 // Error names the signal in the system's words.
 func (e interrupted) Error() string { return fmt.Sprintf("ended by a signal: %v", e.by) }
 
-// interruptible returns a context that SIGINT, SIGTERM or SIGHUP ends, so that
-// processes and files of a measurement are cleared away. A second one is fatal at
-// once, but for the same one within a second: timeout(1) sends each twice, to the process and to
-// its group. SIGHUP stays ignored where it was (nohup).
+// interruptible returns a context that SIGINT, SIGTERM or SIGHUP ends, so that processes and files
+// of a measurement are cleared away. A second one is fatal at once, but for the same one within a
+// second: timeout(1) sends each twice, to the process and to its group. SIGHUP stays ignored where
+// it was (nohup).
 func interruptible() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
@@ -46,8 +46,7 @@ func interruptible() (context.Context, func()) {
 	return ctx, func() { signal.Stop(signals); cancel(nil) }
 }
 
-// orInterrupt is the error that counts: once a signal has come, what fails
-// fails for that.
+// orInterrupt is the error that counts: once a signal has come, what fails fails for that.
 func orInterrupt(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -39,8 +39,8 @@ func measure(t *testing.T, args ...string) *measuring {
 	return m
 }
 
-// scratch are the directories of a process that has put them into /dev/shm or
-// the directory for temporary files.
+// scratch are the directories of a process that has put them into /dev/shm or the directory for
+// temporary files.
 func (m *measuring) scratch(t *testing.T) []string {
 	var all []string
 	for _, dir := range []string{"/dev/shm", os.TempDir()} {
@@ -51,7 +51,8 @@ func (m *measuring) scratch(t *testing.T) []string {
 	return all
 }
 
-// awaitScratch returns when the process has made a directory, and stops it there: else it might be past that when it is sent a signal.
+// awaitScratch returns when the process has made a directory, and stops it there: else it might be
+// past that when it is sent a signal.
 func (m *measuring) awaitScratch(t *testing.T) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -80,8 +81,8 @@ func (m *measuring) end(t *testing.T, s unix.Signal) int {
 	return m.ProcessState.ExitCode()
 }
 
-// A tour that is ended leaves nothing behind, and what one has left that was
-// killed goes when the next one starts.
+// A tour that is ended leaves nothing behind, and what one has left that was killed goes when the
+// next one starts.
 func TestTourIsEnded(t *testing.T) {
 	if _, err := peers.CPUs(); err != nil {
 		require.ErrorContains(t, err, "two CPUs") // there is no control, and so nothing to leave
@@ -91,8 +92,8 @@ func TestTourIsEnded(t *testing.T) {
 	killed.awaitScratch(t)
 	require.Equal(t, -1, killed.end(t, unix.SIGKILL))
 	require.NotEmpty(t, killed.scratch(t))
-	// Whoever runs the test may ignore some, as nohup does: a signal that is caught
-	// here is none that the processes started from here ignore.
+	// Whoever runs the test may ignore some, as nohup does: a signal that is caught here is none
+	// that the processes started from here ignore.
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, unix.SIGHUP, unix.SIGINT)
 	defer signal.Stop(caught)

@@ -54,8 +54,7 @@ type exitCode int
 // Error names the code.
 func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// usageError says what is wrong with the command line; the parser finds only some
-// of it.
+// usageError says what is wrong with the command line; the parser finds only some of it.
 type usageError struct{ error }
 
 // Unwrap gives the error itself.
@@ -117,8 +116,8 @@ func run(to *call) int {
 	return finish(ctx.Run(to), to.err)
 }
 
-// wrongIn names the command whose help has what a command line lacks: the innermost
-// that the parser had found.
+// wrongIn names the command whose help has what a command line lacks: the innermost that the parser
+// had found.
 func wrongIn(err error) string {
 	name := "ftbench"
 	var wrong *kong.ParseError

@@ -43,7 +43,11 @@ func ftbench(t *testing.T, args ...string) (code int, out, errs string) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range []string{"", "--help", "run --help", "osu --help", "osu latency --help", "osu bw --help", "osu bibw --help", "osu mbw_mr --help", "osu multi_lat --help", "osu latency_mt --help", "osu barrier --help", "osu bcast --help", "osu allreduce --help", "osu init --help", "netpipe --help", "match --help", "fault detect --help", "fault barrier --help", "fault bcast --help", "fault allreduce --help", "fault drill --help", "compare --help", "tour --help", "tune --help", "info --help", "doctor --help"} {
+	for _, args := range []string{"", "--help", "run --help", "osu --help", "osu latency --help", "osu bw --help",
+		"osu bibw --help", "osu mbw_mr --help", "osu multi_lat --help", "osu latency_mt --help", "osu barrier --help",
+		"osu bcast --help", "osu allreduce --help", "osu init --help", "netpipe --help", "match --help",
+		"fault detect --help", "fault barrier --help", "fault bcast --help", "fault allreduce --help",
+		"fault drill --help", "compare --help", "tour --help", "tune --help", "info --help", "doctor --help"} {
 		code, out, errs := ftbench(t, strings.Fields(args)...)
 		require.Zero(t, code, args)
 		require.Empty(t, errs, args)
@@ -130,8 +134,8 @@ func TestUsageErrorsNameTheHelp(t *testing.T) {
 	}
 }
 
-// What the parser does not find is wrong with the command line all the same, and
-// is found before anything is measured.
+// What the parser does not find is wrong with the command line all the same, and is found before
+// anything is measured.
 func TestUsageErrorsNameTheCure(t *testing.T) {
 	for args, want := range map[string]string{
 		"osu latency -n 3":                  "exactly 2 are needed",
@@ -174,16 +178,18 @@ func TestUsageErrorsNameTheCure(t *testing.T) {
 		"fault detect --timeout 0s":         "--timeout 0s: a time above 0 is needed",
 		"fault silence --timeout 1ms":       "--timeout: detect.timeout = 1ms: 30ms … 60m is possible",
 		"fault silence --period 0s":         "times above 0 are needed",
-		"fault silence --period 2s":         "detect.timeout = 3s (--timeout) is less than 3 times detect.period = 2s (--period)",
+		"fault silence --period 2s": "detect.timeout = 3s (--timeout) is less than 3 times detect.period = " +
+			"2s (--period)",
 		"fault silence --patience 4s":       "--patience 4s: more than 4s is needed",
 		"fault silence --fabric shm,unix":   "tcp must be among the fabrics",
 		"fault soak --netns 2 --fabric shm": "tcp must be among the fabrics",
 		"fault soak --for 0s":               "--for 0s: a time above 0 is needed",
 		"fault soak --absent=-1s":           "--absent -1s: at least 0 is needed",
-		"fault soak --timeout 1s":           "detect.timeout = 1s (--timeout) is less than 3 times detect.period = 500ms (default)",
-		"fault soak --period 1500us":        "--period 1.5ms: whole milliseconds are needed",
-		"tour --min-time=-1s":               "a time from 0 on is needed",
-		"tune --sample 0s":                  "a time above 0 is needed",
+		"fault soak --timeout 1s": "detect.timeout = 1s (--timeout) is less than 3 times detect.period = " +
+			"500ms (default)",
+		"fault soak --period 1500us": "--period 1.5ms: whole milliseconds are needed",
+		"tour --min-time=-1s":        "a time from 0 on is needed",
+		"tune --sample 0s":           "a time above 0 is needed",
 	} {
 		code, out, errs := ftbench(t, strings.Fields(args)...)
 		require.Equal(t, exitUsage, code, args)
@@ -204,7 +210,8 @@ func TestErrorsNameTheCause(t *testing.T) {
 }
 
 func TestParseSizes(t *testing.T) {
-	for text, want := range map[string][2]int{"": {1, 9}, "8": {1, 8}, "2:8": {2, 8}, "4:": {4, 9}, ":8": {1, 8}, "0:0": {0, 0}} {
+	for text, want := range map[string][2]int{"": {1, 9}, "8": {1, 8}, "2:8": {2, 8}, "4:": {4, 9}, ":8": {1, 8},
+		"0:0": {0, 0}} {
 		low, high := 1, 9
 		require.NoError(t, parseSizes(text, &low, &high))
 		require.Equal(t, want, [2]int{low, high}, text)
@@ -212,9 +219,11 @@ func TestParseSizes(t *testing.T) {
 }
 
 func TestRun(t *testing.T) {
-	code, out, errs := ftbench(t, "run", "-n", "2", "--tag-output", "--", "sh", "-c", "echo $PMI_RANK -- $1", "sh", "--flag")
+	code, out, errs := ftbench(t, "run", "-n", "2", "--tag-output", "--", "sh", "-c", "echo $PMI_RANK -- $1", "sh",
+		"--flag")
 	require.Zero(t, code, errs)
-	require.ElementsMatch(t, []string{"[0] 0 -- --flag", "[1] 1 -- --flag"}, strings.Split(strings.TrimSpace(out), "\n"))
+	require.ElementsMatch(t, []string{"[0] 0 -- --flag", "[1] 1 -- --flag"},
+		strings.Split(strings.TrimSpace(out), "\n"))
 
 	code, _, errs = ftbench(t, "run", "-n", "1", "sh", "-c", "exit 7")
 	require.Equal(t, 7, code)
@@ -226,7 +235,8 @@ func TestFullDisk(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	require.NoError(t, err)
 	defer full.Close()
-	for _, args := range []string{"run -- seq 1000", "osu latency -m 8:8 -i 10 -x 1", "netpipe -u 8 --trial-time 1us -o " + filepath.Join(t.TempDir(), "np.out")} {
+	for _, args := range []string{"run -- seq 1000", "osu latency -m 8:8 -i 10 -x 1",
+		"netpipe -u 8 --trial-time 1us -o " + filepath.Join(t.TempDir(), "np.out")} {
 		var errs strings.Builder
 		require.Equal(t, exitFailed, run(&call{strings.Fields(args), full, &errs}), args)
 		require.Contains(t, errs.String(), "cannot write to the standard output", args)
@@ -240,7 +250,8 @@ var fewCPUs = regexp.MustCompile(`(?m)^ftbench: \d+ ranks on \d+ CPU: .*\n`)
 // With lengths that no bound speaks of: what is found is not the test's business.
 func TestMatch(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "m.json")
-	code, out, errs := ftbench(t, "match", "--entries", "10,300", "--rounds", "2", "--min-time", "100us", "--json", file)
+	code, out, errs := ftbench(t, "match", "--entries", "10,300", "--rounds", "2", "--min-time", "100us", "--json",
+		file)
 	require.Zero(t, code, errs)
 	require.Empty(t, fewCPUs.ReplaceAllString(errs, ""))
 	for _, series := range match.All {
@@ -273,7 +284,8 @@ func TestTour(t *testing.T) {
 	code, out, errs := ftbench(t, "tour", "--dir", dir, "--min-time", "1us")
 	require.Zero(t, code, errs)
 	require.Contains(t, out, "control")
-	for _, name := range []string{"osu-latency.txt", "osu-latency.json", "osu-bw.txt", "osu-bw.json", "tour.json", "latency.svg", "bandwidth.svg"} {
+	for _, name := range []string{"osu-latency.txt", "osu-latency.json", "osu-bw.txt", "osu-bw.json", "tour.json",
+		"latency.svg", "bandwidth.svg"} {
 		require.FileExists(t, filepath.Join(dir, name))
 		require.Contains(t, out, filepath.Join(dir, name), "its name is printed")
 	}

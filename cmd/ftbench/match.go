@@ -55,8 +55,8 @@ type matchResults struct {
 	Bounds  []matchBound   `json:"bounds,omitempty"`
 }
 
-// unexpectedRoom lets the longest queue of unexpected messages form: by default
-// senders are held back long before.
+// unexpectedRoom lets the longest queue of unexpected messages form: by default senders are held
+// back long before.
 const unexpectedRoom = 1 << 30
 
 // Run measures.
@@ -84,8 +84,7 @@ func (c *matchCmd) Run(to *call) error {
 	return startSelf(2, watched(to, bar, c.JSON))
 }
 
-// measure prints the table on rank 0, writes the file, and reports whether a
-// bound is missed.
+// measure prints the table on rank 0, writes the file, and reports whether a bound is missed.
 func (c *matchCmd) measure(w *banyan.World, o match.Options, to *call) (missed bool, err error) {
 	file := report.Begin("match")
 	results := matchResults{Aware: c.Aware, Options: o, Series: []match.Result{}}
@@ -102,7 +101,8 @@ func (c *matchCmd) measure(w *banyan.World, o match.Options, to *call) (missed b
 		results.Series = append(results.Series, r)
 		for _, p := range r.Points {
 			ratio, _ := r.Ratio(p.Length, r.Points[0].Length) // both were measured
-			if _, err := fmt.Fprintf(out, "%-18s%10d%16.1f%16.2f\n", r.Series, p.Length, 1e9*p.Seconds, ratio); err != nil {
+			if _, err := fmt.Fprintf(out, "%-18s%10d%16.1f%16.2f\n", r.Series, p.Length, 1e9*p.Seconds,
+				ratio); err != nil {
 				return err
 			}
 		}
@@ -117,7 +117,8 @@ func (c *matchCmd) measure(w *banyan.World, o match.Options, to *call) (missed b
 		if !b.Met {
 			verdict, missed = "missed", true
 		}
-		fmt.Fprintf(out, "# %s: %s, %d entries over %d: %.2f, bound %g: %s\n", b.ID, b.Series, suite.MatchLong, suite.MatchShort, b.Ratio, b.Limit, verdict)
+		fmt.Fprintf(out, "# %s: %s, %d entries over %d: %.2f, bound %g: %s\n", b.ID, b.Series, suite.MatchLong,
+			suite.MatchShort, b.Ratio, b.Limit, verdict)
 	}
 	return missed, to.store(file, c.JSON, results)
 }
@@ -128,7 +129,8 @@ func judge(series []match.Result) []matchBound {
 	for _, b := range matchBounds {
 		for _, r := range series {
 			if ratio, ok := r.Ratio(suite.MatchLong, suite.MatchShort); ok && r.Series == b.series {
-				out = append(out, matchBound{ID: b.id, Series: b.series, Ratio: ratio, Limit: suite.MatchLimit, Met: ratio <= suite.MatchLimit})
+				out = append(out, matchBound{ID: b.id, Series: b.series, Ratio: ratio, Limit: suite.MatchLimit,
+					Met: ratio <= suite.MatchLimit})
 			}
 		}
 	}

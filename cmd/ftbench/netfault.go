@@ -99,8 +99,8 @@ func (f netFault) says() string {
 	return fmt.Sprintf("the cable of host %d is pulled", f.a)
 }
 
-// disturb has every fault happen in its time and says so. The function returned ends
-// that, and answers what did not work.
+// disturb has every fault happen in its time and says so. The function returned ends that, and
+// answers what did not work.
 func disturb(net *netns.Net, faults []netFault, log io.Writer) (stop func() error) {
 	var mu sync.Mutex
 	var wrong []error

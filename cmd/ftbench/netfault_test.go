@@ -38,8 +38,8 @@ func TestFaultIsRead(t *testing.T) {
 	}
 }
 
-// A job whose connections are reset and whose network is cut for a while ends as if
-// nothing had been.
+// A job whose connections are reset and whose network is cut for a while ends as if nothing had
+// been.
 func TestFaultsHeal(t *testing.T) {
 	if os.Getenv("BANYAN_NO_NETNS") != "" {
 		t.Log("NOT TESTED: BANYAN_NO_NETNS is set")
@@ -48,7 +48,8 @@ func TestFaultsHeal(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	code, out, errs := ftbench(t, "run", "--netns", "2",
-		"--netns-fault", "0/1@150ms", "--netns-fault", "0-1@200ms+200ms", "--netns-fault", "0>1@500ms+100ms", "--netns-fault", "1@700ms+100ms",
+		"--netns-fault", "0/1@150ms", "--netns-fault", "0-1@200ms+200ms", "--netns-fault", "0>1@500ms+100ms",
+		"--netns-fault", "1@700ms+100ms",
 		"--", self, "osu", "latency", "-m", "1:65536", "-i", "2000")
 	require.Zero(t, code, errs)
 	require.Contains(t, errs, "150ms: the connections between hosts 0 and 1 are reset")

@@ -192,7 +192,8 @@ func (c *netpipeCmd) save(file *report.File, results netpipeResults, others []cu
 		if c.Invalidate {
 			title += ", cold caches"
 		}
-		if err := figure.Save(c.Plot, netpipeCharts(title, append([]curve{ownCurve(results.Points)}, others...))...); err != nil {
+		if err := figure.Save(c.Plot, netpipeCharts(title,
+			append([]curve{ownCurve(results.Points)}, others...))...); err != nil {
 			return err
 		}
 	}
@@ -204,4 +205,5 @@ func (c *netpipeCmd) save(file *report.File, results netpipeResults, others []cu
 }
 
 // fabricNames are those for the title of a picture.
-var fabricNames = map[string]string{"shm": "shared memory", "unix": "Unix-domain sockets", "tcp": "TCP", simulator: "simulated network"}
+var fabricNames = map[string]string{"shm": "shared memory", "unix": "Unix-domain sockets", "tcp": "TCP",
+	simulator: "simulated network"}

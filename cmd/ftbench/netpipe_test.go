@@ -12,8 +12,8 @@ import (
 	"github.com/banyan-hpc/banyan/bench/netpipe"
 )
 
-// Started alone on shared memory and in the simulator, in all modes: the lines,
-// np.out, the picture and the file.
+// Started alone on shared memory and in the simulator, in all modes: the lines, np.out, the picture
+// and the file.
 func TestNetpipe(t *testing.T) {
 	for _, c := range []struct{ args, mode string }{
 		{"-i", "ping-pong"},
@@ -25,8 +25,10 @@ func TestNetpipe(t *testing.T) {
 		{"--fabric sim -2", "bidirectional"},
 	} {
 		dir := t.TempDir()
-		out, plot, file := filepath.Join(dir, "new", "np.out"), filepath.Join(dir, "np.svg"), filepath.Join(dir, "np.json")
-		args := append(strings.Fields("netpipe -l 16 -u 64 --trial-time 100us --trials 2 "+c.args), "-o", out, "--plot", plot, "--json", file)
+		out, plot, file := filepath.Join(dir, "new", "np.out"), filepath.Join(dir, "np.svg"),
+			filepath.Join(dir, "np.json")
+		args := append(strings.Fields("netpipe -l 16 -u 64 --trial-time 100us --trials 2 "+c.args), "-o", out,
+			"--plot", plot, "--json", file)
 		code, text, errs := ftbench(t, args...)
 		require.Zero(t, code, errs)
 		require.NotContains(t, errs, "left", "no progress where nobody watches")
@@ -46,7 +48,8 @@ func TestNetpipe(t *testing.T) {
 		}
 		svg, err := os.ReadFile(plot)
 		require.NoError(t, err)
-		for _, want := range []string{">NetPIPE, " + c.mode + ", s", ">message size (bytes)<", ">time (µs)<", ">Signature: throughput against time<"} {
+		for _, want := range []string{">NetPIPE, " + c.mode + ", s", ">message size (bytes)<", ">time (µs)<",
+			">Signature: throughput against time<"} {
 			require.Contains(t, string(svg), want)
 		}
 		b, err := os.ReadFile(file)
@@ -67,13 +70,14 @@ func TestNetpipe(t *testing.T) {
 	}
 }
 
-// A second run is drawn beside the first; a file that is none is named before
-// anything is measured.
+// A second run is drawn beside the first; a file that is none is named before anything is measured.
 func TestNetpipeWithAnother(t *testing.T) {
 	dir := t.TempDir()
 	other, plot := filepath.Join(dir, "np.other"), filepath.Join(dir, "np.svg")
-	args := []string{"netpipe", "--fabric", "sim", "-u", "8", "-n", "3", "-o", filepath.Join(dir, "np.out"), "--plot", plot}
-	require.NoError(t, os.WriteFile(other, []byte("       1 0.000000   0.00000000\n       4 8.0   0.00000400\n"), 0o666))
+	args := []string{"netpipe", "--fabric", "sim", "-u", "8", "-n", "3", "-o", filepath.Join(dir, "np.out"), "--plot",
+		plot}
+	require.NoError(t, os.WriteFile(other, []byte("       1 0.000000   0.00000000\n       4 8.0   0.00000400\n"),
+		0o666))
 	code, _, errs := ftbench(t, append(args, "--with", "A, B=="+other, "--with", other)...)
 	require.Equal(t, exitFailed, code, "the file is called =…")
 	require.Contains(t, errs, "no such file")

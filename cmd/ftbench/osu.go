@@ -43,8 +43,8 @@ func newOsuCmd() osuCmd {
 	}
 }
 
-// osuCommon are the options of all but init. The letters are those of OSU, and
-// its long names are known beside ours.
+// osuCommon are the options of all but init. The letters are those of OSU, and its long names are
+// known beside ours.
 type osuCommon struct {
 	Bench *osu.Benchmark `kong:"-"`
 
@@ -142,7 +142,8 @@ func (c *osuMultiBwCmd) Run(to *call) error {
 	o.Pairs = c.Pairs
 	if c.VaryWindow {
 		if c.Validate || c.Tail {
-			return usagef("osu %s: -V has a column for each window and none for -c or -z: leave them out", c.Bench.Name)
+			return usagef("osu %s: -V has a column for each window and none for -c or -z: leave them out",
+				c.Bench.Name)
 		}
 		o.Windows = []int{1, 2, 4, 8, 16, 32, 64, 128} // OSU's
 	}
@@ -159,7 +160,8 @@ func (c *osuMultiLatCmd) Run(to *call) error {
 // Run measures.
 func (c *osuThreadCmd) Run(to *call) error {
 	if c.simulated() {
-		return usagef("osu %s: a simulated rank is one goroutine, this one needs several: use --fabric shm", c.Bench.Name)
+		return usagef("osu %s: a simulated rank is one goroutine, this one needs several: use --fabric shm",
+			c.Bench.Name)
 	}
 	o := c.Bench.Defaults
 	if err := parseThreads(c.Threads, &o); err != nil {
@@ -237,8 +239,8 @@ func (c *osuOptions) run(o osu.Options, table osuTable, to *call) error {
 	return startSelf(c.N, to)
 }
 
-// watched is the call with its output beside a bar; each row of a table is a
-// step. The table is not where the file of results is.
+// watched is the call with its output beside a bar; each row of a table is a step. The table is not
+// where the file of results is.
 func watched(to *call, bar *progressbar.Bar, file string) *call {
 	isRow := func(line []byte) bool { return line[0] != '#' && line[0] != '\n' }
 	if file == dash {
@@ -247,8 +249,8 @@ func watched(to *call, bar *progressbar.Bar, file string) *call {
 	return &call{to.args, bar.Lines(to.out, isRow), bar.Over(to.err)}
 }
 
-// maxTime is how long a size may take by default: more than OSU's iterations take
-// on networks of some Gbit/s.
+// maxTime is how long a size may take by default: more than OSU's iterations take on networks of
+// some Gbit/s.
 const maxTime = 10 * time.Second
 
 // apply sets the common options that were given.

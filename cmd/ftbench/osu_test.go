@@ -81,7 +81,8 @@ func checkOsuFile(t *testing.T, file, args string, ranks int) {
 
 // A barrier has one row and no size, and takes OSU's -m without effect.
 func TestOsuBarrier(t *testing.T) {
-	for args, columns := range map[string]int{"": 1, "-n 5 -f": 4, "-n 4 -m :64 -z --aware=false": 4, "-n 12 -f --fabric sim": 4} {
+	for args, columns := range map[string]int{"": 1, "-n 5 -f": 4, "-n 4 -m :64 -z --aware=false": 4,
+		"-n 12 -f --fabric sim": 4} {
 		code, out, errs := ftbench(t, append(strings.Fields("osu barrier -i 20 -x 1"), strings.Fields(args)...)...)
 		require.Zero(t, code, errs)
 		require.Regexp(t, fmt.Sprintf(`^\n# OSU MPI Barrier Latency Test v5.*\n# Avg Latency\(us\).*\n( +[\d.]+){%d}\n$`, columns), out, args)
@@ -90,7 +91,8 @@ func TestOsuBarrier(t *testing.T) {
 
 // OSU's long names, and a column for each window.
 func TestOsuNames(t *testing.T) {
-	code, out, errs := ftbench(t, strings.Fields("osu mbw_mr --message-size 8:16 --iterations 2 --warmup 1 --num-pairs 1 --vary-window --print-rate 1")...)
+	code, out, errs := ftbench(t, strings.Fields("osu mbw_mr --message-size 8:16 --iterations 2 --warmup 1 "+
+		"--num-pairs 1 --vary-window --print-rate 1")...)
 	require.Zero(t, code, errs)
 	require.Contains(t, out, "# [ pairs: 1 ] [ window size: varied ]")
 	require.Regexp(t, `(?m)^# +1 +2 +4 +8 +16 +32 +64 +128$`, out)
@@ -131,8 +133,7 @@ func TestOsuInit(t *testing.T) {
 	require.Equal(t, fmt.Sprintf("%.3f", 1e3*s.Total.Max), m[2])
 }
 
-// Under another launcher the job's size counts, and each error is said before a
-// table begins.
+// Under another launcher the job's size counts, and each error is said before a table begins.
 func TestOsuInJob(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
@@ -171,8 +172,8 @@ func TestOsuIsComplete(t *testing.T) {
 	require.Len(t, osuWords, len(osu.All))
 }
 
-// All ranks of a simulation are in one process: ranks of a job would each
-// simulate all of them. A number of ranks alone makes no job.
+// All ranks of a simulation are in one process: ranks of a job would each simulate all of them. A
+// number of ranks alone makes no job.
 func TestSimulationIsAlone(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)

@@ -14,19 +14,24 @@ var osuWords = map[string]struct {
 		[]string{"-m 8:8 -i 1000000 -z --precision 3", "--aware=false --json results/unaware.json"}},
 	"bw": {"Rank 0 sends windows of non-blocking messages, rank 1 answers each with a short one.",
 		[]string{"-W 128 -m 1024:65536", "--min-time 500ms -c"}},
-	"bibw": {"Two ranks send each other windows of non-blocking messages at the same time; the\nbandwidth is that of both directions together.",
+	"bibw": {"Two ranks send each other windows of non-blocking messages at the same time; the\nbandwidth is that of " +
+		"both directions together.",
 		[]string{"-m 65536: --min-time 500ms", "-c"}},
-	"mbw_mr": {"As bw, by several pairs at once, rank i with rank pairs+i: the bandwidth and the\nmessages per second of all pairs together, until the last of them is done.",
+	"mbw_mr": {"As bw, by several pairs at once, rank i with rank pairs+i: the bandwidth and the\nmessages per " +
+		"second of all pairs together, until the last of them is done.",
 		[]string{"-n 4", "-p 2 -m 8:8 --min-time 1s", "-V -R 0 -m 8:4096"}},
 	"multi_lat": {"As latency, by several pairs at once, rank i with rank pairs+i: the mean of the\npairs.",
 		[]string{"-n 4", "-p 2 -z"}},
-	"latency_mt": {"As latency, but the messages are dealt out to goroutines that all call at the same\ntime: half of the mean round trip as one of the senders sees it.",
+	"latency_mt": {"As latency, but the messages are dealt out to goroutines that all call at the same\ntime: half " +
+		"of the mean round trip as one of the senders sees it.",
 		[]string{"-t 4", "-t 4:4 -c"}},
 	"barrier": {"Mean time of a barrier of all ranks, one after the other.",
 		[]string{"-n 8 -f", "-n 64 --fabric sim"}},
-	"bcast": {"Mean time of a broadcast from rank 0, as each rank sees it; a barrier lies between two\nbroadcasts and is not timed.",
+	"bcast": {"Mean time of a broadcast from rank 0, as each rank sees it; a barrier lies between two\nbroadcasts " +
+		"and is not timed.",
 		[]string{"-n 8 -f -m 1:65536", "-n 4 -c"}},
-	"allreduce": {"Mean time of a sum of 4-byte integers over all ranks, as each rank sees it; a barrier\nlies between two sums and is not timed. The sums replace the numbers (OSU's -l).",
+	"allreduce": {"Mean time of a sum of 4-byte integers over all ranks, as each rank sees it; a barrier\nlies " +
+		"between two sums and is not timed. The sums replace the numbers (OSU's -l).",
 		[]string{"-n 8 -f -m 4:65536", "-n 4 -c -z"}},
 }
 

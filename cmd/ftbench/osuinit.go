@@ -62,7 +62,8 @@ func (c *osuInitCmd) measure(to *call) error {
 	}
 	if w.Comm().Rank() == 0 {
 		of := func(s osu.Spread) [3]float64 { return [3]float64{s.Min, s.Max, s.Mean} }
-		if err := report.OSUInit(to.words(c.JSON).out, s.Ranks, c.Precision, of(s.Total), of(s.Init), of(s.Barrier)); err != nil {
+		if err := report.OSUInit(to.words(c.JSON).out, s.Ranks, c.Precision, of(s.Total), of(s.Init),
+			of(s.Barrier)); err != nil {
 			return err
 		}
 		if err := to.store(file, c.JSON, osuInitResults{"init", c.Aware, s}); err != nil {

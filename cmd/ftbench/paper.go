@@ -37,7 +37,7 @@ ranks take here: over shared memory, ended with SIGKILL, all designs in turn wit
 with 95 % intervals. Writes report.html, report.md, the figures as SVG, and what was
 measured as measured.json. Measuring takes some minutes on an idle machine, the
 predictions about one. SIGINT ends it and leaves what was measured; --measured goes on
-from there, on the same machine. docs/paper.md says how to read the report.
+from there, on the same machine. docs/benchmarks.md says how to read the report.
 
 Examples:
   ftbench paper
@@ -178,7 +178,8 @@ func (c *paperCmd) predict(m *paper.Measured, to *call) (*paper.Report, error) {
 func fitPaper(to *call) error {
 	p, err := paper.Fit(to.out)
 	if err == nil {
-		_, err = fmt.Fprintf(to.out, "engine %d ns, latency %d ns; built in: engine %d ns, latency %d ns\n", p.Engine/sim.Nanosecond,
+		_, err = fmt.Fprintf(to.out, "engine %d ns, latency %d ns; built in: engine %d ns, latency %d ns\n",
+			p.Engine/sim.Nanosecond,
 			p.Latency/sim.Nanosecond, sim.Fitted.Engine/sim.Nanosecond, sim.Fitted.Latency/sim.Nanosecond)
 	}
 	return err

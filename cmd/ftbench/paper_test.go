@@ -23,11 +23,13 @@ func storedPaper(t *testing.T, path string) (m paper.Measured) {
 	return m
 }
 
-// A report that is ended keeps what was measured and is gone on with from there; then it has paper, prediction and measurement in each table, and
-// every figure; and it is the same when it is written again without measuring.
+// A report that is ended keeps what was measured and is gone on with from there; then it has paper,
+// prediction and measurement in each table, and every figure; and it is the same when it is written
+// again without measuring.
 func TestPaperIsGoneOnWith(t *testing.T) {
 	dir := t.TempDir()
-	file, size := filepath.Join(dir, "measured.json"), []string{"--quick", "--ranks", "4", "--sets", "1", "--ops", "2", "--rounds", "1"}
+	file, size := filepath.Join(dir, "measured.json"),
+		[]string{"--quick", "--ranks", "4", "--sets", "1", "--ops", "2", "--rounds", "1"}
 	m := measure(t, append([]string{"paper", "--out", dir}, size...)...)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -55,7 +57,8 @@ func TestPaperIsGoneOnWith(t *testing.T) {
 	completePaper(t, dir, string(report))
 
 	again := filepath.Join(dir, "again")
-	code, out, errs = ftbench(t, append([]string{"paper", "--out", again, "--measured", file, "--no-measure"}, size...)...)
+	code, out, errs = ftbench(t, append([]string{"paper", "--out", again, "--measured", file, "--no-measure"},
+		size...)...)
 	require.Zero(t, code, errs)
 	require.NotContains(t, out, file, "nothing was added to it")
 	same, err := os.ReadFile(filepath.Join(again, "report.md"))
@@ -65,8 +68,10 @@ func TestPaperIsGoneOnWith(t *testing.T) {
 
 // completePaper looks for all that a report is to have.
 func completePaper(t *testing.T, dir, report string) {
-	for _, section := range []string{"Figure 1: ", "Figure 2: ", "4.1 ", "4.2 ", "4.3 ", "4.4 ", "Beyond the paper: unknown failures", "Beyond the paper: MPI_Allreduce",
-		"Beyond the paper: large broadcasts", "Beyond the paper: other trees", "Beyond the paper: many processes", "What differs, and why"} {
+	for _, section := range []string{"Figure 1: ", "Figure 2: ", "4.1 ", "4.2 ", "4.3 ", "4.4 ",
+		"Beyond the paper: unknown failures", "Beyond the paper: MPI_Allreduce",
+		"Beyond the paper: large broadcasts", "Beyond the paper: other trees", "Beyond the paper: many processes",
+		"What differs, and why"} {
 		require.Contains(t, report, "\n## "+section)
 	}
 	heads := regexp.MustCompile(`(?m)^(\|.*)\n\|---`).FindAllStringSubmatch(report, -1)

@@ -39,7 +39,7 @@ func (c *rankCmd) Run() error {
 		}
 		return peers.Serve(c.Dir, rank, fmt.Sprintf("Banyan, aware %t", c.Aware), func(j peers.Job) (time.Duration, error) {
 			return p.run(j)
-		}, answersOf(gateOf(w)))
+		}, portAnswers(w))
 	}, opts...)
 }
 

@@ -33,7 +33,7 @@ type simCmd struct {
 // Help has the examples.
 func (simCmd) Help() string {
 	return `How long collective operations take on a described machine, in virtual time. Profiles:
-` + strings.Join(sim.Profiles(), ", ") + `. docs/paper.md says what the numbers mean.
+` + strings.Join(sim.Profiles(), ", ") + `. docs/benchmarks.md explains the numbers.
 
 Examples:
   ftbench sim
@@ -57,8 +57,9 @@ func (c *simCmd) Run(to *call) error {
 		return err
 	}
 	grid := sweep.Grid{
-		Machine: machine, Ops: c.Op, Designs: c.Design, Trees: c.Tree, Ranks: c.N, Failures: c.Failures, Orders: c.Kill,
-		Bytes: c.Bytes, Rounds: c.Rounds, Full: c.Full,
+		Machine: machine, Ops: c.Op, Designs: c.Design, Trees: c.Tree, Ranks: c.N, Failures: c.Failures,
+		Orders: c.Kill,
+		Bytes:  c.Bytes, Rounds: c.Rounds, Full: c.Full,
 	}
 	cases, err := grid.Cases()
 	if err != nil {
@@ -69,7 +70,8 @@ func (c *simCmd) Run(to *call) error {
 			return usage(err)
 		}
 		if n := grid.Lines(); n > figure.MaxSeries {
-			return usagef("--plot: %d lines in one picture, at most %d can be told apart: ask for fewer designs, trees or orders", n, figure.MaxSeries)
+			return usagef("--plot: %d lines in one picture, at most %d can be told apart: ask for fewer designs, "+
+				"trees or orders", n, figure.MaxSeries)
 		}
 	}
 	if err := checkFiles(c.JSON, c.Plot); err != nil {
@@ -111,7 +113,8 @@ func (c *simCmd) run(grid *sweep.Grid, cases []sweep.Case, to *call) ([]sweep.Ro
 			return nil, err
 		}
 		rows = append(rows, row)
-		_, err = fmt.Fprintf(lines, "%-10s%9d%9d%8d%9s%11s%12s%8d%7d%14.3f\n", row.Op, row.Bytes, row.Ranks, row.Failed, row.Kill,
+		_, err = fmt.Fprintf(lines, "%-10s%9d%9d%8d%9s%11s%12s%8d%7d%14.3f\n", row.Op, row.Bytes, row.Ranks,
+			row.Failed, row.Kill,
 			row.Design, row.Tree, row.Degree, row.Depth, row.Micros)
 		if err != nil {
 			return nil, err

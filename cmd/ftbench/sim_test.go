@@ -27,9 +27,11 @@ func simulate(t *testing.T, args ...string) [][]string {
 func TestSim(t *testing.T) {
 	dir := t.TempDir()
 	stored, picture := filepath.Join(dir, "sim.json"), filepath.Join(dir, "sim.svg")
-	rows := simulate(t, "--op", "barrier,bcast", "-n", "64", "--failures", "0,32", "--kill", "worst,best", "--design", "unaware,reroute,rebalance",
+	rows := simulate(t, "--op", "barrier,bcast", "-n", "64", "--failures", "0,32", "--kill", "worst,best", "--design",
+		"unaware,reroute,rebalance",
 		"--rounds", "5", "--bytes", "8,64", "--json", stored, "--plot", picture)
-	// The barrier has no lengths, and without failures there is one order: (1 + 2 orders) × 3 designs × (1 + 2 lengths).
+	// The barrier has no lengths, and without failures there is one order: (1 + 2 orders) × 3
+	// designs × (1 + 2 lengths).
 	require.Len(t, rows, 27)
 	require.Equal(t, []string{"barrier", "0", "64", "32", "worst", "reroute", "binomial", "31", "1"}, rows[4][:9])
 	b, err := os.ReadFile(stored)
@@ -55,7 +57,8 @@ func TestSimParameters(t *testing.T) {
 	args := []string{"-n", "64", "--rounds", "2", "--design", "rebalance"}
 	for text, same := range map[string]bool{out.String(): true, strings.Replace(out.String(), `"latency_ns": 800`, `"latency_ns": 900`, 1): false} {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		require.Equal(t, same, simulate(t, append(args, "infiniband")...)[0][9] == simulate(t, append(args, path)...)[0][9])
+		require.Equal(t, same, simulate(t, append(args, "infiniband")...)[0][9] == simulate(t,
+			append(args, path)...)[0][9])
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 // dash names the standard output where a file of results is asked for.
 const dash = "-"
 
-// words is where a command prints its tables: on the standard error when a file
-// of results takes the standard output.
+// words is where a command prints its tables: on the standard error when a file of results takes
+// the standard output.
 func (to *call) words(files ...string) *call {
 	for _, f := range files {
 		if f == dash {
@@ -35,8 +35,8 @@ func (to *call) store(file *report.File, path string, results any) error {
 	return file.Write(path, results)
 }
 
-// checkFiles reports the first of the files that could not be written when all is
-// measured; "" is none.
+// checkFiles reports the first of the files that could not be written when all is measured; "" is
+// none.
 func checkFiles(paths ...string) error {
 	for _, path := range paths {
 		if path == "" || path == dash {

@@ -67,7 +67,8 @@ func TestResultsThroughWhatIsThere(t *testing.T) {
 	require.NoError(t, json.Unmarshal(<-read, &file))
 
 	require.NoError(t, os.Symlink("np.svg", link+".svg"))
-	code, _, errs = ftbench(t, "netpipe", "-u", "4", "-n", "3", "--fabric", "sim", "-o", filepath.Join(dir, "np.out"), "--plot", link+".svg")
+	code, _, errs = ftbench(t, "netpipe", "-u", "4", "-n", "3", "--fabric", "sim", "-o", filepath.Join(dir, "np.out"),
+		"--plot", link+".svg")
 	require.Zero(t, code, errs)
 	require.FileExists(t, filepath.Join(dir, "np.svg"))
 	for path, want := range map[string]os.FileMode{fifo: os.ModeNamedPipe, link + ".svg": os.ModeSymlink} {
@@ -77,8 +78,8 @@ func TestResultsThroughWhatIsThere(t *testing.T) {
 	}
 }
 
-// What cannot be stored is found before anything is measured, and before there
-// are ranks that could complain.
+// What cannot be stored is found before anything is measured, and before there are ranks that could
+// complain.
 func TestUnwritableResults(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -106,7 +107,8 @@ func TestUnwritableResults(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	for _, args := range []string{quickOsu + "--json ", "match --json ", "netpipe -o "} {
-		code, out, errs := ftbench(t, append([]string{"run", "-n", "2", "--on-failure=abort", "--", self}, strings.Fields(args+below)...)...)
+		code, out, errs := ftbench(t, append([]string{"run", "-n", "2", "--on-failure=abort", "--", self},
+			strings.Fields(args+below)...)...)
 		require.NotZero(t, code, args)
 		require.Empty(t, out, args)
 		require.Contains(t, errs, "nothing was measured", args)

@@ -67,7 +67,8 @@ func (c *tourCmd) tour(ctx context.Context, to *call) error {
 		chart         func([]osu.Point) figure.Chart
 		args          []string
 	}{
-		{"osu-latency", "latency.svg", latencyChart, []string{"osu", "latency", "-z", "--precision", "3", "--min-time", c.MinTime.String()}},
+		{"osu-latency", "latency.svg", latencyChart,
+			[]string{"osu", "latency", "-z", "--precision", "3", "--min-time", c.MinTime.String()}},
 		{"osu-bw", "bandwidth.svg", bandwidthChart, []string{"osu", "bw", "--min-time", c.MinTime.String()}},
 	} {
 		base := filepath.Join(c.Dir, step.name)
@@ -106,8 +107,7 @@ func draw(file, picture string, chart func([]osu.Point) figure.Chart) error {
 	return figure.Save(picture, chart(stored.Results.Points))
 }
 
-// latencyChart shows the median and the 99th percentile; the percentiles are
-// those of osu's -z.
+// latencyChart shows the median and the 99th percentile; the percentiles are those of osu's -z.
 func latencyChart(points []osu.Point) figure.Chart {
 	median, tail := figure.Series{Name: "median"}, figure.Series{Name: "99th percentile"}
 	for _, p := range points {
@@ -158,8 +158,8 @@ func tee(path string, to *call, args []string) error {
 	return err
 }
 
-// forked writes into a file and passes on. The file gets everything, also when
-// nobody reads what is passed on.
+// forked writes into a file and passes on. The file gets everything, also when nobody reads what is
+// passed on.
 type forked struct {
 	file   io.Writer
 	out    io.Writer // nil once it has failed

@@ -118,9 +118,11 @@ func (c *tuneCmd) measure(ctx context.Context, bench *tune.Bench, results *tuneR
 	out := bar.Over(to.out)
 	fmt.Fprintf(out, "# %s, ranks on CPUs %d and %d\n", results.Machine, bench.CPUs[0], bench.CPUs[1])
 	if bench.Busy > suite.BusyAbove {
-		fmt.Fprintf(out, "# others take %.0f %% of these CPUs: little will be significant; stop them first\n", 100*bench.Busy)
+		fmt.Fprintf(out, "# others take %.0f %% of these CPUs: little will be significant; stop them first\n",
+			100*bench.Busy)
 	}
-	fmt.Fprintf(out, tuneHead, "# knob", "tried", "test", "bytes", "window", "cores", "pairs", "new µs", "old µs", "ratio", "95 % interval", "new is")
+	fmt.Fprintf(out, tuneHead, "# knob", "tried", "test", "bytes", "window", "cores", "pairs", "new µs", "old µs",
+		"ratio", "95 % interval", "new is")
 	t.Progress = func(tried tune.Tried) {
 		results.Tried = append(results.Tried, tried)
 		printTried(out, tried)
@@ -145,11 +147,13 @@ func printTried(w io.Writer, t tune.Tried) {
 		what += ", again"
 	}
 	for _, r := range t.Rows {
-		fmt.Fprintf(w, tuneRow, settings.Of(t.Knob).Name, what, t.Job.Test, t.Job.Size, t.Job.Window, r.Distance, r.Pairs,
+		fmt.Fprintf(w, tuneRow, settings.Of(t.Knob).Name, what, t.Job.Test, t.Job.Size, t.Job.Window, r.Distance,
+			r.Pairs,
 			1e6*r.New, 1e6*r.Old, r.Ratio, r.Interval(), r.Outcome())
 	}
 	if len(t.Rows) == 0 {
-		fmt.Fprintf(w, "%-16s%-24s%-5s%7d%8d  no pair was steady\n", settings.Of(t.Knob).Name, what, t.Job.Test, t.Job.Size, t.Job.Window)
+		fmt.Fprintf(w, "%-16s%-24s%-5s%7d%8d  no pair was steady\n", settings.Of(t.Knob).Name, what, t.Job.Test,
+			t.Job.Size, t.Job.Window)
 	}
 }
 
@@ -157,8 +161,10 @@ func printTried(w io.Writer, t tune.Tried) {
 func part(r *tuneResults, f *report.File) *settings.Part {
 	e := &f.Environment
 	p := &settings.Part{Machine: r.Machine, Remarks: []string{
-		fmt.Sprintf("by ftbench tune on %s, host %s, in %.0f s", f.Started.Format(time.DateTime), e.Host, time.Since(f.Started).Seconds()),
-		fmt.Sprintf("Linux %s, %s; others took %.0f %% of CPUs %d and %d", e.Kernel, e.Go, 100*r.Busy, r.CPUs[0], r.CPUs[1]),
+		fmt.Sprintf("by ftbench tune on %s, host %s, in %.0f s", f.Started.Format(time.DateTime), e.Host,
+			time.Since(f.Started).Seconds()),
+		fmt.Sprintf("Linux %s, %s; others took %.0f %% of CPUs %d and %d", e.Kernel, e.Go, 100*r.Busy, r.CPUs[0],
+			r.CPUs[1]),
 	}}
 	if e.Revision != "" {
 		p.Remarks = append(p.Remarks, fmt.Sprintf("Banyan %.12s", e.Revision))

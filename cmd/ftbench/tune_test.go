@@ -17,8 +17,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
-// The whole machinery for a moment: it measures with processes, writes a file,
-// and Init and info read it. What it finds is not the test's business.
+// The whole machinery for a moment: it measures with processes, writes a file, and Init and info
+// read it. What it finds is not the test's business.
 func TestTune(t *testing.T) {
 	if _, err := peers.CPUs(); err != nil {
 		code, _, errs := ftbench(t, "tune")
@@ -39,7 +39,8 @@ func TestTune(t *testing.T) {
 
 	text, err := os.ReadFile(conf)
 	require.NoError(t, err)
-	require.True(t, strings.HasPrefix(string(text), hand+"\n["+settings.Machine()+"]\n# by ftbench tune on "), "%s", text)
+	require.True(t, strings.HasPrefix(string(text), hand+"\n["+settings.Machine()+"]\n# by ftbench tune on "), "%s",
+		text)
 
 	var stored struct{ Results tuneResults }
 	b, err := os.ReadFile(log)
@@ -61,7 +62,10 @@ func TestTune(t *testing.T) {
 	require.Contains(t, out, "unexpected = 2m          # "+conf+":2\n")
 	require.Contains(t, out, "# file: "+conf+": read\n", "it has a part for this machine now")
 	var said []string
-	w, err := banyan.Init(banyan.WithLog(func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }))
+	w, err := banyan.Init(banyan.WithLog(func(format string,
+		args ...any) {
+		said = append(said, fmt.Sprintf(format, args...))
+	}))
 	require.NoError(t, err)
 	require.NoError(t, w.Finalize())
 	require.Contains(t, said, "settings: unexpected = 2m ("+conf+":2)")
@@ -99,8 +103,7 @@ func TestTuneWrites(t *testing.T) {
 	require.NoError(t, (&tuneCmd{}).write(conf, part(r, report.Begin("tune")), to))
 	require.Contains(t, out.String(), "but BANYAN_SHM_EAGER_NEAR is set and counts before the file")
 
-	// A job reads it: the value is there for ranks that look, and the variable counts
-	// before it.
+	// A job reads it: the value is there for ranks that look, and the variable counts before it.
 	self, err := os.Executable()
 	require.NoError(t, err)
 	t.Setenv(settings.FileVariable, conf)
@@ -135,14 +138,16 @@ func TestTunePath(t *testing.T) {
 // A pair that was never steady has no ratio, and the table says so.
 func TestTuneTable(t *testing.T) {
 	var out strings.Builder
-	tried := tune.Tried{Trial: tune.Trial{Knob: settings.Eager, What: "a over b", Job: tune.Job{Test: peers.Latency, Size: 8, Window: 1}}}
+	tried := tune.Tried{Trial: tune.Trial{Knob: settings.Eager, What: "a over b",
+		Job: tune.Job{Test: peers.Latency, Size: 8, Window: 1}}}
 	printTried(&out, tried)
 	require.Contains(t, out.String(), "no pair was steady")
 	out.Reset()
 	tried.Confirms = true
 	tried.Rows = []tune.Row{{Distance: tune.Near, Pairs: 9, New: 1e-6, Old: 2e-6, Ratio: .5, Low: .4, High: .6}}
 	printTried(&out, tried)
-	require.Equal(t, "shm.eager       a over b, again         lat        8       1  near        9         1         2   0.500  0.400 … 0.600   better\n", out.String())
+	require.Equal(t, "shm.eager       a over b, again         lat        8       1  near        9         1         "+
+		"2   0.500  0.400 … 0.600   better\n", out.String())
 }
 
 // As a rank of a job it would measure itself beside itself.

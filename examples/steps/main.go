@@ -1,4 +1,4 @@
-// Command steps sums in ten steps, during which a rank dies: the others shrink and go on.
+// Command steps sums in ten steps. A rank dies during them; the others shrink and continue.
 // It is the program of docs/guide.md, "Recovering".
 //
 //	go build -o bin/ ./examples/steps && bin/ftbench run -n 4 -- bin/steps
@@ -36,12 +36,12 @@ func work(w *banyan.World) error {
 	return nil
 }
 
-// settle finds out whether all have succeeded, and if not gives another communicator to go on with.
+// settle agrees on whether all have succeeded. If not, it returns a communicator of the remaining ranks.
 func settle(c *banyan.Comm, err error) (*banyan.Comm, error) {
 	ok := uint64(1)
 	switch {
 	case errors.Is(err, banyan.ErrProcFailed):
-		_ = c.Revoke() // for those who wait for others than the dead
+		_ = c.Revoke() // ends the operations of ranks that wait for living ones
 		ok = 0
 	case errors.Is(err, banyan.ErrRevoked):
 		ok = 0

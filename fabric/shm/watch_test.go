@@ -12,7 +12,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/epoll"
 )
 
-// A watcher to which the kernel tells nothing any more says so.
+// A watcher whose epoll fails logs it.
 func TestWatchFails(t *testing.T) {
 	first, err := epoll.New("by which the runtime has its own set")
 	require.NoError(t, err)
@@ -33,8 +33,8 @@ func TestWatchFails(t *testing.T) {
 	require.Contains(t, said[0], "epoll_wait: invalid argument")
 }
 
-// overwrite makes the descriptors of epoll sets that are not known yet another thing, as a
-// mistake elsewhere in the program would.
+// overwrite replaces the descriptors of new epoll sets by another file, as a mistake elsewhere in
+// the program would.
 func overwrite(t *testing.T, known map[int]bool) {
 	t.Helper()
 	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC)

@@ -12,8 +12,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/epoll"
 )
 
-// Where the kernel does not wake the process any more, by a mistake elsewhere in the
-// program, it says so, once, and does not go to sleep.
+// Where the kernel does not wake the process any more, by a mistake elsewhere in the program, it
+// logs that, once, and does not sleep.
 func TestWatchFails(t *testing.T) {
 	for name, notice := range map[string]func(w *watcher){
 		"when it is armed": func(w *watcher) {
@@ -49,8 +49,8 @@ func TestWatchFails(t *testing.T) {
 	}
 }
 
-// overwrite makes the descriptors of epoll sets that are not known yet another thing, as a
-// mistake elsewhere in the program would.
+// overwrite replaces the descriptors of new epoll sets by another file, as a mistake elsewhere in
+// the program would.
 func overwrite(t *testing.T, known map[int]bool) {
 	t.Helper()
 	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC)

@@ -96,7 +96,8 @@ func (p Parent) Among(g p2p.Group, tag int) (*p2p.Comm, error) {
 func (p Parent) contains(op string, g p2p.Group) error {
 	for rank := range g.Size() {
 		if !p.Core.Group().Has(g.Proc(rank)) {
-			return fmt.Errorf("%s on %s: %w: the group has members that the communicator has not", op, p.Core.Name(), ft.ErrArgument)
+			return fmt.Errorf("%s on %s: %w: the group has members that the communicator has not",
+				op, p.Core.Name(), ft.ErrArgument)
 		}
 	}
 	return nil
@@ -126,7 +127,8 @@ func (p Parent) split(color, key int) (*p2p.Comm, error) {
 	mine := all[colorBytes*p.Core.Rank():]
 	binary.LittleEndian.PutUint64(mine, uint64(int64(color)))
 	binary.LittleEndian.PutUint64(mine[8:], uint64(int64(key)))
-	if err := p.allgather(mine[:colorBytes], all); err != nil || wrong != nil { // the others must not wait for a rank that is wrong
+	// The others must not wait for a rank with wrong arguments.
+	if err := p.allgather(mine[:colorBytes], all); err != nil || wrong != nil {
 		return nil, cmp.Or(wrong, fmt.Errorf("split: %w", err))
 	}
 	ranks := decodeColors(all, color)

@@ -35,7 +35,9 @@ const meetLen = 16
 
 // meet gives this side the group of the other one, and the seed from which both compute the context.
 // n is this creation's number.
-func (p Parent) meet(n uint64, leader int, peer *Parent, remote, tag int) (theirGroup p2p.Group, seed uint64, err error) {
+func (p Parent) meet(
+	n uint64, leader int, peer *Parent, remote, tag int,
+) (theirGroup p2p.Group, seed uint64, err error) {
 	if leader < 0 || leader >= p.Core.Size() {
 		return p2p.Group{}, 0, fmt.Errorf("%w: leader %d, want 0 … %d", ft.ErrArgument, leader, p.Core.Size()-1)
 	}
@@ -171,7 +173,8 @@ func (p Parent) interOutcome(made *p2p.Comm, leader int, peer *Parent, remote, t
 	if err != nil {
 		return err
 	}
-	err = p.vote(repair.Vote{What: repair.CreateInterReady, Err: cmp.Or(told, p.complete(repair.CreateInter, made)), Makes: true})
+	err = cmp.Or(told, p.complete(repair.CreateInter, made))
+	err = p.vote(repair.Vote{What: repair.CreateInterReady, Err: err, Makes: true})
 	last := func(done func(error)) {
 		v := repair.Vote{What: repair.CreateInter, Op: names[repair.CreateInter], Err: err, Makes: true}
 		p.Repair.EndAmong(made, made.AllMembers(), made.Context(), v, done)

@@ -89,13 +89,15 @@ func (c *Config) check() error {
 	case !(c.Rate > 0) || c.Rate > MaxRate:
 		return fmt.Errorf("intrusion: %v a second: above 0, at most %v", c.Rate, float64(MaxRate))
 	case c.Stay < 0 || c.ByteEvery <= 0 || c.Total < 0:
-		return fmt.Errorf("intrusion: stay %v, a byte every %v, total %d: they cannot be negative", c.Stay, c.ByteEvery, c.Total)
+		return fmt.Errorf("intrusion: stay %v, a byte every %v, total %d: they cannot be negative", c.Stay,
+			c.ByteEvery, c.Total)
 	case c.Held < 0 || c.Held > MaxAtOnce:
 		return fmt.Errorf("intrusion: %d held connections: from 0 to %d", c.Held, MaxAtOnce)
 	case c.Held > 0 && slices.Contains(c.Kinds, Leaving):
 		return fmt.Errorf("intrusion: held connections cannot be leaving ones")
 	case c.Held == 0 && c.Rate*c.Stay.Seconds() > MaxAtOnce:
-		return fmt.Errorf("intrusion: %v a second that stay %v are more than %d at once: fewer, or shorter", c.Rate, c.Stay, MaxAtOnce)
+		return fmt.Errorf("intrusion: %v a second that stay %v are more than %d at once: fewer, or shorter", c.Rate,
+			c.Stay, MaxAtOnce)
 	}
 	return nil
 }

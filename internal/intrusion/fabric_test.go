@@ -21,7 +21,8 @@ const maxProcs = 4
 
 func open(t *testing.T, id proc.ID) *tcp.Provider {
 	t.Helper()
-	p, err := tcp.Open(tcp.Config{Self: id, MaxProcs: maxProcs, Secret: []byte("sixteen bytes or more"), Inet: true, Networks: []string{"127.0.0.0/8"}})
+	p, err := tcp.Open(tcp.Config{Self: id, MaxProcs: maxProcs, Secret: []byte("sixteen bytes or more"), Inet: true,
+		Networks: []string{"127.0.0.0/8"}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	return p
@@ -72,8 +73,8 @@ func (s *side) turn(t *testing.T) {
 	}
 }
 
-// A fabric's port refuses all of them, each counted once; its messages go on, and
-// nobody has become a peer.
+// A fabric's port refuses all of them, each counted once; its messages go on, and nobody has become
+// a peer.
 func TestFloodOfAFabric(t *testing.T) {
 	besieged := &side{Provider: open(t, 0)}
 	to := listening(t)
@@ -96,7 +97,8 @@ func TestFloodOfAFabric(t *testing.T) {
 	const total = 400
 	done := make(chan intrusion.Report, 1)
 	go func() {
-		r, err := intrusion.Run(t.Context(), intrusion.Config{To: to, Rate: 4000, Total: total, Hello: func() []byte { return make([]byte, 512) }})
+		r, err := intrusion.Run(t.Context(), intrusion.Config{To: to, Rate: 4000, Total: total,
+			Hello: func() []byte { return make([]byte, 512) }})
 		if err != nil {
 			t.Error(err)
 		}

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Run floods until ctx ends, or the total is made and has left. It returns what
-// was done also when ctx ends, which is no error; the error is of the Config only.
+// Run floods until ctx ends, or the total is made and has left. It returns what was done also when
+// ctx ends, which is no error; the error is of the Config only.
 func Run(ctx context.Context, c Config) (Report, error) {
 	if err := c.check(); err != nil {
 		return Report{}, err
@@ -70,8 +70,8 @@ const notInTime = "not connected in time"
 const (
 	// pauseMax bounds how long the end of ctx is not noticed.
 	pauseMax = 20 * time.Millisecond
-	// pauseMin groups connections above 250 a second. On a virtual machine to sleep and to wake costs
-	// as much as a connection, so half of the disturbance would be that.
+	// pauseMin groups connections above 250 a second. On a virtual machine to sleep and to wake
+	// costs as much as a connection, so half of the disturbance would be that.
 	pauseMin = 4 * time.Millisecond
 )
 
@@ -142,8 +142,9 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// connect opens the next one. On the loopback it is connected when the call returns, although the call
-// reports EINPROGRESS; it takes longer only where the port's queue is full, and is not awaited.
+// connect opens the next one. On the loopback it is connected when the call returns, although the
+// call reports EINPROGRESS; it takes longer only where the port's queue is full, and is not
+// awaited.
 func (f *flood) connect(now time.Time) {
 	kind := f.Kinds[f.opened%len(f.Kinds)]
 	if kind == Forging && f.Hello == nil {
@@ -186,8 +187,8 @@ func (f *flood) checkPending(now time.Time) {
 	f.pending = slices.DeleteFunc(f.pending, func(s *conn) bool { return f.settle(s, now) })
 }
 
-// settle starts a connection that is established and drops one that cannot be. It reports whether it
-// is one of these.
+// settle starts a connection that is established and drops one that cannot be. It reports whether
+// it is one of these.
 func (f *flood) settle(s *conn, now time.Time) bool {
 	if _, err := unix.Getpeername(s.fd); err == nil {
 		f.report.Connected++
@@ -284,8 +285,8 @@ func (f *flood) expire(now time.Time) {
 	}
 }
 
-// reset records the state of a connection and resets it: 1000 orderly ends a second would use up the
-// machine's ports in half a minute.
+// reset records the state of a connection and resets it: 1000 orderly ends a second would use up
+// the machine's ports in half a minute.
 func (f *flood) reset(s *conn) {
 	defer unix.Close(s.fd)
 	answer, dropped := receive(s.fd)

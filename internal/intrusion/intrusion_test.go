@@ -58,7 +58,8 @@ func (p *port) take(c *net.TCPConn, serve func(c *net.TCPConn)) {
 	}
 }
 
-// await returns when so many connections have been taken, and have left. The end of a port drops those that wait.
+// await returns when so many connections have been taken, and have left. The end of a port drops
+// those that wait.
 func (p *port) await(n int) {
 	for taken := 0; taken < n; runtime.Gosched() {
 		p.mu.Lock()
@@ -84,7 +85,8 @@ func TestFlood(t *testing.T) {
 		hellos := 0
 		hello := func() []byte { hellos++; return []byte("open, sesame") }
 		const total = 200
-		r, err := Run(t.Context(), Config{To: p.addr(), Rate: 4000, Total: total, Hello: hello, Stay: 40 * time.Millisecond, ByteEvery: 10 * time.Millisecond})
+		r, err := Run(t.Context(), Config{To: p.addr(), Rate: 4000, Total: total, Hello: hello,
+			Stay: 40 * time.Millisecond, ByteEvery: 10 * time.Millisecond})
 		require.NoError(t, err)
 		p.await(total)
 		p.end() // all have left: this would wait for them
@@ -176,7 +178,8 @@ func TestCrowd(t *testing.T) {
 			}
 		}
 	})
-	r, err := Run(ctx, Config{To: p.addr(), Rate: 1000, Held: 20, Kinds: []Kind{Silent, Babbling}, ByteEvery: time.Millisecond})
+	r, err := Run(ctx, Config{To: p.addr(), Rate: 1000, Held: 20, Kinds: []Kind{Silent, Babbling},
+		ByteEvery: time.Millisecond})
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, r.Connected, 25)
 	require.Equal(t, 5, r.Dropped["silent"]+r.Dropped["babbling"])
@@ -213,10 +216,13 @@ func TestFloodOfAFullQueue(t *testing.T) {
 func TestReportAdd(t *testing.T) {
 	var sum Report
 	for range 2 {
-		r := Report{Elapsed: time.Second, Processor: time.Millisecond, Made: map[string]int{"slow": 3}, Connected: 2, Failed: map[string]int{"x": 1}, Dropped: map[string]int{"slow": 1}, Answered: 1, AnswerMax: 7}
+		r := Report{Elapsed: time.Second, Processor: time.Millisecond, Made: map[string]int{"slow": 3}, Connected: 2,
+			Failed: map[string]int{"x": 1}, Dropped: map[string]int{"slow": 1}, Answered: 1, AnswerMax: 7}
 		sum.Add(r)
 	}
-	require.Equal(t, Report{Elapsed: 2 * time.Second, Processor: 2 * time.Millisecond, Made: map[string]int{"slow": 6}, Connected: 4, Failed: map[string]int{"x": 2}, Dropped: map[string]int{"slow": 2}, Answered: 2, AnswerMax: 7}, sum)
+	require.Equal(t, Report{Elapsed: 2 * time.Second, Processor: 2 * time.Millisecond, Made: map[string]int{"slow": 6},
+		Connected: 4, Failed: map[string]int{"x": 2}, Dropped: map[string]int{"slow": 2}, Answered: 2, AnswerMax: 7},
+		sum)
 	require.Equal(t, 2.0, sum.Rate())
 }
 
@@ -239,8 +245,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// BenchmarkStranger is the time of the processor that one costs, with the port's side
-// left out.
+// BenchmarkStranger is the time of the processor that one costs, with the port's side left out.
 func BenchmarkStranger(b *testing.B) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	require.NoError(b, err)
@@ -263,7 +268,8 @@ func BenchmarkStranger(b *testing.B) {
 	}()
 	var before, after unix.Rusage
 	require.NoError(b, unix.Getrusage(unix.RUSAGE_SELF, &before))
-	r, err := Run(b.Context(), Config{To: to, Rate: 1000, Total: b.N, Hello: func() []byte { return make([]byte, 64) }})
+	r, err := Run(b.Context(), Config{To: to, Rate: 1000, Total: b.N,
+		Hello: func() []byte { return make([]byte, 64) }})
 	require.NoError(b, err)
 	require.NoError(b, unix.Getrusage(unix.RUSAGE_SELF, &after))
 	cpu := after.Utime.Nano() + after.Stime.Nano() - before.Utime.Nano() - before.Stime.Nano()

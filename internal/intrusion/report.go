@@ -19,8 +19,8 @@ type Report struct {
 	Connected int            `json:"connected"`
 	// Failed counts the others by the error of the system.
 	Failed map[string]int `json:"failed,omitempty"`
-	// Dropped counts those that the server had closed before they left. It drops a silent one only if
-	// it is less patient than Config.Stay.
+	// Dropped counts those that the server had closed before they left. It drops a silent one only
+	// if it is less patient than Config.Stay.
 	Dropped map[string]int `json:"dropped"`
 	// Answered counts those that received bytes; AnswerMax is the longest answer, in bytes.
 	Answered  int `json:"answered"`
@@ -58,7 +58,8 @@ func (r *Report) Add(o Report) {
 	r.Connected += o.Connected
 	r.Answered += o.Answered
 	r.AnswerMax = max(r.AnswerMax, o.AnswerMax)
-	for _, pair := range []struct{ to, from map[string]int }{{r.Made, o.Made}, {r.Failed, o.Failed}, {r.Dropped, o.Dropped}} {
+	for _, pair := range []struct{ to, from map[string]int }{{r.Made, o.Made}, {r.Failed, o.Failed},
+		{r.Dropped, o.Dropped}} {
 		for name, n := range pair.from {
 			pair.to[name] += n
 		}

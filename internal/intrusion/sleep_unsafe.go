@@ -9,11 +9,12 @@ import (
 
 // sleep returns after d, or earlier.
 //
-// The scheduler is not told of the call. Told of it, the runtime's monitor takes the
-// processor away from the sleeping thread each time, and then looks whether there
-// is another one every 80 microseconds for 4 milliseconds, that is, always: on a
-// virtual machine that took a tenth of a core from the ranks, twice as much as the flood.
+// The scheduler is not told of the call. Told of it, the runtime's monitor takes the processor away
+// from the sleeping thread each time, and then looks whether there is another one every 80
+// microseconds for 4 milliseconds, that is, always: on a virtual machine that took a tenth of a
+// core from the ranks, twice as much as the flood.
 func sleep(d time.Duration) {
 	t := unix.NsecToTimespec(d.Nanoseconds())
-	_, _, _ = unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&t)), 0, 0) // a signal ends it early: then nothing is due
+	// a signal ends it early: then nothing is due
+	_, _, _ = unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&t)), 0, 0)
 }

@@ -62,8 +62,8 @@ func playRank() error {
 	return w.Finalize()
 }
 
-// playStrangers comes to the port of a Config that it reads, or to all ports of the user whose
-// id follows, until its input ends.
+// playStrangers comes to the port of a Config that it reads, or to all ports of the user whose id
+// follows, until its input ends.
 func playStrangers() error {
 	in := bufio.NewReader(os.Stdin)
 	var c intrusion.Config
@@ -87,7 +87,8 @@ func playStrangers() error {
 	return err
 }
 
-// floodPorts finds the ports on which a user listens as they are opened, and divides the crowd among the ranks'.
+// floodPorts finds the ports on which a user listens as they are opened, and divides the crowd
+// among the ranks'.
 func floodPorts(ctx context.Context, c intrusion.Config, user string) error {
 	c.Held /= ranks
 	c.Rate /= ranks
@@ -219,7 +220,8 @@ func sieges(a *keeper) (all []siege) {
 func (s *siege) start(t testing.TB, secret string, besieged bool) time.Duration {
 	port := freePort(t)
 	job := append([]string{
-		fmt.Sprintf("WORLD_SIZE=%d", ranks), fmt.Sprintf("MASTER_PORT=%d", port), "MASTER_ADDR=127.0.0.1", "BANYAN_INIT_TIMEOUT=25s", "BANYAN_SECRET_FILE=" + secret,
+		fmt.Sprintf("WORLD_SIZE=%d", ranks), fmt.Sprintf("MASTER_PORT=%d", port), "MASTER_ADDR=127.0.0.1",
+		"BANYAN_INIT_TIMEOUT=25s", "BANYAN_SECRET_FILE=" + secret,
 	}, s.job...)
 	var crowding *actor
 	all := []*actor{begin(t, "rank", ranksUser, append(job, "RANK=0")...)}
@@ -261,7 +263,8 @@ func freePort(t testing.TB) uint16 {
 	return uint16(l.Addr().(*net.TCPAddr).Port)
 }
 
-// rows are the entries of the kernel's table of TCP sockets for a local port on the loopback, in a state.
+// rows are the entries of the kernel's table of TCP sockets for a local port on the loopback, in a
+// state.
 func rows(t testing.TB, port uint16, state string) (n int) {
 	table, err := os.ReadFile("/proc/net/tcp")
 	require.NoError(t, err)
@@ -338,9 +341,9 @@ func serveAgent(t testing.TB) *keeper {
 	return k
 }
 
-// A job starts whoever is at its ports and at the agent of its node: a thousand strangers of another
-// user, silent, slow or talking. Only a job that does not start fails here; BenchmarkStart says how
-// long it takes.
+// A job starts whoever is at its ports and at the agent of its node: a thousand strangers of
+// another user, silent, slow or talking. Only a job that does not start fails here; BenchmarkStart
+// says how long it takes.
 func TestStart(t *testing.T) {
 	secret := secretFile(t)
 	for _, s := range sieges(serveAgent(t)) {
@@ -348,7 +351,8 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// BenchmarkStart is the time that a job takes to start with strangers over that without, the median of b.N pairs:
+// BenchmarkStart is the time that a job takes to start with strangers over that without, the median
+// of b.N pairs:
 //
 //	go test -run '^$' -bench Start -benchtime 9x ./internal/intrusion
 func BenchmarkStart(b *testing.B) {

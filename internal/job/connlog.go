@@ -10,18 +10,17 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// slowToConnect is how long a connection may take before a remark says that it is not
-// there.
+// slowToConnect is how long a connection may take before the log reports it as missing.
 const slowToConnect = time.Second
 
-// connLog makes one line of what the engine and the sockets say of a connection: the
-// engine knows what speaks against faster fabrics, the sockets when they are
-// connected and over which addresses. Either may be first.
+// connLog joins the reports of the engine and of the sockets on a connection to one line: the
+// engine knows the reasons against faster fabrics, the sockets know when they are connected and
+// over which addresses. Either may come first.
 type connLog struct {
 	mu   sync.Mutex
 	logf func(string, ...any)
-	// waiting has the reasons of peers that are routed and not connected, and told the
-	// peers of which a line has been printed. Others are remarked on when they are routed.
+	// waiting has the reasons of peers that are routed and not connected; told are the peers of
+	// which a line has been logged. Others are logged when they are routed.
 	waiting map[proc.ID]*reason
 	told    map[proc.ID]bool
 }
@@ -31,7 +30,7 @@ type reason struct {
 	late *time.Timer
 }
 
-// newConnLog is nil if nobody listens.
+// newConnLog is nil without a log.
 func newConnLog(logf func(string, ...any)) *connLog {
 	if logf == nil {
 		return nil
@@ -39,7 +38,7 @@ func newConnLog(logf func(string, ...any)) *connLog {
 	return &connLog{logf: logf, waiting: make(map[proc.ID]*reason), told: make(map[proc.ID]bool)}
 }
 
-// ofRoutes is what the engine tells of connections; nil if nobody listens.
+// ofRoutes gets the engine's connections; nil without a log.
 func (m *connLog) ofRoutes() func(*progress.Endpoint) {
 	if m == nil {
 		return nil
@@ -47,7 +46,7 @@ func (m *connLog) ofRoutes() func(*progress.Endpoint) {
 	return m.routed
 }
 
-// ofSockets is what the sockets say; nil if nobody listens.
+// ofSockets gets the reports of sockets; nil without a log.
 func (m *connLog) ofSockets() func(string, ...any) {
 	if m == nil {
 		return nil
@@ -55,7 +54,7 @@ func (m *connLog) ofSockets() func(string, ...any) {
 	return m.heard
 }
 
-// ofMemory is what shared memory says; nil if nobody listens.
+// ofMemory gets the reports of shared memory; nil without a log.
 func (m *connLog) ofMemory() func(string, ...any) {
 	if m == nil {
 		return nil
@@ -67,8 +66,7 @@ func (m *connLog) ofMemory() func(string, ...any) {
 	}
 }
 
-// routed connLog on a connection that an endpoint has got. Precondition: the engine's
-// lock is held.
+// routed logs a connection that an endpoint has got. Precondition: the engine's lock is held.
 func (m *connLog) routed(ep *progress.Endpoint) {
 	r := routeOf(ep)
 	for _, err := range ep.Tried {
@@ -100,9 +98,8 @@ func (m *connLog) routed(ep *progress.Endpoint) {
 	m.waiting[peer] = w
 }
 
-// heard is what the sockets say, of ranks where they say processes. The first remark
-// on a peer has the reasons with it, or is left out if the route is yet to be
-// remarked on: it has the addresses.
+// heard logs a report of the sockets, with ranks in place of processes. The first report on a peer
+// includes the reasons. It is dropped if the route is not logged yet, which includes the addresses.
 func (m *connLog) heard(format string, args ...any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -137,7 +134,7 @@ func (m *connLog) stop() {
 	clear(m.waiting)
 }
 
-// inRanks names processes as users know them.
+// inRanks names processes by their ranks.
 func inRanks(args []any) []any {
 	out := make([]any, len(args))
 	for i, a := range args {

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// enoughFiles looks whether this process may open as many files as its peers take, one for each that it talks to. The
-// library alone talks to 2⌈log₂ n⌉ - 1 of n ranks in barriers and for the detector. Where that is too
-// much, pairs would wait for half a minute for the limit to be raised, and then count as unreachable.
+// enoughFiles checks the limit of open files: each peer with a connection takes one. The library
+// alone connects to 2⌈log₂ n⌉ - 1 of n ranks for barriers and for the detector. With a lower limit
+// pairs would wait for half a minute for it to be raised, and then count as unreachable.
 func enoughFiles(ranks int) error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
@@ -25,6 +25,7 @@ func enoughFiles(ranks int) error {
 	if limit.Cur >= uint64(need) {
 		return nil
 	}
-	return fmt.Errorf("a rank of %d needs at least %d open files, one for each peer that it talks to and %d for other things, and may have %d: raise the limit (ulimit -n)",
+	return fmt.Errorf("a rank of %d needs at least %d open files, one for each peer that it talks to "+
+		"and %d for other things, and may have %d: raise the limit (ulimit -n)",
 		ranks, need, used, limit.Cur)
 }

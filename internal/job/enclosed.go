@@ -11,11 +11,11 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/tcp"
 )
 
-// networksCure is what chooses networks.
+// networksCure names the ways to choose networks.
 const networksCure = networksVariable + ", --networks, WithNetworks"
 
-// enclosed says why a rank that chooses these networks is reached from its own network
-// namespace only; "" if it is not.
+// enclosed explains why a rank that chooses these networks is reachable only within its own network
+// namespace; "" if it is reachable from outside.
 func enclosed(networks []string) string {
 	choices, err := tcp.Choose(networks)
 	if err != nil {
@@ -34,7 +34,8 @@ func enclosed(networks []string) string {
 		}
 	}
 	if len(spare) == 0 {
-		return fmt.Sprintf("no interface is up but loopback (%s): bring one up there that joins the machines", strings.Join(inside, ", "))
+		return fmt.Sprintf("no interface is up but loopback (%s): bring one up there that joins the machines",
+			strings.Join(inside, ", "))
 	}
 	return fmt.Sprintf("its networks are %s (%s), which leaves out %s: name what joins the machines, or no networks",
 		strings.Join(networks, ","), networksCure, strings.Join(spare, ", "))
@@ -72,8 +73,8 @@ func (l *launched) inOtherNamespaces(ctx context.Context) bool {
 	return false
 }
 
-// unreachable says why this rank cannot connect to one that may use TCP as this one may;
-// "" if it can.
+// unreachable explains why this rank cannot connect to one that may use TCP as this one may; "" if
+// it can.
 func (l *launched) unreachable(rank int, c *route.Card) string {
 	if c.Enclosed == "" || l.self.Node.SameNet(&c.Node) {
 		return ""
@@ -81,9 +82,9 @@ func (l *launched) unreachable(rank int, c *route.Card) string {
 	return fmt.Sprintf("not tcp: rank %d is reached from its own machine only: %s", rank, c.Enclosed)
 }
 
-// unneeded tells, once a node, of networks that are none here, where nobody opens
-// sockets and would notice. That is no error: one environment may serve for machines with a
-// fast network and for those that need none.
+// unneeded warns, once a node, of networks that do not exist here, where no rank opens sockets and
+// would notice. That is no error: one environment may serve machines with a fast network and
+// machines that need none.
 func (l *launched) unneeded(o *Options) {
 	networks := o.listed(os.Getenv)
 	if networks == nil || l.Size() == 1 || !l.self.Allowed.Has(route.TCP) || !first(l.launcher) {
@@ -93,5 +94,6 @@ func (l *launched) unneeded(o *Options) {
 	if err == nil {
 		return
 	}
-	l.Warn(fmt.Sprintf("%v: correct the networks (%s); all ranks share memory, so this job goes on without", err, networksCure))
+	l.Warn(fmt.Sprintf("%v: correct the networks (%s); all ranks share memory, so this job goes on without",
+		err, networksCure))
 }

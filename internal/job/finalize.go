@@ -76,8 +76,9 @@ func (j *Job) flush() {
 	left := j.outbox.Flush(flushPatience)
 	j.Progress.Unlock()
 	for _, id := range left {
-		j.boot.Warn(fmt.Sprintf("rank %d has finalized although rank %d has taken nothing for %v: what has been agreed on or revoked may not have "+
-			"reached it; it is stopped, or makes no progress: WithAsyncProgress, or a failure detector, does for it", j.Rank(), id, time.Duration(flushPatience)))
+		j.boot.Warn(fmt.Sprintf("rank %d has finalized although rank %d has taken nothing for %v: "+
+			"what has been agreed on or revoked may not have reached it; it is stopped, or makes no progress: "+
+			"WithAsyncProgress, or a failure detector, does for it", j.Rank(), id, time.Duration(flushPatience)))
 	}
 }
 

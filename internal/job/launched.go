@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
-	"time"
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/route"
@@ -18,7 +16,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
-// launcher is what a start asks of whoever has started the ranks: a *join.Job, or the simulator's.
+// launcher is what a start needs of the launcher: a *join.Job, or the simulator's.
 type launcher interface {
 	Rank() int
 	Size() int
@@ -38,27 +36,14 @@ type launched struct {
 	host  fabric.Host // set before the first card is asked for
 	self  route.Card
 	nodes *route.Topology
-	// lost are ranks that have died between the fences of the start; of many the
-	// first.
+	// lost are ranks that have died between the fences of the start; of many the first.
 	lost    []int
 	connLog *connLog                         // nil: nobody listens
 	logf    func(format string, args ...any) // the same
 
-	key string // under which cards are found
-
-	mu     sync.Mutex  // never held while the launcher is waited for
-	last   *route.Card // the card that was asked for last
-	owner  proc.ID     // whose it is
-	all    []foundCard // by rank, once they have been read; nil: they have not
-	asking int         // cards that are being asked for
-
+	key      string // under which cards are found
+	cards    cards
 	warnings sync.WaitGroup // those that are being written
-}
-
-// foundCard is the card of a rank, or why there is none.
-type foundCard struct {
-	card *route.Card
-	err  error
 }
 
 // The keys under which ranks publish.
@@ -71,7 +56,7 @@ const (
 	fullCard = "card2"
 )
 
-// here is the card of this process but for its addresses.
+// here is the card of this process without its addresses.
 func here(o *Options, job launcher) (c route.Card, err error) {
 	if c.Allowed, err = o.allowed(os.Getenv); err != nil {
 		return c, err
@@ -98,8 +83,7 @@ func here(o *Options, job launcher) (c route.Card, err error) {
 	return c, nil
 }
 
-// first reports whether this is the first rank of those that the launcher has put
-// on one machine.
+// first reports whether this is the first rank of those that the launcher has put on one machine.
 func first(job launcher) bool {
 	for rank := range job.Rank() {
 		node, said := job.Node(rank)
@@ -110,17 +94,17 @@ func first(job launcher) bool {
 	return true
 }
 
-// exchange publishes this rank's card, waits for the others, and learns who shares
-// a node and what is needed to reach all. Rank 0 finds that out and tells the others:
-// if each read the cards of all, a job's start would take quadratic time in the
-// launcher.
+// exchange publishes this rank's card, waits for the others, and learns which ranks share a node
+// and whether sockets are needed. Rank 0 surveys the cards and publishes the result: if each rank
+// read all cards the launcher would need quadratic time.
 func (l *launched) exchange(ctx context.Context) error {
 	if l.Size() == 1 {
 		l.nodes = route.One(1)
 		return nil
 	}
 	if l.Rank() == 0 {
-		// Before the fence without which there is no job: who dies later has left it to the others.
+		// Before the fence without which there is no job: a rank that dies later has left it to the
+		// others.
 		if _, err := l.Secret(ctx); err != nil {
 			return err
 		}
@@ -156,8 +140,8 @@ func (l *launched) exchange(ctx context.Context) error {
 	return err
 }
 
-// next is a fence of the start after the first one: that a rank has died meanwhile keeps the others
-// from nothing (S1-11).
+// next is a fence of the start after the first one: the death of a rank meanwhile does not stop the
+// others.
 func (l *launched) next(ctx context.Context) error {
 	err := l.launcher.Fence(ctx)
 	if missing, ok := errors.AsType[*join.MissingError](err); ok {
@@ -169,10 +153,9 @@ func (l *launched) next(ctx context.Context) error {
 	return err
 }
 
-// sockets opens what reaches the ranks that share no memory with this one, and
-// publishes its address. Where all share memory nobody opens sockets: they cost
-// descriptors, and a port that strangers can reach. All ranks of a job come to one
-// answer, as all have one topology.
+// sockets opens the sockets that reach ranks without shared memory, and publishes their address.
+// Where all ranks share memory no rank opens sockets: they cost descriptors, and a port that others
+// can reach. All ranks decide alike, as all have one topology.
 func (l *launched) sockets(ctx context.Context, o *Options, set *settings.Set, h fabric.Host) (fabric.Provider, error) {
 	if !l.nodes.Apart {
 		l.unneeded(o)
@@ -227,53 +210,10 @@ func (l *launched) survey(ctx context.Context) (*route.Topology, error) {
 	return route.Survey(l.Size(), func(rank int) (*route.Card, error) { return l.fetch(ctx, rank) })
 }
 
-// fetch reads a rank's card. A rank without one has died before the last fence of the start:
-// fabric.ErrPeerGone. Without launcher it is fabric.ErrNoAddress.
-func (l *launched) fetch(ctx context.Context, rank int) (*route.Card, error) {
-	b, err := l.Get(ctx, rank, l.key)
-	if errors.Is(err, join.ErrNotFound) {
-		return nil, fmt.Errorf("%w: %w", fabric.ErrPeerGone, err)
-	}
-	if errors.Is(err, join.ErrLauncherGone) {
-		return nil, fmt.Errorf("%w: %w", fabric.ErrNoAddress, err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	c, err := route.DecodeCard(b)
-	if err != nil {
-		return nil, fmt.Errorf("what rank %d published: %w", rank, err)
-	}
-	return &c, nil
-}
-
-// card is fetch for one who asks the same several times.
-func (l *launched) card(peer proc.ID) (*route.Card, error) {
-	l.mu.Lock()
-	if l.last != nil && l.owner == peer {
-		defer l.mu.Unlock()
-		return l.last, nil
-	}
-	if l.all != nil {
-		defer l.mu.Unlock()
-		return l.all[peer].card, l.all[peer].err
-	}
-	l.asking++
-	l.mu.Unlock()
-	c, err := l.fetch(context.Background(), int(peer))
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.asking--
-	if err == nil {
-		l.last, l.owner = c, peer
-	}
-	return c, err
-}
-
-// Fence implements bootstrap. Banyan's own launchers give addresses to a rank that is in a fence.
-// Others do not, and wait for the dead in it; but then the ranks must reach others that they have
-// never met: the detector its neighbours, and all of them who may be dead. So the cards of all are
-// read first.
+// Fence implements bootstrap. Banyan's own launchers answer a rank that is in a fence. Others do
+// not, and their fences wait for failed ranks; but the ranks must reach others without an address
+// then: the detector its neighbours, and all ranks those that may have failed. So the cards of all
+// are read first.
 func (l *launched) Fence(ctx context.Context) error {
 	if !l.SparesDead() {
 		if err := l.readAll(ctx); err != nil {
@@ -282,83 +222,6 @@ func (l *launched) Fence(ctx context.Context) error {
 	}
 	return l.launcher.Fence(ctx)
 }
-
-// askPause is how long readAll waits before it looks again whether others have been answered.
-const askPause = fabric.Time(100 * time.Microsecond)
-
-// readAll reads the cards of all ranks. Afterwards nobody asks the launcher for one.
-func (l *launched) readAll(ctx context.Context) error {
-	all := make([]foundCard, l.Size())
-	for rank := range all {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		// A request that is given up would be the launcher's last.
-		all[rank].card, all[rank].err = l.fetch(context.WithoutCancel(ctx), rank)
-	}
-	l.mu.Lock()
-	l.all = all
-	for l.asking > 0 {
-		l.mu.Unlock()
-		l.host.Pause(askPause)
-		l.mu.Lock()
-	}
-	l.mu.Unlock()
-	return nil
-}
-
-// Verdicts implements bootstrap.
-func (l *launched) Verdicts(peer proc.ID) ([]route.Verdict, error) {
-	c, err := l.card(peer)
-	if err != nil {
-		return nil, err
-	}
-	return route.Choose(&l.self, c), nil
-}
-
-// providers name the one that has each fabric.
-var providers = [...]string{route.Shm: "shm", route.Unix: "tcp", route.TCP: "tcp"}
-
-// Address implements bootstrap. The reasons why a provider does not join a pair
-// include those of fabrics that nobody will be asked for, since they are not
-// open here.
-func (l *launched) Address(provider string, peer proc.ID) ([]byte, error) {
-	c, err := l.card(peer)
-	if err != nil {
-		return nil, err
-	}
-	var why []string
-	for _, v := range route.Choose(&l.self, c) {
-		name := providers[v.Fabric]
-		open := l.self.Address(name) != nil
-		switch addr := c.Address(name); {
-		case name != provider && open:
-		case !v.OK:
-			why = append(why, v.String())
-		case !open || addr == nil:
-			why = append(why, fmt.Sprintf("not %v: all ranks seemed to share memory, so nobody has opened it: %s=unix,tcp does", v.Fabric, fabricVariable))
-		default:
-			shut := ""
-			if v.Fabric == route.TCP {
-				shut = l.unreachable(int(peer), c)
-			}
-			if shut == "" {
-				return addr, nil
-			}
-			why = append(why, shut)
-		}
-	}
-	return nil, noPath(strings.Join(why, "; "))
-}
-
-// noPath says why a fabric does not join a pair.
-type noPath string
-
-// Error gives the reason.
-func (n noPath) Error() string { return string(n) }
-
-// Is makes it a fabric.ErrNoPath.
-func (n noPath) Is(target error) bool { return target == fabric.ErrNoPath }
 
 // Node implements bootstrap.
 func (l *launched) Node(rank int) int { return l.nodes.Node(rank) }

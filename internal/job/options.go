@@ -180,7 +180,8 @@ func (o *Options) chooseTrees(s *settings.Set) (coll.Choice, error) {
 		design = *o.Design
 	}
 	if design > tree.Rebalance {
-		return coll.Choice{}, fmt.Errorf("%w: WithDesign: %v, want unaware, reroute, lookup or rebalance", ft.ErrArgument, design)
+		return coll.Choice{}, fmt.Errorf("%w: WithDesign: %v, want unaware, reroute, lookup or rebalance",
+			ft.ErrArgument, design)
 	}
 	text := settings.Of(settings.CollTree).Format(s.Int(settings.CollTree))
 	if o.Tree != nil {

@@ -34,13 +34,15 @@ type simServer struct {
 }
 
 func newSimServer(l SimulatedLauncher, machine *sim.Sim, size int) *simServer {
-	s := &simServer{SimulatedLauncher: l, machine: machine, kv: make(map[string][]byte), inside: make([]*simLauncher, size)}
+	s := &simServer{
+		SimulatedLauncher: l, machine: machine, kv: make(map[string][]byte), inside: make([]*simLauncher, size),
+	}
 	machine.OnEnd(func(proc.ID) { s.settle() })
 	return s
 }
 
-// settle ends the fence if nobody is left to wait for. The first one fails when a rank has ended
-// that has not come.
+// settle ends the fence if all expected ranks have come. The first fence fails when a rank has
+// ended that has not come.
 func (s *simServer) settle() {
 	var lost join.MissingError
 	come := 0
@@ -159,7 +161,7 @@ func (l *simLauncher) Secret(context.Context) ([]byte, error) {
 // SparesDead reports whether a fence ends without the dead.
 func (l *simLauncher) SparesDead() bool { return !l.Strict }
 
-// fencePause is how often a rank in the fence of a strict launcher looks at its context.
+// fencePause is how often a rank in the fence of a strict launcher checks its context.
 const fencePause = fabric.Time(time.Millisecond)
 
 // Fence waits for all ranks.

@@ -19,8 +19,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/warm"
 )
 
-// Init joins the job that started this process, or makes a job of one rank. It returns when all ranks
-// have called it. An error that names ranks is a *join.MissingError.
+// Init joins the job that started this process, or makes a job of one rank. It returns when all
+// ranks have called it. An error that names ranks is a *join.MissingError.
 func Init(ctx context.Context, o Options) (*Job, error) {
 	if _, err := o.allowed(os.Getenv); err != nil {
 		return nil, fmt.Errorf("banyan: %w", err)
@@ -51,8 +51,7 @@ func Init(ctx context.Context, o Options) (*Job, error) {
 	return j, nil
 }
 
-// start publishes where this rank stands, learns where the others do, and opens what
-// it takes to reach them.
+// start publishes this rank's card, reads the topology, and opens the providers.
 func start(ctx context.Context, link *join.Job, c *config, set *settings.Set) (j *Job, err error) {
 	l := &launched{launcher: link, key: firstCard, logf: c.Logf, connLog: newConnLog(c.Logf)}
 	cfg := progress.Config{Routed: l.connLog.ofRoutes()}

@@ -15,21 +15,24 @@ func (j *Job) peerUnreachable(ep *progress.Endpoint, cause proc.Cause) {
 	switch {
 	case cause.Kind == proc.Unreachable:
 		j.Repair.PeerUnreachable(ep.Proc)
-	case cause.Kind == proc.Expelled && j.detector == nil && j.Repair.UnreachablePeer() != proc.None:
+	case cause.Kind == proc.Refused && j.detector == nil && j.Repair.UnreachablePeer() != proc.None:
 		j.expire(&detect.EndError{By: ep.Proc}) // with a detector that does it
 	}
 }
 
 // exitUnreachable ends this rank, which cannot reach one that it has to agree with.
 func (j *Job) exitUnreachable(peer proc.ID) {
-	j.boot.Expire(fmt.Errorf("%w, and take part in one agreement: of such two the higher one counts as failed", j.unreachable(peer)))
+	j.boot.Expire(fmt.Errorf("%w, and take part in one agreement: of such two the higher one counts as failed",
+		j.unreachable(peer)))
 }
 
 // unreachable explains why this rank and another cannot reach each other.
 func (j *Job) unreachable(peer proc.ID) error {
 	a, b := min(peer, j.Self), max(peer, j.Self)
 	if why := j.outbox.Unreachable(peer); why != nil {
-		return fmt.Errorf("rank %d and rank %d cannot reach each other (%w; ftbench doctor tells which fabrics could, --fabric allows them)", a, b, why)
+		return fmt.Errorf("rank %d and rank %d cannot reach each other (%w; ftbench doctor tells which fabrics could, "+
+			"--fabric allows them)",
+			a, b, why)
 	}
 	return fmt.Errorf("rank %d and rank %d cannot reach each other (%v)", a, b, j.Progress.View().Cause(peer))
 }

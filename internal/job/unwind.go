@@ -25,7 +25,9 @@ func (j *Job) mayFinalize() error {
 			return fmt.Errorf("finalize: a panic unwinds the stack: rank %d stays in the job, and fails when its process ends; "+
 				"a program that recovers calls Finalize after that", j.Rank())
 		case name == "runtime.Goexit" && j.Size() > 1:
-			return fmt.Errorf("finalize: runtime.Goexit unwinds the stack: rank %d stays in the job, and fails when its process ends", j.Rank())
+			return fmt.Errorf("finalize: runtime.Goexit unwinds the stack: rank %d stays in the job, "+
+				"and fails when its process ends",
+				j.Rank())
 		case strings.HasSuffix(name, finalizeFunc):
 			if calls++; calls > 1 {
 				return fmt.Errorf("finalize: %w: called by the delete function of an attribute", ft.ErrArgument)

@@ -12,10 +12,10 @@ import (
 	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
-// warnf is Warn for fabrics, which speak of processes where users know ranks.
+// warnf is Warn for fabrics, with ranks in place of processes.
 func (l *launched) warnf(format string, args ...any) { l.Warn(fmt.Sprintf(format, inRanks(args)...)) }
 
-// Warn implements bootstrap. Somebody may hold the standard error up, so it has a goroutine.
+// Warn implements bootstrap. The standard error may block, so it has a goroutine.
 func (l *launched) Warn(text string) {
 	if l.logf != nil {
 		l.logf("%s", text)
@@ -43,12 +43,13 @@ func (l *launched) Finalize(ctx context.Context) error {
 	return l.launcher.Finalize(ctx)
 }
 
-// refused reports whether an error is that the kernel refuses a system call, as a seccomp profile has it do.
+// refused reports whether an error is that the kernel refuses a system call, as under a seccomp
+// profile.
 func refused(err error) bool {
 	return errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS)
 }
 
-// cureOf is what helps if that is why a start has failed.
+// cureOf is the remedy if that is why a start has failed.
 func cureOf(err error) string {
 	if refused(err) {
 		return " (if a seccomp profile refuses the system call, allow it there)"
@@ -56,15 +57,16 @@ func cureOf(err error) string {
 	return ""
 }
 
-// doesWithout gives shared memory up if the kernel refuses what it takes, and this process may use sockets. The card says so,
-// so that the others open sockets too.
+// doesWithout gives up shared memory if the kernel refuses a system call that it needs, and this
+// process may use sockets. The card records it, so that the others open sockets too.
 func (l *launched) doesWithout(err error) bool {
 	if !refused(err) || l.self.Allowed&route.Sockets == 0 {
 		return false
 	}
 	l.self.Allowed &= route.Sockets
 	l.self.NoShm = err.Error()
-	text := fmt.Sprintf("this rank shares no memory with others, and is reached by sockets: %v: allow the system call where a seccomp profile refuses it", err)
+	text := fmt.Sprintf("this rank shares no memory with others, and is reached by sockets: %v: "+
+		"allow the system call where a seccomp profile refuses it", err)
 	if first(l.launcher) {
 		l.Warn(text) // for all of its machine
 	} else if l.logf != nil {

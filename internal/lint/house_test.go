@@ -140,14 +140,14 @@ func checkPlaced(t *tree) []finding {
 
 var floorWord = regexp.MustCompile(`\bFloor (\d)\b`)
 
-// checkFloorStated: doc.go says the floor on which the table has the package.
-// Examples are for readers who do not care.
+// checkFloorStated: doc.go states the floor on which the table has the package. The root and the
+// examples are for users, who need no floors.
 func checkFloorStated(t *tree) []finding {
 	var out []finding
 	for _, p := range t.pkgs {
 		tenths, ok := placeOf(p.dir)
 		doc := p.file("doc.go")
-		if !ok || doc == nil || strings.HasPrefix(p.dir, "examples/") {
+		if !ok || doc == nil || p.dir == "." || strings.HasPrefix(p.dir, "examples/") {
 			continue
 		}
 		want := fmt.Sprint(tenths / 10)

@@ -27,7 +27,8 @@ const (
 
 // String is the name in lower case.
 func (k CollectiveKind) String() string {
-	return []string{"barrier", "bcast", "reduce", "allreduce", "gather", "scatter", "allgather", "allgather in place"}[k]
+	return []string{"barrier", "bcast", "reduce", "allreduce", "gather", "scatter", "allgather",
+		"allgather in place"}[k]
 }
 
 // Collective is one call of a collective, the same at all ranks, and the sequential program that
@@ -211,19 +212,19 @@ func (o Collective) Start(c *banyan.Comm, buf []uint64) banyan.Request {
 	b, mine := banyan.Bytes(buf), banyan.Bytes(o.gives(c, buf))
 	switch o.Kind {
 	case Barrier:
-		return c.IBarrier()
+		return c.Ibarrier()
 	case Bcast:
-		return c.IBcast(b, o.Root)
+		return c.Ibcast(b, o.Root)
 	case Reduce:
-		return c.IReduceBytes(b, onBytes(op), o.Root, order)
+		return c.IreduceBytes(b, onBytes(op), o.Root, order)
 	case Allreduce:
-		return c.IAllreduceBytes(b, onBytes(op), order)
+		return c.IallreduceBytes(b, onBytes(op), order)
 	case Gather:
-		return c.IGatherBytes(mine, b, o.Root)
+		return c.IgatherBytes(mine, b, o.Root)
 	case Scatter:
-		return c.IScatterBytes(mine, b, o.Root)
+		return c.IscatterBytes(mine, b, o.Root)
 	}
-	return c.IAllgatherBytes(mine, b)
+	return c.IallgatherBytes(mine, b)
 }
 
 func (o Collective) startTyped(c *banyan.Comm, buf []uint64) banyan.Request {
@@ -231,19 +232,19 @@ func (o Collective) startTyped(c *banyan.Comm, buf []uint64) banyan.Request {
 	mine := o.gives(c, buf)
 	switch o.Kind {
 	case Barrier:
-		return c.IBarrier()
+		return c.Ibarrier()
 	case Bcast:
-		return banyan.IBcast(c, buf, o.Root)
+		return banyan.Ibcast(c, buf, o.Root)
 	case Reduce:
-		return banyan.IReduce(c, buf, op, o.Root, order)
+		return banyan.Ireduce(c, buf, op, o.Root, order)
 	case Allreduce:
-		return banyan.IAllreduce(c, buf, op, order)
+		return banyan.Iallreduce(c, buf, op, order)
 	case Gather:
-		return banyan.IGather(c, mine, buf, o.Root)
+		return banyan.Igather(c, mine, buf, o.Root)
 	case Scatter:
-		return banyan.IScatter(c, mine, buf, o.Root)
+		return banyan.Iscatter(c, mine, buf, o.Root)
 	}
-	return banyan.IAllgather(c, mine, buf)
+	return banyan.Iallgather(c, mine, buf)
 }
 
 // Do makes the call in either way and waits for its end.

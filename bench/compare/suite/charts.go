@@ -11,7 +11,8 @@ import (
 )
 
 // displayNames are those in legends.
-var displayNames = map[string]string{ours: "Banyan", roomy: "Banyan", openmpi: "Open MPI", mpich: "MPICH", nptcp: "NPtcp", openmpiTCP: "Open MPI over TCP"}
+var displayNames = map[string]string{ours: "Banyan", roomy: "Banyan", openmpi: "Open MPI", mpich: "MPICH",
+	nptcp: "NPtcp", openmpiTCP: "Open MPI over TCP"}
 
 // Plots reports whether a group has curves that [Results.Charts] draws.
 func Plots(group string) bool { return group == groupMatch || netpipeGroups[group] != nil }
@@ -38,7 +39,8 @@ func (r *Results) Charts() (charts []figure.Chart) {
 func throughputChart(g *netpipeGroup, curve *compare.Curve) figure.Chart {
 	chart := figure.Chart{
 		Title: "NetPIPE, ping-pong, " + g.medium + ", two cores",
-		X:     figure.Axis{Title: "message size (bytes)", Unit: figure.Bytes}, Y: figure.Axis{Title: "throughput (Mbps, 2^20 bit/s)"},
+		X:     figure.Axis{Title: "message size (bytes)", Unit: figure.Bytes},
+		Y:     figure.Axis{Title: "throughput (Mbps, 2^20 bit/s)"},
 	}
 	for _, name := range []string{ours, openmpi, mpich, nptcp, openmpiTCP} {
 		s := figure.Series{Name: displayNames[name]}

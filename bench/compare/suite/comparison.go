@@ -40,11 +40,11 @@ const (
 
 // everybody is the order in which those who take part are described.
 var everybody = []string{ours, unaware, roomy, overTCP, ucx, openmpi, mpich,
-	peers.OpenMPI.NetPIPEName, peers.MPICH.NetPIPEName, nptcpName, starterName(peers.OpenMPI), starterName(peers.MPICH),
+	peers.OpenMPI.NetPIPEName, peers.MPICH.NetPIPEName, nptcpName, starterName(peers.OpenMPI),
+	starterName(peers.MPICH),
 	collectiveName(peers.OpenMPI), collectiveName(peers.MPICH), ulfm, turns}
 
-// Comparison holds the processes that take part and wait for
-// commands. It is for one goroutine.
+// Comparison holds the processes that take part and wait for commands. It is for one goroutine.
 type Comparison struct {
 	Options
 	cpus    [2]int
@@ -61,12 +61,13 @@ type Comparison struct {
 	busy     float64                 // share of the CPUs that others took before it began
 }
 
-// Open starts the control, Banyan and the peers that the groups need. Peers that are not installed or
-// cannot start are left out; that is no error. Precondition: [Options.Check] found nothing. The caller
-// calls [Comparison.Close].
+// Open starts the control, Banyan and the peers that the groups need. Peers that are not installed
+// or cannot start are left out; that is no error. Precondition: [Options.Check] found nothing. The
+// caller calls [Comparison.Close].
 func Open(ctx context.Context, o Options) (*Comparison, error) {
 	c := &Comparison{
-		Options: o, runners: map[string]peers.Runner{}, servers: map[string]*peers.Server{}, netpipes: map[string][]netpipeRun{}, jobs: map[string][]jobRun{},
+		Options: o, runners: map[string]peers.Runner{}, servers: map[string]*peers.Server{},
+		netpipes: map[string][]netpipeRun{}, jobs: map[string][]jobRun{},
 		words: map[string]string{}, commands: map[string]string{}, absent: map[string]string{},
 	}
 	if err := c.open(ctx, names(o.Groups)); err != nil {
@@ -95,9 +96,9 @@ func (c *Comparison) open(ctx context.Context, names []string) (err error) {
 	return err
 }
 
-// present enters a peer that cannot be measured among the absent, be it not
-// installed or broken: the others can still be compared with. Without Banyan there
-// is no comparison, so its failure is an error.
+// present enters a peer that cannot be measured among the absent, be it not installed or broken:
+// the others can still be compared with. Without Banyan there is no comparison, so its failure is
+// an error.
 func (c *Comparison) present(ctx context.Context, name string, err error) error {
 	if err == nil || ctx.Err() != nil || !isPeer(name) {
 		return err
@@ -143,8 +144,7 @@ func (c *Comparison) add(ctx context.Context, name string) error {
 	return nil
 }
 
-// banyan returns the command that starts two ranks of this binary, placed as
-// everybody else.
+// banyan returns the command that starts two ranks of this binary, placed as everybody else.
 func (c *Comparison) banyan(name string) func(dir string) []peers.Command {
 	return func(dir string) []peers.Command {
 		command := BanyanCommand(c.self, dir, c.cpus, name != unaware)
@@ -161,7 +161,8 @@ func (c *Comparison) banyan(name string) func(dir string) []peers.Command {
 // BanyanCommand starts this binary as two ranks that serve the FIFOs in dir.
 func BanyanCommand(self, dir string, cpus [2]int, aware bool) peers.Command {
 	argv := []string{self, "run", "-n", "2", "--bind", "core", "--on-failure", "abort", "--", self}
-	argv = append(append(argv, sampleRank...), "--aware="+strconv.FormatBool(aware), dir, strconv.Itoa(cpus[0]), strconv.Itoa(cpus[1]))
+	argv = append(append(argv, sampleRank...), "--aware="+strconv.FormatBool(aware), dir, strconv.Itoa(cpus[0]),
+		strconv.Itoa(cpus[1]))
 	return peers.Command{CPU: -1, Argv: argv}
 }
 
@@ -188,8 +189,8 @@ func (c *Comparison) renew(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// revive replaces the processes that have failed. A peer that does not start
-// again fails in what is still to be measured.
+// revive replaces the processes that have failed. A peer that does not start again fails in what is
+// still to be measured.
 func (c *Comparison) revive(ctx context.Context) error {
 	for name, s := range c.servers {
 		if !s.Broken() {
@@ -213,8 +214,8 @@ type lost struct{ why error }
 // Run implements peers.Runner.
 func (l lost) Run(context.Context, peers.Job) (time.Duration, error) { return 0, l.why }
 
-// sources returns samplers of a job for those of the names that take part. They
-// refer to the implementation by name, because its processes may be renewed.
+// sources returns samplers of a job for those of the names that take part. They refer to the
+// implementation by name, because its processes may be renewed.
 func (c *Comparison) sources(job peers.Job, names ...string) []compare.Source {
 	var out []compare.Source
 	for _, name := range names {

@@ -1,8 +1,8 @@
-// Package suite measures Banyan beside UCX, Open MPI, MPICH and NetPIPE on bare sockets: the measures
-// of ftbench compare, and the bounds of docs/status.md on their ratios.
+// Package suite measures Banyan beside UCX, Open MPI, MPICH and NetPIPE on bare sockets: the
+// measures of ftbench compare, and the bounds of docs/status.md on their ratios.
 //
-// A [Comparison] starts the implementations that its groups need (package peers), samples them in turn
-// (package compare) and returns [Results]. A peer that is not installed is left out and named.
+// A [Comparison] starts the implementations that its groups need (package peers), samples them in
+// turn (package compare) and returns [Results]. A peer that is not installed is left out and named.
 //
 //	c, err := suite.Open(ctx, suite.Options{Groups: []string{"latency"}, …})
 //	results, err := c.Run(ctx, os.Stdout, func(status string) {})

@@ -89,8 +89,8 @@ func (f *flood) counts(ctx context.Context) (refused, joined uint64, err error) 
 	return refused, joined, nil
 }
 
-// under measures during a flood: it calls sample until as many connections close as open, and returns
-// the result of one more call.
+// under measures during a flood: it calls sample until as many connections close as open, and
+// returns the result of one more call.
 func (f *flood) under(ctx context.Context, sample func(context.Context) (float64, error)) (float64, error) {
 	flooding, stop := context.WithCancel(ctx)
 	defer stop()
@@ -117,7 +117,8 @@ func (f *flood) under(ctx context.Context, sample func(context.Context) (float64
 	case failed != nil:
 		return 0, failed
 	case report.Rate() < floodShort*floodRate:
-		return 0, fmt.Errorf("only %.0f connections a second reached the port, not %d: %s", report.Rate(), floodRate, &report)
+		return 0, fmt.Errorf("only %.0f connections a second reached the port, not %d: %s", report.Rate(), floodRate,
+			&report)
 	}
 	return seconds, nil
 }
@@ -127,7 +128,8 @@ func (f *flood) finish(ctx context.Context) error {
 	refused, joined, err := f.counts(ctx)
 	f.Refused, f.Joined = refused-f.refused, joined-f.joined
 	if err == nil && f.Refused == 0 {
-		err = fmt.Errorf("%s has refused none of %d connections: they did not reach its port", f.target.To, f.Flood.Connected)
+		err = fmt.Errorf("%s has refused none of %d connections: they did not reach its port", f.target.To,
+			f.Flood.Connected)
 	}
 	return err
 }
@@ -138,12 +140,13 @@ func (f *flood) String() string {
 	if f.Joined > 0 {
 		verdict = "missed"
 	}
-	return fmt.Sprintf("B4-5, none admitted: the rank has refused %d and admitted %d: %s\n%s; %.1f %% of a CPU for the flood itself\n",
+	return fmt.Sprintf("B4-5, none admitted: the rank has refused %d and admitted %d: %s\n%s; %.1f %% of a CPU for "+
+		"the flood itself\n",
 		f.Refused, f.Joined, verdict, &f.Flood, 100*f.Flood.Processor.Seconds()/max(f.Flood.Elapsed.Seconds(), 1e-9))
 }
 
-// floodPlan is B4-5: the latency over TCP during a flood of rank 0's port, over that of the same ranks
-// without it.
+// floodPlan is B4-5: the latency over TCP during a flood of rank 0's port, over that of the same
+// ranks without it.
 func (c *Comparison) floodPlan(f *flood) *compare.Plan {
 	sampler := func() *peers.Sampler {
 		job := peers.Job{Test: peers.Latency, Size: 8, Window: 1}

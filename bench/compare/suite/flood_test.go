@@ -138,7 +138,8 @@ func TestFloodOfTheWrongPort(t *testing.T) {
 	_, err := prepareFlood(t.Context(), said(nil))
 	require.ErrorContains(t, err, "which TCP port the rank listens on: nobody can tell")
 	d := newDoor(t)
-	for what, answer := range map[string]string{AskListening: "here", AskForgery: "xyz", AskRefused: "-1", AskJoined: "many"} {
+	for what, answer := range map[string]string{AskListening: "here", AskForgery: "xyz", AskRefused: "-1",
+		AskJoined: "many"} {
 		answers := d.answers()
 		answers[what] = func() string { return answer }
 		_, err := prepareFlood(t.Context(), said(answers))

@@ -90,10 +90,11 @@ func (c *Comparison) pairCollectives() *compare.Sweep {
 		ops = append(ops, peers.Collective{Op: "bcast", Bytes: size}, peers.Collective{Op: "allreduce", Bytes: size})
 	}
 	// not above the better of the two is not above either
-	return c.jobSweep("coll/2", "collectives of 2 ranks, mean over calls and ranks", c.jobs[collectives], 2, ops, map[string]compare.Bound{
-		openmpi: {ID: "B7-10", Over: openmpi, Ratio: compare.OfTimes, Limit: 1.05},
-		mpich:   {ID: "B7-10", Over: mpich, Ratio: compare.OfTimes, Limit: 1.05},
-	})
+	return c.jobSweep("coll/2", "collectives of 2 ranks, mean over calls and ranks", c.jobs[collectives], 2, ops,
+		map[string]compare.Bound{
+			openmpi: {ID: "B7-10", Over: openmpi, Ratio: compare.OfTimes, Limit: 1.05},
+			mpich:   {ID: "B7-10", Over: mpich, Ratio: compare.OfTimes, Limit: 1.05},
+		})
 }
 
 // crowdCollectives are B7-11 and B7-12: more ranks than cores. Open MPI yields then by itself.
@@ -102,19 +103,22 @@ func (c *Comparison) crowdCollectives() []*compare.Sweep {
 	ops := []peers.Collective{{Op: "barrier"}, {Op: "bcast", Bytes: 1024}, {Op: "allreduce", Bytes: 8}}
 	for i, n := range crowds {
 		title := fmt.Sprintf("collectives of %d ranks, mean over calls and ranks", n)
-		out = append(out, c.jobSweep(fmt.Sprintf("crowd/%d", n), title, c.jobs[collectives], n, ops, map[string]compare.Bound{
-			openmpi: {ID: fmt.Sprintf("B7-%d", 11+i), Over: openmpi, Ratio: compare.OfTimes, Limit: 0.5},
-		}))
+		out = append(out, c.jobSweep(fmt.Sprintf("crowd/%d", n), title, c.jobs[collectives], n, ops,
+			map[string]compare.Bound{
+				openmpi: {ID: fmt.Sprintf("B7-%d", 11+i), Over: openmpi, Ratio: compare.OfTimes, Limit: 0.5},
+			}))
 	}
 	return out
 }
 
-// crowdSamples is how many samples' time an operation has in a job of more ranks than cores: for some tens of milliseconds the kernel finds out
-// where to have so many run.
+// crowdSamples is how many samples' time an operation has in a job of more ranks than cores: for
+// some tens of milliseconds the kernel finds out where to have so many run.
 const crowdSamples = 4
 
-// jobSweep has each of runs start jobs of n ranks that time operations; those without a bound, but for Banyan, do not take part.
-func (c *Comparison) jobSweep(name, title string, runs []jobRun, n int, ops []peers.Collective, bounds map[string]compare.Bound) *compare.Sweep {
+// jobSweep has each of runs start jobs of n ranks that time operations; those without a bound, but
+// for Banyan, do not take part.
+func (c *Comparison) jobSweep(name, title string, runs []jobRun, n int, ops []peers.Collective,
+	bounds map[string]compare.Bound) *compare.Sweep {
 	var part compare.Part
 	for i, op := range ops {
 		part.Points = append(part.Points, compare.Point{X: float64(i + 1), Label: op.String()})
@@ -128,19 +132,23 @@ func (c *Comparison) jobSweep(name, title string, runs []jobRun, n int, ops []pe
 		if !bounded && run.name != ours {
 			continue // MPICH's ranks do not yield: a run of 64 takes a minute
 		}
-		part.Sources = append(part.Sources, compare.SweepSource{Name: run.name, Sample: func(ctx context.Context) ([]float64, error) {
-			return peers.TimeCollectives(ctx, each, ops, func(args []string) peers.Command { return run.command(n, args) })
-		}})
+		part.Sources = append(part.Sources, compare.SweepSource{Name: run.name,
+			Sample: func(ctx context.Context) ([]float64, error) {
+				return peers.TimeCollectives(ctx, each, ops,
+					func(args []string) peers.Command { return run.command(n, args) })
+			}})
 		for i := range part.Points {
 			if bounded {
 				part.Points[i].Bounds = append(part.Points[i].Bounds, bound)
 			}
 		}
 	}
-	return &compare.Sweep{Name: name, Title: title, Label: "operation:bytes", Precision: precisionRuns, Parts: []compare.Part{part}}
+	return &compare.Sweep{Name: name, Title: title, Label: "operation:bytes", Precision: precisionRuns,
+		Parts: []compare.Part{part}}
 }
 
-// recoverySweeps are B6-2 and B6-4. Barrier and shrink are for information, and so is what the same takes without a library.
+// recoverySweeps are B6-2 and B6-4. Barrier and shrink are for information, and so is what the same
+// takes without a library.
 func (c *Comparison) recoverySweeps() []*compare.Sweep {
 	ids := []string{"", "B6-2", "", "B6-4"}
 	var ops []peers.Collective
@@ -177,16 +185,16 @@ func commandLine(c peers.Command) string { return strings.Join(append(c.Env, c.A
 // startupRanks is the number of ranks that the bound speaks of.
 const startupRanks = 64
 
-// startupSweep is B3-7. The time begins before the launcher is started, and ends
-// when the last rank has passed a first barrier; for information, when the
-// launcher has ended.
+// startupSweep is B3-7. The time begins before the launcher is started, and ends when the last rank
+// has passed a first barrier; for information, when the launcher has ended.
 func (c *Comparison) startupSweep(n int) *compare.Sweep {
 	part := compare.Part{Points: []compare.Point{{X: 1, Label: "barrier passed"}, {X: 2, Label: "launcher ended"}}}
 	for _, run := range c.jobs[startups] {
-		part.Sources = append(part.Sources, compare.SweepSource{Name: run.name, Sample: func(ctx context.Context) ([]float64, error) {
-			passed, ended, err := peers.TimeStartup(ctx, n, run.command)
-			return []float64{passed.Seconds(), ended.Seconds()}, err
-		}})
+		part.Sources = append(part.Sources, compare.SweepSource{Name: run.name,
+			Sample: func(ctx context.Context) ([]float64, error) {
+				passed, ended, err := peers.TimeStartup(ctx, n, run.command)
+				return []float64{passed.Seconds(), ended.Seconds()}, err
+			}})
 		if run.name == ours {
 			continue
 		}
@@ -201,7 +209,8 @@ func (c *Comparison) startupSweep(n int) *compare.Sweep {
 		part.Points[1].Bounds = append(part.Points[1].Bounds, compare.Bound{Over: run.name, Ratio: compare.OfTimes})
 	}
 	return &compare.Sweep{
-		Name: "startup", Title: fmt.Sprintf("start of %d ranks, from the launcher's start", n), Label: "until", Precision: precisionStart,
-		Parts: []compare.Part{part},
+		Name: "startup", Title: fmt.Sprintf("start of %d ranks, from the launcher's start", n), Label: "until",
+		Precision: precisionStart,
+		Parts:     []compare.Part{part},
 	}
 }

@@ -28,14 +28,17 @@ func TestCollectivesHaveTheirBounds(t *testing.T) {
 
 // A directory without an MPI is told by its name, and Banyan is measured alone.
 func TestCompareRecoveryNamesTheDirectory(t *testing.T) {
-	c := &Comparison{Options: Options{ULFM: "/nowhere"}, commands: map[string]string{}, jobs: map[string][]jobRun{}, absent: map[string]string{}}
+	c := &Comparison{Options: Options{ULFM: "/nowhere"}, commands: map[string]string{}, jobs: map[string][]jobRun{},
+		absent: map[string]string{}}
 	require.NoError(t, c.addJobs(t.Context(), recoveries))
-	require.Equal(t, "peers: openmpi-ulfm is not installed: there is no /nowhere/mpicc that can be run", c.absent[ulfm])
+	require.Equal(t, "peers: openmpi-ulfm is not installed: there is no /nowhere/mpicc that can be run",
+		c.absent[ulfm])
 	require.Len(t, c.jobs[recoveries], 2)
 	require.Equal(t, turns, c.jobs[recoveries][1].name)
 }
 
-// The bounds of the ledger are those of the sweeps. What the same takes without a library bounds nothing.
+// The bounds of the ledger are those of the sweeps. What the same takes without a library bounds
+// nothing.
 func TestRecoveriesHaveTheirBounds(t *testing.T) {
 	c := &Comparison{jobs: map[string][]jobRun{recoveries: {{name: ours}, {name: ulfm}, {name: turns}}}}
 	for _, s := range c.sweeps(groupULFM) {

@@ -8,19 +8,19 @@ import (
 	"github.com/banyan-hpc/banyan/bench/peers"
 )
 
-// The measures and bounds of docs/status.md, B2-1 to B2-12, B3-2 to
-// B3-7, B4-1 to B4-5, B6-2, B6-4 and B7-10 to B7-12. A ratio must be known to 3 %, and to 0.3 % for what awareness costs: its
+// The measures and bounds of docs/status.md, B2-1 to B2-12, B3-2 to B3-7, B4-1 to B4-5, B6-2, B6-4
+// and B7-10 to B7-12. A ratio must be known to 3 %, and to 0.3 % for what awareness costs: its
 // bounds are a percent away from nothing.
 const (
 	precision      = 0.03
 	precisionAware = 0.003
-	// precisionRuns is that of what is started anew for each sample, or goes
-	// through a queue: such times spread more.
+	// precisionRuns is that of what is started anew for each sample, or goes through a queue: such
+	// times spread more.
 	precisionRuns = 0.05
 	// precisionStart is that of starts, where a scheduler places hundreds of threads.
 	precisionStart = 0.1
-	// renewEvery is the number of pairs that share processes where fractions of a
-	// percent count: two pairs of processes differ by more than that.
+	// renewEvery is the number of pairs that share processes where fractions of a percent count:
+	// two pairs of processes differ by more than that.
 	renewEvery = 5
 )
 
@@ -56,8 +56,8 @@ var participants = map[string][]string{
 	groupULFM:       {recoveries},
 }
 
-// plans returns the plans of a group; that of strangers is made when the rank has
-// told its port, see siege.
+// plans returns the plans of a group; that of strangers is made when the rank has told its port,
+// see siege.
 func (c *Comparison) plans(group string) []*compare.Plan {
 	switch group {
 	case groupLatency:
@@ -110,23 +110,26 @@ func (c *Comparison) bandwidthPlans() []*compare.Plan {
 	var out []*compare.Plan
 	for i, size := range []int{1, 64, 1 << 10, 8 << 10, 64 << 10, 1 << 20} {
 		p := &compare.Plan{
-			Name: fmt.Sprintf("bw/%d", size), Title: fmt.Sprintf("bandwidth, window 64, %d bytes", size), Precision: precision,
-			Sources: c.sources(peers.Job{Test: peers.Bandwidth, Size: size, Window: 64}, participants[groupBandwidth]...),
+			Name: fmt.Sprintf("bw/%d", size), Title: fmt.Sprintf("bandwidth, window 64, %d bytes", size),
+			Precision: precision,
+			Sources: c.sources(peers.Job{Test: peers.Bandwidth, Size: size, Window: 64},
+				participants[groupBandwidth]...),
 		}
 		limits := map[string]float64{ucx: 0.95, openmpi: 0.95, mpich: 0.95}
 		if size == 1 {
 			limits = map[string]float64{ucx: 1} // the others are an aim
 		}
 		for _, peer := range []string{ucx, openmpi, mpich} {
-			p.Bounds = append(p.Bounds, compare.Bound{ID: fmt.Sprintf("B2-%d", 5+i), Over: peer, Ratio: compare.OfRates, Limit: limits[peer]})
+			p.Bounds = append(p.Bounds, compare.Bound{ID: fmt.Sprintf("B2-%d", 5+i), Over: peer,
+				Ratio: compare.OfRates, Limit: limits[peer]})
 		}
 		out = append(out, p)
 	}
 	return out
 }
 
-// alternate renews two implementations, each first in turn: who starts first
-// gets the memory that the last ones left, and that is worth a percent.
+// alternate renews two implementations, each first in turn: who starts first gets the memory that
+// the last ones left, and that is worth a percent.
 func (c *Comparison) alternate(a, b string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := c.renew(ctx, a, b)
@@ -152,8 +155,8 @@ func (c *Comparison) awarePlans() []*compare.Plan {
 	}
 }
 
-// matchPlans: the time of a match with the last entry of a queue, and for the
-// longest that a bound speaks of, how much more that is than with the shortest.
+// matchPlans: the time of a match with the last entry of a queue, and for the longest that a bound
+// speaks of, how much more that is than with the shortest.
 func (c *Comparison) matchPlans() []*compare.Plan {
 	var out []*compare.Plan
 	for _, m := range []struct {
@@ -162,15 +165,19 @@ func (c *Comparison) matchPlans() []*compare.Plan {
 	}{{"B3-5", peers.Posted}, {"B3-6", peers.Unexpected}} {
 		for _, n := range c.Entries {
 			p := &compare.Plan{
-				Name: fmt.Sprintf("match/%s/%d", m.test, n), Title: fmt.Sprintf("match with the last of %d %s", n, matchWords[m.test]), Precision: precisionRuns,
-				Sources: c.sources(peers.Job{Test: m.test, Size: n, Window: 1}, participants[groupMatch]...),
-				Bounds:  []compare.Bound{{Over: openmpi, Ratio: compare.OfTimes}, {Over: mpich, Ratio: compare.OfTimes}},
+				Name:      fmt.Sprintf("match/%s/%d", m.test, n),
+				Title:     fmt.Sprintf("match with the last of %d %s", n, matchWords[m.test]),
+				Precision: precisionRuns,
+				Sources:   c.sources(peers.Job{Test: m.test, Size: n, Window: 1}, participants[groupMatch]...),
+				Bounds: []compare.Bound{{Over: openmpi, Ratio: compare.OfTimes},
+					{Over: mpich, Ratio: compare.OfTimes}},
 			}
 			if n == MatchLong {
 				short := c.sources(peers.Job{Test: m.test, Size: MatchShort, Window: 1}, roomy)
 				short[0].Name = fmt.Sprintf("itself, %d", MatchShort)
 				p.Sources = append(p.Sources, short...)
-				p.Bounds = append(p.Bounds, compare.Bound{ID: m.id, Over: short[0].Name, Ratio: compare.OfTimes, Limit: MatchLimit})
+				p.Bounds = append(p.Bounds, compare.Bound{ID: m.id, Over: short[0].Name, Ratio: compare.OfTimes,
+					Limit: MatchLimit})
 			}
 			out = append(out, p)
 		}
@@ -180,8 +187,8 @@ func (c *Comparison) matchPlans() []*compare.Plan {
 
 var matchWords = map[peers.Test]string{peers.Posted: "posted receives", peers.Unexpected: "unexpected messages"}
 
-// The bounds B3-5 and B3-6: with MatchLong entries a match takes at most MatchLimit times as long as
-// with MatchShort.
+// The bounds B3-5 and B3-6: with MatchLong entries a match takes at most MatchLimit times as long
+// as with MatchShort.
 const (
 	MatchLong  = 10_000
 	MatchShort = 10

@@ -30,15 +30,14 @@ type netpipeGroup struct {
 	name, medium string
 	// fabric is what Banyan is told to use; empty: nothing.
 	fabric string
-	// least is about what the fastest takes for a small message: it sets the number
-	// of repeats.
+	// least is about what the fastest takes for a small message: it sets the number of repeats.
 	least time.Duration
 	// usual are the sizes that are measured unless others are asked for; nil: all.
 	usual func(size int) bool
 	// bound is that on the ratio to a peer at a size.
 	bound func(size int, peer string) []compare.Bound
-	// middle, if it has a limit, is the bound of the median over the whole curve, of
-	// the points with bounds named middleOf.
+	// middle, if it has a limit, is the bound of the median over the whole curve, of the points
+	// with bounds named middleOf.
 	middle   compare.Bound
 	middleOf string
 }
@@ -50,10 +49,12 @@ var netpipeGroups = map[string]*netpipeGroup{
 		middle: compare.Bound{ID: "B3-4", Over: "the better", Ratio: compare.OfRates, Limit: 1}, middleOf: "B3-3",
 	},
 	groupTCP: {
-		name: groupTCP, medium: "TCP loopback", fabric: "tcp", least: leastOverTCP, usual: usualOverTCP, bound: tcpBounds,
+		name: groupTCP, medium: "TCP loopback", fabric: "tcp", least: leastOverTCP, usual: usualOverTCP,
+		bound: tcpBounds,
 	},
 	groupUnix: {
-		name: groupUnix, medium: "Unix sockets, the others TCP loopback", fabric: "unix", least: leastOverTCP, usual: usualOverTCP, bound: noBounds,
+		name: groupUnix, medium: "Unix sockets, the others TCP loopback", fabric: "unix", least: leastOverTCP,
+		usual: usualOverTCP, bound: noBounds,
 	},
 }
 
@@ -68,8 +69,7 @@ const largeOverTCP = 64 << 10
 
 func usualOverTCP(size int) bool { return size == 1 || size >= largeOverTCP }
 
-// sharedMemoryBounds are B3-2 and B3-3: "not below the better of them" is "not
-// below any of them".
+// sharedMemoryBounds are B3-2 and B3-3: "not below the better of them" is "not below any of them".
 func sharedMemoryBounds(size int, peer string) (out []compare.Bound) {
 	if size <= 64 {
 		out = append(out, compare.Bound{ID: "B3-2", Over: peer, Ratio: compare.OfTimes, Limit: 1})
@@ -102,14 +102,15 @@ func noBounds(size int, peer string) []compare.Bound {
 	return []compare.Bound{{Over: peer, Ratio: ratio}}
 }
 
-// addNetpipes finds the NetPIPEs of a group. Banyan's ranks are bound to the same
-// CPUs by its launcher.
+// addNetpipes finds the NetPIPEs of a group. Banyan's ranks are bound to the same CPUs by its
+// launcher.
 func (c *Comparison) addNetpipes(ctx context.Context, g *netpipeGroup) error {
 	own := peers.Command{CPU: -1}
 	if g.fabric != "" {
 		own.Env = []string{fabricVariable + "=" + g.fabric}
 	}
-	own.Argv = []string{c.self, "run", "-n", "2", "--bind", "core", "--on-failure", "abort", "--", c.self, "netpipe", "--trials", strconv.Itoa(netpipeTrials)}
+	own.Argv = []string{c.self, "run", "-n", "2", "--bind", "core", "--on-failure", "abort", "--", c.self, "netpipe",
+		"--trials", strconv.Itoa(netpipeTrials)}
 	c.enter(g, netpipeProgram(ours, func(args ...string) peers.Command {
 		with := own
 		with.Argv = append(slices.Clip(own.Argv), args...)
@@ -129,9 +130,10 @@ func (c *Comparison) addNetpipes(ctx context.Context, g *netpipeGroup) error {
 	}
 	if bare != nil {
 		receiver, transmitter := bare.Commands("PORT", netpipeWords...)
-		c.enter(g, netpipeRun{name: nptcp, line: commandLine(receiver) + "\n" + commandLine(transmitter), run: func(ctx context.Context, args ...string) error {
-			return bare.Run(ctx, netpipeMax, args...)
-		}})
+		c.enter(g, netpipeRun{name: nptcp, line: commandLine(receiver) + "\n" + commandLine(transmitter),
+			run: func(ctx context.Context, args ...string) error {
+				return bare.Run(ctx, netpipeMax, args...)
+			}})
 	}
 	return c.addNetpipeOf(ctx, g, peers.OpenMPIOverTCP)
 }
@@ -150,9 +152,10 @@ func (c *Comparison) addNetpipeOf(ctx context.Context, g *netpipeGroup, m peers.
 
 // netpipeProgram is a NetPIPE that one command starts.
 func netpipeProgram(name string, command func(args ...string) peers.Command) netpipeRun {
-	return netpipeRun{name: name, line: commandLine(command(netpipeWords...)), run: func(ctx context.Context, args ...string) error {
-		return peers.RunProgram(ctx, command(args...), netpipeMax)
-	}}
+	return netpipeRun{name: name, line: commandLine(command(netpipeWords...)),
+		run: func(ctx context.Context, args ...string) error {
+			return peers.RunProgram(ctx, command(args...), netpipeMax)
+		}}
 }
 
 // enter puts a NetPIPE among those of a group.
@@ -171,15 +174,15 @@ const netpipeTrials = 3
 // netpipeMax bounds one run; most take less than a second.
 const netpipeMax = time.Minute
 
-// chunk is the sizes that one run measures, with the same number of repeats: the
-// runs are short, so that those of a pair follow each other closely.
+// chunk is the sizes that one run measures, with the same number of repeats: the runs are short, so
+// that those of a pair follow each other closely.
 type chunk struct{ lower, upper, repeats int }
 
 // LargestSize is where the curve ends: 8 MiB.
 const LargestSize = 8 << 20
 
-// chunks splits the curve: in a chunk small messages differ little in time, large
-// ones by a factor of four. A trial takes about the target.
+// chunks splits the curve: in a chunk small messages differ little in time, large ones by a factor
+// of four. A trial takes about the target.
 func (g *netpipeGroup) chunks(target time.Duration) []chunk {
 	var out []chunk
 	for _, lower := range []int{1, 16, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20} {
@@ -209,11 +212,11 @@ func (g *netpipeGroup) wanted(target time.Duration, sizes SizeRange) []chunk {
 	})
 }
 
-// netpipeSweep compares the first of the group's NetPIPEs, Banyan's, with the
-// others.
+// netpipeSweep compares the first of the group's NetPIPEs, Banyan's, with the others.
 func (c *Comparison) netpipeSweep(g *netpipeGroup) *compare.Sweep {
 	s := &compare.Sweep{
-		Name: g.name, Title: "NetPIPE, ping-pong, " + g.medium + ", time of a message one way", Label: "bytes", Precision: precisionRuns,
+		Name: g.name, Title: "NetPIPE, ping-pong, " + g.medium + ", time of a message one way", Label: "bytes",
+		Precision: precisionRuns,
 	}
 	chunks, runs := g.wanted(c.Sample, c.Sizes), c.netpipes[g.name]
 	if slices.Equal(chunks, g.chunks(c.Sample)) { // the median is of the whole curve
@@ -229,9 +232,10 @@ func (c *Comparison) netpipeSweep(g *netpipeGroup) *compare.Sweep {
 			part.Points = append(part.Points, p)
 		}
 		for _, run := range runs {
-			part.Sources = append(part.Sources, compare.SweepSource{Name: run.name, Sample: func(ctx context.Context) ([]float64, error) {
-				return run.sample(ctx, k)
-			}})
+			part.Sources = append(part.Sources,
+				compare.SweepSource{Name: run.name, Sample: func(ctx context.Context) ([]float64, error) {
+					return run.sample(ctx, k)
+				}})
 		}
 		s.Parts = append(s.Parts, part)
 	}
@@ -246,7 +250,8 @@ func (r netpipeRun) sample(ctx context.Context, k chunk) ([]float64, error) {
 	}
 	defer os.RemoveAll(dir)
 	out := filepath.Join(dir, "np.out")
-	args := []string{"-l", strconv.Itoa(k.lower), "-u", strconv.Itoa(k.upper), "-p", "0", "-n", strconv.Itoa(k.repeats), "-o", out}
+	args := []string{"-l", strconv.Itoa(k.lower), "-u", strconv.Itoa(k.upper), "-p", "0", "-n",
+		strconv.Itoa(k.repeats), "-o", out}
 	before, err := peers.SegmentsSent()
 	if err != nil {
 		return nil, err
@@ -259,7 +264,8 @@ func (r netpipeRun) sample(ctx context.Context, k chunk) ([]float64, error) {
 		return nil, err
 	}
 	if n := int64(2 * netpipeTrials * k.repeats * len(k.sizes())); r.overTCP && after-before < n {
-		return nil, fmt.Errorf("it does not use TCP: this machine has sent %d segments during its %d messages", after-before, n)
+		return nil, fmt.Errorf("it does not use TCP: this machine has sent %d segments during its %d messages",
+			after-before, n)
 	}
 	rows, err := netpipe.ReadFile(out)
 	if err != nil {
@@ -268,13 +274,14 @@ func (r netpipeRun) sample(ctx context.Context, k chunk) ([]float64, error) {
 	return secondsOf(rows, k.sizes())
 }
 
-// secondsOf returns the times of the sizes that were to come. They are computed
-// from the throughput: NetPIPE rounds seconds to 10 ns.
+// secondsOf returns the times of the sizes that were to come. They are computed from the
+// throughput: NetPIPE rounds seconds to 10 ns.
 func secondsOf(rows []netpipe.Row, sizes []int) ([]float64, error) {
 	var out []float64
 	for i, row := range rows {
 		if i >= len(sizes) || row.Bytes != sizes[i] || !(row.Mbps > 0) {
-			return nil, fmt.Errorf("NetPIPE has measured %d bytes at %v Mbps; the sizes were to be %v", row.Bytes, row.Mbps, sizes)
+			return nil, fmt.Errorf("NetPIPE has measured %d bytes at %v Mbps; the sizes were to be %v", row.Bytes,
+				row.Mbps, sizes)
 		}
 		out = append(out, 8*float64(row.Bytes)/(row.Mbps*(1<<20)))
 	}

@@ -16,12 +16,13 @@ import (
 	"github.com/banyan-hpc/banyan/bench/peers"
 )
 
-// The recorded files are of NetPIPE 3.7.2 as Debian 12 has it, with Open MPI 4.1.4,
-// MPICH 4.0.2 and on bare sockets: -l 64 -u 1023 -p 0 -n 2000.
+// The recorded files are of NetPIPE 3.7.2 as Debian 12 has it, with Open MPI 4.1.4, MPICH 4.0.2 and
+// on bare sockets: -l 64 -u 1023 -p 0 -n 2000.
 func TestSecondsOfRecorded(t *testing.T) {
 	sizes := chunk{lower: 64, upper: 1023}.sizes()
 	require.Equal(t, []int{64, 96, 128, 192, 256, 384, 512, 768}, sizes)
-	for file, want := range map[string]float64{"np.openmpi": 0.413775e-6, "np.mpich2": 0.6290078e-6, "np.tcp": 32.971024157e-6} {
+	for file, want := range map[string]float64{"np.openmpi": 0.413775e-6, "np.mpich2": 0.6290078e-6,
+		"np.tcp": 32.971024157e-6} {
 		rows, err := netpipe.ReadFile(filepath.Join("testdata", file))
 		require.NoError(t, err)
 		got, err := secondsOf(rows, sizes)
@@ -53,11 +54,11 @@ func TestNetpipeChunks(t *testing.T) {
 	}
 }
 
-// boundsOf counts the bounds of a group by name and limit, and checks who is
-// compared with whom.
+// boundsOf counts the bounds of a group by name and limit, and checks who is compared with whom.
 func boundsOf(t *testing.T, group string, sizes SizeRange, others ...string) (*compare.Sweep, map[compare.Bound]int) {
 	t.Helper()
-	c := &Comparison{Options: Options{Sample: time.Millisecond, Sizes: sizes}, netpipes: map[string][]netpipeRun{group: {{name: ours}}}}
+	c := &Comparison{Options: Options{Sample: time.Millisecond, Sizes: sizes},
+		netpipes: map[string][]netpipeRun{group: {{name: ours}}}}
 	for _, name := range others {
 		c.netpipes[group] = append(c.netpipes[group], netpipeRun{name: name})
 	}
@@ -75,14 +76,14 @@ func boundsOf(t *testing.T, group string, sizes SizeRange, others ...string) (*c
 	return s, count
 }
 
-// The bounds of shared memory hold at each size over both; the median's is of
-// those sizes.
+// The bounds of shared memory hold at each size over both; the median's is of those sizes.
 func TestNetpipeHasTheBounds(t *testing.T) {
 	s, count := boundsOf(t, groupNetpipe, SizeRange{}, openmpi, mpich)
 	want := map[compare.Bound]int{}
 	for _, peer := range []string{openmpi, mpich} {
 		want[compare.Bound{ID: "B3-2", Over: peer, Ratio: compare.OfTimes, Limit: 1}] = 12
-		want[compare.Bound{ID: "B3-3", Over: peer, Ratio: compare.OfRates, Limit: 0.95}] = len(netpipe.Sizes(64, 8<<20, 0))
+		want[compare.Bound{ID: "B3-3", Over: peer, Ratio: compare.OfRates, Limit: 0.95}] = len(netpipe.Sizes(64, 8<<20,
+			0))
 	}
 	require.Equal(t, want, count)
 	require.Equal(t, compare.Bound{ID: "B3-4", Over: "the better", Ratio: compare.OfRates, Limit: 1}, s.Middle)
@@ -90,8 +91,8 @@ func TestNetpipeHasTheBounds(t *testing.T) {
 	require.Zero(t, s.Middle, "a part of the curve has another median")
 }
 
-// The bounds over TCP are of one byte and of the large sizes; the others of those
-// runs, and all of Unix sockets, are for information.
+// The bounds over TCP are of one byte and of the large sizes; the others of those runs, and all of
+// Unix sockets, are for information.
 func TestTCPHasTheBounds(t *testing.T) {
 	s, count := boundsOf(t, groupTCP, SizeRange{}, nptcp, openmpiTCP)
 	large := len(netpipe.Sizes(64<<10, 8<<20, 0))
@@ -133,16 +134,18 @@ func TestNetpipeThatDoesNotUseTCP(t *testing.T) {
 	require.ErrorContains(t, err, "it does not use TCP")
 }
 
-// The peers over TCP are those that are installed, and their messages are
-// segments: NPtcp, as the subject, against Open MPI.
+// The peers over TCP are those that are installed, and their messages are segments: NPtcp, as the
+// subject, against Open MPI.
 func TestPeersOverTCP(t *testing.T) {
 	cpus, err := peers.CPUs()
 	if err != nil {
 		cpus = [2]int{}
 	}
-	c := &Comparison{cpus: cpus, self: "ftbench", Options: Options{Sample: time.Millisecond}, netpipes: map[string][]netpipeRun{}, commands: map[string]string{}, absent: map[string]string{}}
+	c := &Comparison{cpus: cpus, self: "ftbench", Options: Options{Sample: time.Millisecond},
+		netpipes: map[string][]netpipeRun{}, commands: map[string]string{}, absent: map[string]string{}}
 	require.NoError(t, c.addNetpipes(t.Context(), netpipeGroups[groupTCP]))
-	require.Equal(t, "BANYAN_FABRIC=tcp ftbench run -n 2 --bind core --on-failure abort -- ftbench netpipe --trials 3 -l LOWER -u UPPER -p 0 -n REPEATS -o FILE", c.commands["tcp banyan"])
+	require.Equal(t, "BANYAN_FABRIC=tcp ftbench run -n 2 --bind core --on-failure abort -- ftbench netpipe --trials "+
+		"3 -l LOWER -u UPPER -p 0 -n REPEATS -o FILE", c.commands["tcp banyan"])
 	for name, tool := range map[string]string{nptcp: "NPtcp", openmpiTCP: "NPopenmpi"} {
 		i := slices.IndexFunc(c.netpipes[groupTCP], func(r netpipeRun) bool { return r.name == name })
 		if _, err := exec.LookPath(tool); err != nil {

@@ -38,11 +38,13 @@ const maxStartup = 1024
 // Check reports what cannot be measured.
 func (o *Options) Check() error {
 	if o.Pairs < 9 || o.MaxTime <= 0 || o.Sample <= 0 {
-		return fmt.Errorf("compare: --pairs %d, --max-time %v, --sample %v: at least 9 pairs and times above 0 are needed", o.Pairs, o.MaxTime, o.Sample)
+		return fmt.Errorf("compare: --pairs %d, --max-time %v, --sample %v: at least 9 pairs and times above 0 are "+
+			"needed", o.Pairs, o.MaxTime, o.Sample)
 	}
 	for _, n := range o.Entries {
 		if n < peers.MatchBatch || n > peers.MaxEntries {
-			return fmt.Errorf("compare: a queue of %d entries: %d to %d are possible", n, peers.MatchBatch, peers.MaxEntries)
+			return fmt.Errorf("compare: a queue of %d entries: %d to %d are possible", n, peers.MatchBatch,
+				peers.MaxEntries)
 		}
 	}
 	if o.Ranks < 1 || o.Ranks > maxStartup {
@@ -54,7 +56,8 @@ func (o *Options) Check() error {
 	return nil
 }
 
-// Results are the results of a comparison. [Comparison.Run] returns them also when it was cut short.
+// Results are the results of a comparison. [Comparison.Run] returns them also when it was cut
+// short.
 type Results struct {
 	CPUs     [2]int            `json:"cpus"`
 	Words    map[string]string `json:"implementations"`
@@ -74,7 +77,8 @@ type Results struct {
 // Run measures the groups, in their order, and prints each result when it is there.
 func (c *Comparison) Run(ctx context.Context, out io.Writer, progress func(status string)) (*Results, error) {
 	results := &Results{
-		CPUs: c.cpus, Words: c.words, Commands: c.commands, Variables: variables(os.Environ()), Absent: c.absent, Busy: c.busy,
+		CPUs: c.cpus, Words: c.words, Commands: c.commands, Variables: variables(os.Environ()), Absent: c.absent,
+		Busy:     c.busy,
 		Measures: []*compare.Result{},
 	}
 	r := &compare.Runner{
@@ -89,7 +93,8 @@ func (c *Comparison) Run(ctx context.Context, out io.Writer, progress func(statu
 	return results, nil
 }
 
-func (c *Comparison) group(ctx context.Context, group string, r *compare.Runner, results *Results, out io.Writer) error {
+func (c *Comparison) group(ctx context.Context, group string, r *compare.Runner, results *Results,
+	out io.Writer) error {
 	plans := c.plans(group)
 	if group == groupFlood {
 		var err error
@@ -128,7 +133,8 @@ func (c *Comparison) group(ctx context.Context, group string, r *compare.Runner,
 // variables returns the settings of the peers' libraries in an environment.
 func variables(env []string) []string {
 	return slices.DeleteFunc(slices.Sorted(slices.Values(env)), func(e string) bool {
-		for _, prefix := range []string{"UCX_", "OMPI_MCA_", "MPIR_CVAR_", "BANYAN_", "GOMAXPROCS=", "GOGC=", "GODEBUG="} {
+		for _, prefix := range []string{"UCX_", "OMPI_MCA_", "MPIR_CVAR_", "BANYAN_", "GOMAXPROCS=", "GOGC=",
+			"GODEBUG="} {
 			if strings.HasPrefix(e, prefix) {
 				return false
 			}

@@ -58,7 +58,7 @@ func (r *rank) overlapping() error {
 	for _, k := range []Kind{iagree, iagree, ishrink} {
 		r.begin(k)
 	}
-	reqs := []banyan.Request{c.IAgree(&first), c.IAgree(&second), c.IShrink(&left)}
+	reqs := []banyan.Request{c.Iagree(&first), c.Iagree(&second), c.Ishrink(&left)}
 	errs := make([]error, len(reqs))
 	for i := range reqs {
 		k := i
@@ -93,7 +93,7 @@ func (r *rank) crosswise() error {
 			return err
 		}
 		r.begin(ishrink)
-		reqs[k] = comms[k].IShrink(&left[k])
+		reqs[k] = comms[k].Ishrink(&left[k])
 	}
 	for i := range comms {
 		_, err := reqs[i].Wait()

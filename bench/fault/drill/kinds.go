@@ -115,8 +115,8 @@ var kindNames = [kinds]string{
 	"Wait", "Test", "WaitAll", "TestAll", "WaitAny", "TestAny", "WaitSome", "TestSome",
 	"WaitContext", "WaitAllContext", "WaitAnyContext", "WaitSomeContext",
 	"Barrier", "Bcast", "Allreduce", "Reduce", "Gather", "Scatter", "Allgather", "collective (begun)",
-	"Agree", "IAgree", "Shrink", "IShrink", "Revoke", "IsRevoked",
-	"Validate", "IValidate", "ValidateMultiple", "collective (uniform)", "creation (uniform)", "Sendrecv (range)",
+	"Agree", "Iagree", "Shrink", "Ishrink", "Revoke", "IsRevoked",
+	"Validate", "Ivalidate", "ValidateMultiple", "collective (uniform)", "creation (uniform)", "Sendrecv (range)",
 	"Dup", "FailureAck", "Cancel", "Finalize",
 }
 

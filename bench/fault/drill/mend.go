@@ -148,7 +148,7 @@ func (r *rank) validate(d *banyan.Comm, m *mend) (gone uint64, err error) {
 		failed, err = d.Validate()
 	case ivalidate:
 		r.begin(ivalidate)
-		req := d.IValidate(&failed)
+		req := d.Ivalidate(&failed)
 		_, err = req.Wait()
 	default:
 		failed, err = r.several(d)

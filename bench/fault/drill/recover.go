@@ -174,7 +174,7 @@ func (r *rank) agree(c *banyan.Comm, how Kind, flag uint64) (all uint64, unacked
 	all = flag
 	r.begin(how)
 	if how == iagree {
-		req := c.IAgree(&all)
+		req := c.Iagree(&all)
 		_, err = req.Wait()
 	} else {
 		all, err = c.Agree(flag)
@@ -225,7 +225,7 @@ func (r *rank) replace(c *banyan.Comm, p *repair) (left *banyan.Comm, err error)
 	r.step("%v %s, of which %#x have failed", p.shrink, c.Name(), known)
 	r.begin(p.shrink)
 	if p.shrink == ishrink {
-		req := c.IShrink(&left)
+		req := c.Ishrink(&left)
 		_, err = req.Wait()
 	} else {
 		left, err = c.Shrink()

@@ -146,19 +146,19 @@ func (u *part) blocks(c *banyan.Comm) error {
 func (u *part) begins(c *banyan.Comm) banyan.Request {
 	switch u.kind {
 	case barrier:
-		return c.IBarrier()
+		return c.Ibarrier()
 	case bcast:
-		return banyan.IBcast(c, u.got, u.root)
+		return banyan.Ibcast(c, u.got, u.root)
 	case allreduce:
-		return banyan.IAllreduce(c, u.got, banyan.Sum)
+		return banyan.Iallreduce(c, u.got, banyan.Sum)
 	case reduce:
-		return banyan.IReduce(c, u.mine, banyan.Sum, u.root)
+		return banyan.Ireduce(c, u.mine, banyan.Sum, u.root)
 	case gather:
-		return banyan.IGather(c, u.mine, u.got, u.root)
+		return banyan.Igather(c, u.mine, u.got, u.root)
 	case scatter:
-		return banyan.IScatter(c, u.all, u.got, u.root)
+		return banyan.Iscatter(c, u.all, u.got, u.root)
 	}
-	return banyan.IAllgather(c, u.mine, u.got)
+	return banyan.Iallgather(c, u.mine, u.got)
 }
 
 // complete notes that a collective of a phase has succeeded at a rank.

@@ -26,7 +26,7 @@ const (
 )
 
 // causes is the number of ways in which an error says that a process ended.
-const causes = int(proc.Expelled) + 1
+const causes = int(proc.Refused) + 1
 
 const (
 	wordBytes = 4

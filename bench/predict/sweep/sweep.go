@@ -59,7 +59,8 @@ func (g *Grid) Predict(k Case) (Row, error) {
 		return Row{}, err
 	}
 	row := k.row
-	row.Micros, row.Degree, row.Depth, row.Messages = float64(r.PerOp())/float64(sim.Microsecond), r.Degree, r.Depth, r.Messages
+	row.Micros, row.Degree, row.Depth, row.Messages = float64(r.PerOp())/float64(sim.Microsecond), r.Degree, r.Depth,
+		r.Messages
 	return row, nil
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// do carries the operation out.
+// do carries out the operation.
 func (k *chaosRank) do() error {
 	switch k.op.kind {
 	case doWork:
@@ -21,7 +21,7 @@ func (k *chaosRank) do() error {
 			}
 		}
 		k.c.IsRevoked()
-		return k.replace() // nothing else can be made of it
+		return k.replace() // a revoked communicator is of no other use
 	case doAgree:
 		return k.agree(k.c)
 	case doOverlap:
@@ -49,7 +49,8 @@ func (k *chaosRank) do() error {
 	return nil
 }
 
-// onUsable does what makes communicators, on one of those who are left if somebody has found this one revoked.
+// onUsable runs an operation that creates communicators. If some rank has found this communicator
+// revoked, it first replaces it.
 func (k *chaosRank) onUsable(do func() error) error {
 	well := uint64(1)
 	if k.c.IsRevoked() {
@@ -67,11 +68,11 @@ func (k *chaosRank) onUsable(do func() error) error {
 	return do()
 }
 
-// hear has one rank revoke, while the others wait for a message that is not sent.
+// hear has one rank revoke while the others wait for a message that is never sent.
 func (k *chaosRank) hear() error {
 	d, err := k.c.Dup()
 	if errors.Is(err, banyan.ErrRevoked) {
-		return nil // the others, who wait for nobody here, are further on
+		return nil // the others, which wait for no one here, are further on
 	}
 	if err != nil {
 		return err
@@ -84,18 +85,18 @@ func (k *chaosRank) hear() error {
 			return errors.New("a receive got a message that nobody has sent")
 		}
 		if err = k.excuse(err); err == nil {
-			err = d.Revoke() // also where only the source has died
+			err = d.Revoke() // also if only the source has died
 		}
 	}
 	return errors.Join(err, d.Free())
 }
 
-// overlap begins two agreements and a shrink, and waits for them in some order.
+// overlap starts two agreements and a shrink, and waits for them in some order.
 func (k *chaosRank) overlap() error {
 	first, second := k.flag(k.me), k.flag(k.me)
 	var left *banyan.Comm
 	known := k.inWorld(k.c.GetFailed())
-	a, b, s := k.c.IAgree(&first), k.c.IAgree(&second), k.c.IShrink(&left)
+	a, b, s := k.c.Iagree(&first), k.c.Iagree(&second), k.c.Ishrink(&left)
 	var errA, errB, errS error
 	if k.draw(k.me, 2) == 0 {
 		_, errS = s.Wait()
@@ -106,11 +107,12 @@ func (k *chaosRank) overlap() error {
 		_, errB = b.Wait()
 		_, errS = s.Wait()
 	}
-	return errors.Join(k.agreed(k.c, first, errA), k.agreed(k.c, second, errB), k.shrunk(k.c, left, known, errS), k.free(left))
+	return errors.Join(k.agreed(k.c, first, errA), k.agreed(k.c, second, errB), k.shrunk(k.c, left, known, errS),
+		k.free(left))
 }
 
-// ackLoop ends when an agreement says that all have acknowledged all failures: each that does not say so has
-// found one more.
+// ackLoop ends with an agreement without error. Each agreement with an error has found one more
+// failure.
 func (k *chaosRank) ackLoop() error {
 	for range len(k.deaths) + 1 {
 		if _, err := k.c.AckFailed(k.c.Size()); err != nil {
@@ -127,8 +129,7 @@ func (k *chaosRank) ackLoop() error {
 	return errors.New("more agreements with an error than failures to be acknowledged")
 }
 
-// repair is how programs recover: they work, agree on whether that was well, and where it was not revoke and
-// shrink.
+// repair is the usual recovery: work, agree on success, otherwise revoke and shrink.
 func (k *chaosRank) repair() error {
 	for range len(k.deaths) + 2 {
 		failed, err := k.work(k.c)
@@ -153,7 +154,7 @@ func (k *chaosRank) repair() error {
 	return errors.New("more rounds than failures")
 }
 
-// replace goes on with the communicator of those who are left.
+// replace goes on with the shrunken communicator.
 func (k *chaosRank) replace() error {
 	if err := k.c.Revoke(); err != nil {
 		return err
@@ -167,7 +168,7 @@ func (k *chaosRank) replace() error {
 	return err
 }
 
-// orders shrinks two communicators with the same members, some ranks the one first, some the other.
+// orders shrinks two communicators with the same members in different orders.
 func (k *chaosRank) orders() error {
 	d, err := k.copied(k.c)
 	if d == nil {
@@ -180,7 +181,7 @@ func (k *chaosRank) orders() error {
 	for i := range 2 {
 		j := (i + k.draw(k.me, 2)) % 2
 		known[j] = k.inWorld(comms[j].GetFailed())
-		reqs[j] = comms[j].IShrink(&left[j])
+		reqs[j] = comms[j].Ishrink(&left[j])
 	}
 	for i := range 2 {
 		_, err := reqs[i].Wait()
@@ -191,7 +192,7 @@ func (k *chaosRank) orders() error {
 	return errors.Join(k.free(left[0]), k.free(left[1]), k.free(d))
 }
 
-// create makes a communicator, has all agree on whether everybody has it, uses and frees it.
+// create creates a communicator, has all agree on whether every rank has it, uses and frees it.
 func (k *chaosRank) create() error {
 	d, err := k.derive()
 	if made, err := k.made(err); err != nil || !made || d == nil {
@@ -214,7 +215,7 @@ func (k *chaosRank) create() error {
 	return errors.Join(err, k.free(left), k.free(d))
 }
 
-// made has all agree on whether everybody has made a communicator.
+// made has all agree on whether every rank has created a communicator.
 func (k *chaosRank) made(err error) (all bool, _ error) {
 	if err := errors.Join(k.excuse(err), k.tell(k.c, err)); err != nil {
 		return false, err
@@ -228,7 +229,7 @@ func (k *chaosRank) made(err error) (all bool, _ error) {
 	return made == 1, k.excuse(err)
 }
 
-// derive makes the communicator that the operation says.
+// derive creates the communicator of the operation.
 func (k *chaosRank) derive() (*banyan.Comm, error) {
 	switch k.op.kind {
 	case doDup:
@@ -239,8 +240,8 @@ func (k *chaosRank) derive() (*banyan.Comm, error) {
 	return k.merge()
 }
 
-// merge splits, bridges the halves, agrees across and shrinks, twice, and makes one of what is left. Nil: a half has
-// died out.
+// merge splits, connects the halves, agrees across and shrinks, twice, and merges the rest. Nil: a
+// half has died.
 func (k *chaosRank) merge() (*banyan.Comm, error) {
 	if k.c.Size() < 2 {
 		return k.c.Dup()
@@ -268,7 +269,7 @@ func (k *chaosRank) merge() (*banyan.Comm, error) {
 	return merged, errors.Join(err, inter.Free())
 }
 
-// bridge makes an intercommunicator of the ranks with even numbers and those with odd ones. Nil: not all have it.
+// bridge creates an intercommunicator of the even and the odd ranks. Nil: not all have it.
 func (k *chaosRank) bridge() (*banyan.Comm, error) {
 	side := k.c.Rank() % 2
 	half, err := k.c.Split(side, 0)

@@ -20,23 +20,23 @@ type chaosRank struct {
 	w    *banyan.World
 	c    *banyan.Comm
 	me   int
-	at   int // of the program
+	at   int // in the program
 	op   chaosOp
-	step int // of the operation
+	step int // in the operation
 }
 
-// chaosRun is a chaos that runs. One rank at a time does.
+// chaosRun is a run of a chaos. One rank runs at a time.
 type chaosRun struct {
 	*chaos
 	machine *sim.Sim
-	said    []map[string]string // by rank: what an agreement came to, by its place in the program
-	steps   map[chaosKind]int   // how often each was ended by a rank
-	begun   int                 // ranks whose start has ended
+	said    []map[string]string // by rank: the outcome of each agreement, by its place in the program
+	steps   map[chaosKind]int   // how many ranks have ended each
+	started int                 // ranks that have started
 	failed  int                 // agreements with an error
 	rounds  int                 // shrinks
 }
 
-// run carries the job out and says what is wrong.
+// run runs the job and returns what is wrong.
 func (c *chaos) run() (*chaosRun, error) {
 	r := &chaosRun{chaos: c, said: make([]map[string]string, c.n), steps: map[chaosKind]int{}}
 	var opts []banyan.Option
@@ -71,27 +71,29 @@ func (c *chaos) run() (*chaosRun, error) {
 		},
 	}, r.rank)
 	var missing *join.MissingError
-	if len(c.deaths) > 0 && r.begun == 0 && errors.As(err, &missing) {
-		return r, nil // the start has failed, for all
+	if len(c.deaths) > 0 && r.started == 0 && errors.As(err, &missing) {
+		return r, nil // the start has failed at all ranks
 	}
 	return r, errors.Join(err, r.judge())
 }
 
-// simulated is the launcher as the simulation takes it.
+// simulated is the launcher in the simulator's form.
 func (c *chaos) simulated() *banyan.SimulatedLauncher {
 	if c.launcher == nil {
 		return nil
 	}
-	l := &banyan.SimulatedLauncher{Latency: c.launcher.latency, Strict: c.launcher.strict, Late: func(rank, fence int) time.Duration {
-		if fence < chaosFences {
-			return c.nap(rank, fence-chaosFences)
-		}
-		return 0
-	}}
+	l := &banyan.SimulatedLauncher{Latency: c.launcher.latency, Strict: c.launcher.strict,
+		Late: func(rank, fence int) time.Duration {
+			if fence < chaosFences {
+				return c.nap(rank, fence-chaosFences)
+			}
+			return 0
+		}}
 	return l
 }
 
-// nap is how long a rank sleeps before an operation; a negative one is a fence of the start.
+// nap is the time for which a rank sleeps before an operation; a negative one is a fence of the
+// start.
 func (c *chaos) nap(rank, at int) (long time.Duration) {
 	for _, n := range c.naps {
 		if n.rank == rank && n.at == at {
@@ -101,7 +103,7 @@ func (c *chaos) nap(rank, at int) (long time.Duration) {
 	return long
 }
 
-// judge compares what the survivors came to.
+// judge compares the outcomes of the survivors.
 func (r *chaosRun) judge() error {
 	first := map[string]string{}
 	who := map[string]int{}
@@ -124,10 +126,10 @@ func (r *chaosRun) killed(rank int) bool {
 	return ended && cause.Failed()
 }
 
-// rank is the life of one.
+// rank is the life of one rank.
 func (r *chaosRun) rank(w *banyan.World) error {
 	k := &chaosRank{chaosRun: r, w: w, c: w.Comm(), me: w.Comm().Rank()}
-	r.begun++
+	r.started++
 	r.said[k.me] = map[string]string{}
 	for k.at, k.op = range r.program {
 		k.step = 0
@@ -153,7 +155,7 @@ func (r *chaosRun) rank(w *banyan.World) error {
 	return k.justice()
 }
 
-// justice checks that nobody counts as failed who has not been killed.
+// justice checks that only killed ranks count as failed.
 func (k *chaosRank) justice() error {
 	for _, rank := range k.inWorld(k.w.Comm().GetFailed()) {
 		if !k.dies(rank) || !k.killed(rank) {
@@ -163,7 +165,8 @@ func (k *chaosRank) justice() error {
 	return nil
 }
 
-// linger makes progress until all survivors have done all: without launcher Finalize does not wait for them.
+// linger makes progress until all survivors have finished: without a launcher Finalize does not
+// wait for them.
 func (k *chaosRank) linger() error {
 	for {
 		k.said[k.me]["over"] = "yes"
@@ -191,7 +194,7 @@ func (k *chaosRank) draw(rank, n int) int {
 	return int((z ^ z>>31) % uint64(n))
 }
 
-// say notes what all survivors must have alike.
+// say records an outcome that all survivors must share.
 func (k *chaosRank) say(c *banyan.Comm, what, format string, args ...any) {
 	k.step++
 	k.said[k.me][fmt.Sprintf("%d.%d %s %v", k.at, k.step, what, k.members(c))] = fmt.Sprintf(format, args...)
@@ -219,7 +222,7 @@ func (k *chaosRank) inWorld(g banyan.Group) []int {
 	return there
 }
 
-// excuse answers nil for an error that a death or a revocation explains.
+// excuse returns nil for an error that a death or a revocation explains.
 func (k *chaosRank) excuse(err error) error {
 	var failed *banyan.ProcFailedError
 	switch {
@@ -231,10 +234,10 @@ func (k *chaosRank) excuse(err error) error {
 	return err
 }
 
-// flag is what a rank gives to an agreement.
+// flag is the contribution of a rank to an agreement.
 func (k *chaosRank) flag(rank int) uint64 { return ^(1 << k.draw(rank, 64)) }
 
-// agreed judges the outcome of an agreement to which members gave their flags.
+// agreed judges the outcome of an agreement on flags.
 func (k *chaosRank) agreed(c *banyan.Comm, got uint64, err error) error {
 	var failed *banyan.ProcFailedError
 	var blamed []int
@@ -269,7 +272,8 @@ func (k *chaosRank) agreed(c *banyan.Comm, got uint64, err error) error {
 	return k.blames(c, failed)
 }
 
-// unacknowledged checks that whoever gave no flag has been acknowledged here, or is named (S1-39).
+// unacknowledged checks that a rank without a contribution is acknowledged here or named by the
+// error.
 func (k *chaosRank) unacknowledged(c *banyan.Comm, got uint64, failed *banyan.ProcFailedError) error {
 	if c.IsInter() {
 		return nil
@@ -278,14 +282,14 @@ func (k *chaosRank) unacknowledged(c *banyan.Comm, got uint64, failed *banyan.Pr
 	for at, rank := range k.inWorld(c.Group()) {
 		gave := got&^k.flag(rank) == 0
 		if !gave && !slices.Contains(acked, rank) && (failed == nil || !slices.Contains(failed.Ranks, at)) {
-			return fmt.Errorf("agree: %#x without the flag of rank %d of the world, whom the error does not name and this rank has not acknowledged",
+			return fmt.Errorf("agree: %#x without the flag of rank %d of the world, which is neither named nor acknowledged",
 				got, rank)
 		}
 	}
 	return nil
 }
 
-// blames checks whom an error of an agreement names.
+// blames checks the ranks that an error of an agreement names.
 func (k *chaosRank) blames(c *banyan.Comm, failed *banyan.ProcFailedError) error {
 	if failed == nil || c.IsInter() {
 		return nil
@@ -305,7 +309,7 @@ func (k *chaosRank) agree(c *banyan.Comm) error {
 	return k.agreed(c, got, err)
 }
 
-// shrunk judges a communicator that was made by shrinking, where some were known to have failed before.
+// shrunk judges a shrunken communicator; some ranks were known to have failed before.
 func (k *chaosRank) shrunk(c, left *banyan.Comm, known []int, err error) error {
 	if err != nil {
 		return fmt.Errorf("shrink: %w", err)
@@ -340,7 +344,7 @@ func (k *chaosRank) shrink(c *banyan.Comm) (*banyan.Comm, error) {
 	return left, k.shrunk(c, left, known, err)
 }
 
-// free ends a communicator, but for the world's.
+// free frees a communicator except the world.
 func (k *chaosRank) free(c *banyan.Comm) error {
 	if c == k.w.Comm() || c == nil {
 		return nil
@@ -348,7 +352,7 @@ func (k *chaosRank) free(c *banyan.Comm) error {
 	return c.Free()
 }
 
-// work communicates, and says whether that was in vain.
+// work communicates, and reports whether that failed.
 func (k *chaosRank) work(c *banyan.Comm) (failed bool, err error) {
 	mine := make([]byte, 1+k.draw(-2, 3)*k.draw(-3, 40_000))
 	switch k.draw(-1, 4) {
@@ -369,8 +373,8 @@ func (k *chaosRank) work(c *banyan.Comm) (failed bool, err error) {
 	return err != nil, errors.Join(k.excuse(err), k.tell(c, err))
 }
 
-// tell has the others leave a communication in which this rank has met an error. With a detector they leave
-// a collective by themselves, so that some leave it at that.
+// tell makes the others leave a communication in which this rank has met an error. With a detector
+// they leave a collective by themselves, so some ranks do nothing.
 func (k *chaosRank) tell(c *banyan.Comm, err error) error {
 	ring := k.draw(-1, 4) == 3
 	if err == nil || k.detector && !ring && k.draw(k.me, 3) == 0 {

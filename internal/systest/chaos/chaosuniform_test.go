@@ -9,12 +9,14 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// classOf is the class of an error: the first that it names, which in one of a uniform operation is that of all.
+// classOf is the class of an error: the first that it names, which is the common class of a uniform
+// operation.
 func classOf(err error) string {
 	if err == nil {
 		return "success"
 	}
-	for _, class := range []error{banyan.ErrProcFailed, banyan.ErrRevoked, banyan.ErrDeparted, banyan.ErrArgument, banyan.ErrClosed} {
+	for _, class := range []error{banyan.ErrProcFailed, banyan.ErrRevoked, banyan.ErrDeparted, banyan.ErrArgument,
+		banyan.ErrClosed} {
 		if err == class { //nolint:errorlint // what it wraps is looked at below
 			return class.Error()
 		}
@@ -31,14 +33,15 @@ func classOf(err error) string {
 	return "other"
 }
 
-// uniform does operations that end alike at all living ranks, in some of which one revokes instead.
+// uniform runs operations with the same outcome at all living ranks. In some of them one rank
+// revokes instead.
 func (k *chaosRank) uniform() error {
 	d, err := k.copied(k.c)
 	if d == nil {
 		return err
 	}
 	level := banyan.UniformCreation
-	if k.detector { // or those who wait for a rank that has met a failure wait for ever
+	if k.detector { // otherwise ranks wait for ever for a rank that has met a failure
 		level += banyan.Uniformity(k.draw(-11, 2))
 	}
 	if err := d.SetUniformity(level); err != nil {
@@ -49,7 +52,7 @@ func (k *chaosRank) uniform() error {
 	for i := range program {
 		program[i] = k.draw(-13-i, 8)
 	}
-	among := slices.Contains(program, 0) // revoking may come between the ranks of CreateGroup
+	among := slices.Contains(program, 0) // a revocation may come between the ranks of CreateGroup
 	for i, what := range program {
 		if !among && k.draw(k.me*8+i, 8*k.n) == 0 {
 			err = d.Revoke()
@@ -62,7 +65,7 @@ func (k *chaosRank) uniform() error {
 		}
 		k.say(d, "uniform", "%d %s", what, class)
 		if class == classOf(banyan.ErrRevoked) {
-			break // at all
+			break // at all ranks
 		}
 		if class != "success" && k.draw(-20-i, 2) == 0 {
 			if _, err := k.validated(d); err != nil {
@@ -74,7 +77,7 @@ func (k *chaosRank) uniform() error {
 	return errors.Join(err, k.free(left), k.free(d))
 }
 
-// alike does one operation, and gives the class of its outcome.
+// alike runs one operation and returns the class of its outcome.
 func (k *chaosRank) alike(d *banyan.Comm, level banyan.Uniformity, what int) (string, error) {
 	var e *banyan.Comm
 	var err error
@@ -110,7 +113,7 @@ func (k *chaosRank) alike(d *banyan.Comm, level banyan.Uniformity, what int) (st
 	return class, errors.Join(err, k.free(e))
 }
 
-// collective does one, and checks what has succeeded.
+// collective runs one collective and checks its result.
 func (k *chaosRank) collective(d *banyan.Comm, what int) error {
 	one := []int64{1}
 	switch what {
@@ -165,7 +168,8 @@ func (k *chaosRank) ranges() error {
 	if k.excuse(err) != nil || within == banyan.ErrorsLocal && flag == 0 {
 		return fmt.Errorf("range %v, agreed that it is not revoked: %d: %w", within, flag, err)
 	}
-	for flag == 0 && !c.IsRevoked() && (k.detector || within == banyan.ErrorsUniverse) { // it ends, or the simulation does
+	// A revocation comes, or the simulation ends
+	for flag == 0 && !c.IsRevoked() && (k.detector || within == banyan.ErrorsUniverse) {
 		k.w.Sleep(50 * time.Microsecond)
 	}
 	return errors.Join(k.free(d), k.free(c))
@@ -174,10 +178,10 @@ func (k *chaosRank) ranges() error {
 // failedIn counts the known failures among the ranks of a communicator.
 func failedIn(c *banyan.Comm) int { return c.GetFailed().Size() }
 
-// exchange communicates, and checks that failures in the range are told as those of what is revoked.
+// exchange communicates, and checks that failures in the range are reported as revocations.
 func (k *chaosRank) exchange(c *banyan.Comm, within banyan.ErrorRange) error {
 	if within != banyan.ErrorsUniverse && (within != banyan.ErrorsGroup || !k.detector) {
-		return nil // some would wait for who has left
+		return nil // some would wait for a rank that has left
 	}
 	old := failedIn(c)
 	var err error
@@ -195,7 +199,7 @@ func (k *chaosRank) exchange(c *banyan.Comm, within banyan.ErrorRange) error {
 			return fmt.Errorf("%s is not revoked: %v", c.Name(), err) //nolint:errorlint // it is not to be excused
 		}
 		return nil
-	case within == banyan.ErrorsUniverse && old > 0: // known when c was made, perhaps
+	case within == banyan.ErrorsUniverse && old > 0: // perhaps known when c was created
 		return c.Revoke()
 	}
 	return fmt.Errorf("want success, or the error of what is revoked: %v", err) //nolint:errorlint // as above
@@ -207,7 +211,8 @@ func (k *chaosRank) ranged(c *banyan.Comm, within banyan.ErrorRange, before int)
 	revoked, died := c.IsRevoked(), len(k.deaths) > 0
 	switch {
 	case !revoked && (within == banyan.ErrorsGroup && known > 0 || within == banyan.ErrorsUniverse && job > before):
-		return fmt.Errorf("%s is not revoked: %d of its ranks and %d of the job have failed, %d before", c.Name(), known, job, before)
+		return fmt.Errorf("%s is not revoked: %d of its ranks and %d of the job have failed, %d before", c.Name(),
+			known, job, before)
 	case revoked && (!died || within == banyan.ErrorsLocal || within == banyan.ErrorsGroup && failedIn(c) == 0):
 		return fmt.Errorf("%s is revoked, and %d of its ranks have failed", c.Name(), failedIn(c))
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// copied gives a duplicate that all ranks have, or nil.
+// copied returns a duplicate that all ranks have, or nil.
 func (k *chaosRank) copied(c *banyan.Comm) (*banyan.Comm, error) {
 	d, err := c.Dup()
 	if made, err := k.made(err); err != nil || !made {
@@ -18,8 +18,8 @@ func (k *chaosRank) copied(c *banyan.Comm) (*banyan.Comm, error) {
 	return d, nil
 }
 
-// validate has rounds of everything that is collective, each of which ends with a validate in place; without a detector
-// whoever meets a failure revokes, so that they go on with those who are left.
+// validate runs rounds of all collectives, each of which ends with a validate. Without a detector a
+// rank with an error revokes, and the remaining ranks go on.
 func (k *chaosRank) validate() error {
 	d, err := k.copied(k.c)
 	if d == nil {
@@ -29,16 +29,16 @@ func (k *chaosRank) validate() error {
 		if err := k.unequal(d); err != nil {
 			return err
 		}
-		gone, err := k.validated(d)
+		dead, err := k.validated(d)
 		if err != nil {
 			return err
 		}
-		well, err := k.block(d, gone)
+		well, err := k.block(d, dead)
 		switch {
 		case err != nil:
 			return err
 		case well:
-			return k.parting(d, gone)
+			return k.parting(d, dead)
 		case !k.detector:
 			left, err := k.shrink(d)
 			if err := errors.Join(err, k.free(d)); err != nil {
@@ -50,10 +50,10 @@ func (k *chaosRank) validate() error {
 	return errors.New("more rounds than failures")
 }
 
-// block does every collective, and says whether it has succeeded at all. With a detector the validate that follows says so: it
-// does if nobody new has failed.
-func (k *chaosRank) block(d *banyan.Comm, gone []int) (well bool, err error) {
-	err = ranktest.CheckCollectives(d, k.ranksOf(d, gone))
+// block runs every collective and reports whether all ranks succeeded. With a detector the
+// following validate decides: they did if no new rank has failed.
+func (k *chaosRank) block(d *banyan.Comm, dead []int) (well bool, err error) {
+	err = ranktest.CheckCollectives(d, k.ranksOf(d, dead))
 	if k.excuse(err) != nil {
 		return false, err
 	}
@@ -64,10 +64,10 @@ func (k *chaosRank) block(d *banyan.Comm, gone []int) (well bool, err error) {
 	}
 	if k.detector && k.draw(-7, 2) == 0 {
 		now, verr := k.validated(d)
-		if verr == nil && err != nil && len(now) == len(gone) {
+		if verr == nil && err != nil && len(now) == len(dead) {
 			verr = fmt.Errorf("validate gave %v as the one before, and yet: %w", now, err)
 		}
-		return len(now) == len(gone), verr
+		return len(now) == len(dead), verr
 	}
 	flag := uint64(1)
 	if err != nil {
@@ -78,8 +78,8 @@ func (k *chaosRank) block(d *banyan.Comm, gone []int) (well bool, err error) {
 	return flag == 1, k.excuse(err)
 }
 
-// unequal has one rank call broadcasts that the others do not, and some make communicators: a validate makes up for
-// both (S4-20, S4-22).
+// unequal has one rank call broadcasts that the others do not call, and some create communicators.
+// A validate makes up for both.
 func (k *chaosRank) unequal(d *banyan.Comm) error {
 	if k.draw(-8, d.Size()) == d.Rank() {
 		for range 1 + k.draw(-9, 3) {
@@ -97,21 +97,22 @@ func (k *chaosRank) unequal(d *banyan.Comm) error {
 	return nil
 }
 
-// parting ends a validated communicator with what is made of it, on which the gone have no part from the beginning.
-func (k *chaosRank) parting(d *banyan.Comm, gone []int) error {
-	for range k.draw(-17, 5) { // all that begin with the same numbers
+// parting ends a validated communicator with others derived from it, which exclude the failed ranks
+// from the beginning.
+func (k *chaosRank) parting(d *banyan.Comm, dead []int) error {
+	for range k.draw(-17, 5) { // they start with the same numbers
 		e, err := d.Dup()
 		if errors.Is(err, banyan.ErrRevoked) {
-			break // by one that has died since; and so is the next one not made
+			break // by one that has died since; the next one is not created either
 		}
 		if err != nil {
 			return err
 		}
-		defer func() { _ = e.Free() }() // fails only if it has been freed
+		defer func() { _ = e.Free() }() // fails only after a free
 	}
 	e, err := k.copied(d)
 	if e != nil {
-		if err = ranktest.CheckCollectives(e, k.ranksOf(d, gone)); err != nil && k.excuse(err) == nil {
+		if err = ranktest.CheckCollectives(e, k.ranksOf(d, dead)); err != nil && k.excuse(err) == nil {
 			err = e.Revoke()
 		}
 		err = errors.Join(err, k.agree(e))
@@ -119,7 +120,7 @@ func (k *chaosRank) parting(d *banyan.Comm, gone []int) error {
 	return errors.Join(err, k.free(e), k.free(d))
 }
 
-// ranksOf gives the ranks in a communicator of ranks of the world.
+// ranksOf is the ranks in a communicator of ranks of the world.
 func (k *chaosRank) ranksOf(c *banyan.Comm, world []int) []int {
 	in, err := k.w.Comm().Group().Translate(world, c.Group())
 	if err != nil {
@@ -128,7 +129,7 @@ func (k *chaosRank) ranksOf(c *banyan.Comm, world []int) []int {
 	return in
 }
 
-// validated validates a communicator, and judges whom it gives: ranks of the world.
+// validated validates a communicator and judges the result: ranks of the world.
 func (k *chaosRank) validated(c *banyan.Comm) ([]int, error) {
 	known := k.inWorld(c.GetFailed())
 	var failed banyan.Group
@@ -136,7 +137,7 @@ func (k *chaosRank) validated(c *banyan.Comm) ([]int, error) {
 	if k.draw(k.me, 2) == 0 {
 		failed, err = c.Validate()
 	} else {
-		req := c.IValidate(&failed)
+		req := c.Ivalidate(&failed)
 		_, err = req.Wait()
 	}
 	if err != nil {
@@ -145,23 +146,23 @@ func (k *chaosRank) validated(c *banyan.Comm) ([]int, error) {
 	return k.inWorld(failed), k.judgeValidated(c, known, failed)
 }
 
-// judgeValidated checks a validate's result, before which some were known to have failed.
+// judgeValidated checks a validate's result; some ranks were known to have failed before.
 func (k *chaosRank) judgeValidated(c *banyan.Comm, known []int, failed banyan.Group) error {
-	gone, acked := k.inWorld(failed), k.inWorld(c.FailureGetAcked())
-	for _, rank := range gone {
+	dead, acked := k.inWorld(failed), k.inWorld(c.FailureGetAcked())
+	for _, rank := range dead {
 		if !k.dies(rank) {
-			return fmt.Errorf("validate gives %v, and rank %d lives", gone, rank)
+			return fmt.Errorf("validate gives %v, and rank %d lives", dead, rank)
 		}
 	}
 	for _, rank := range known {
-		if !slices.Contains(gone, rank) {
-			return fmt.Errorf("validate gives %v, and rank %d was known to have failed", gone, rank)
+		if !slices.Contains(dead, rank) {
+			return fmt.Errorf("validate gives %v, and rank %d was known to have failed", dead, rank)
 		}
 	}
-	if len(acked) < len(gone) || !slices.Equal(sorted(acked[:len(gone)]), sorted(gone)) {
-		return fmt.Errorf("validate gives %v, and %v have been acknowledged", gone, acked)
+	if len(acked) < len(dead) || !slices.Equal(sorted(acked[:len(dead)]), sorted(dead)) {
+		return fmt.Errorf("validate gives %v, and %v have been acknowledged", dead, acked)
 	}
-	k.say(c, "validated", "%v", gone)
+	k.say(c, "validated", "%v", dead)
 	return nil
 }
 
@@ -226,7 +227,7 @@ func (k *chaosRank) multiple() error {
 	return err
 }
 
-// half is a communicator of the ranks with even or odd numbers. Nobody else is asked.
+// half is a communicator of the ranks with even or odd numbers. Only its members take part.
 func (k *chaosRank) half(c *banyan.Comm) (*banyan.Comm, error) {
 	var mine []int
 	for rank := c.Rank() % 2; rank < c.Size(); rank += 2 {

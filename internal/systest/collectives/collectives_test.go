@@ -18,7 +18,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// way is over which trees a communicator's collectives go.
+// way is the design and the tree of a communicator's collectives.
 type way struct {
 	design banyan.Design
 	tree   string
@@ -62,7 +62,7 @@ func others(n int, without ...int) []int {
 	return slices.DeleteFunc(ranktest.Iota(n), func(rank int) bool { return slices.Contains(without, rank) })
 }
 
-// without has the ranks that are left learn who is dead and leave them out.
+// without has the living ranks learn of the failed ones and validate.
 func without(c *banyan.Comm, dead []int) error {
 	for _, rank := range dead {
 		if _, err := c.Recv(nil, rank, 1); !errors.Is(err, banyan.ErrProcFailed) {
@@ -91,48 +91,50 @@ func oracleCase(t *testing.T, n int, dead []int, sizes []int, uniform bool, over
 		return err
 	}
 	left := others(n, dead...)
-	require.NoError(t, banyan.Simulate(n, banyan.Simulation{Configure: nodes, Faults: kill}, func(w *banyan.World) error {
-		c := w.Comm()
-		if err := without(c, dead); err != nil {
-			return err
-		}
-		if uniform {
-			if err := c.SetUniformity(banyan.UniformCollectives); err != nil {
+	require.NoError(t, banyan.Simulate(n, banyan.Simulation{Configure: nodes, Faults: kill},
+		func(w *banyan.World) error {
+			c := w.Comm()
+			if err := without(c, dead); err != nil {
 				return err
 			}
-		}
-		round := 0
-		for j, way := range over {
-			if err := errors.Join(c.SetDesign(way.design), c.SetTree(way.tree)); err != nil {
-				return err
-			}
-			if way.design == banyan.Unaware && len(dead) > 0 {
-				if err := c.Barrier(); !errors.Is(err, banyan.ErrArgument) {
-					return fmt.Errorf("unaware of the dead: %w", err)
+			if uniform {
+				if err := c.SetUniformity(banyan.UniformCollectives); err != nil {
+					return err
 				}
-				continue
 			}
-			for i, size := range sizes {
-				for k, root := range []int{left[0], (i + n/2) % n} {
-					if err := everyKind(c, round, size, root, (i+j+k)%2 == 1, dead...); err != nil {
-						return fmt.Errorf("%v %s: %w", way.design, way.tree, err)
+			round := 0
+			for j, way := range over {
+				if err := errors.Join(c.SetDesign(way.design), c.SetTree(way.tree)); err != nil {
+					return err
+				}
+				if way.design == banyan.Unaware && len(dead) > 0 {
+					if err := c.Barrier(); !errors.Is(err, banyan.ErrArgument) {
+						return fmt.Errorf("unaware of the dead: %w", err)
 					}
-					round++
+					continue
+				}
+				for i, size := range sizes {
+					for k, root := range []int{left[0], (i + n/2) % n} {
+						if err := everyKind(c, round, size, root, (i+j+k)%2 == 1, dead...); err != nil {
+							return fmt.Errorf("%v %s: %w", way.design, way.tree, err)
+						}
+						round++
+					}
 				}
 			}
-		}
-		return nil
-	}), "%d ranks without %v", n, dead)
+			return nil
+		}), "%d ranks without %v", n, dead)
 }
 
-// Each collective over each tree in each design gives what a sequential program computes, among those who are left.
+// Each collective over each tree in each design gives the result of a sequential program among the
+// living ranks.
 func TestCollectivesAgainstOracle(t *testing.T) {
 	counts, sets := []int{1, 2, 3, 5, 8, 13}[:ranktest.Scaled(6, 3)], 1
 	if os.Getenv("BANYAN_LONG") != "" {
 		counts, sets = append(ranktest.Iota(18)[1:], 32, 64), 16
 	}
 	for _, n := range counts {
-		t.Run(fmt.Sprint(n), func(t *testing.T) { // by itself: -run 'Oracle/^32$'
+		t.Run(fmt.Sprint(n), func(t *testing.T) { // alone: -run 'Oracle/^32$'
 			r := rand.New(rand.NewPCG(7, uint64(n)))
 			sizes := []int{0, 1, 37}
 			if n <= 8 {
@@ -162,7 +164,7 @@ func TestLongCollectivesAgainstOracle(t *testing.T) {
 	}
 }
 
-// Values with places, bits, and a length that does not fit any number of ranks.
+// Values with places, bits, and a length that is no multiple of any number of ranks.
 func TestOperations(t *testing.T) {
 	require.NoError(t, banyan.Simulate(5, banyan.Simulation{
 		Faults: func(s *sim.Sim) error { return s.Kill(4, fabric.Time(time.Millisecond)) },
@@ -178,7 +180,8 @@ func TestOperations(t *testing.T) {
 		bits := [][]uint16{{uint16(3 << me)}, {uint16(3 << me)}, {uint16(3 << me)}}
 		err := errors.Join(
 			banyan.AllreduceLocated(c, low, banyan.MinLoc), banyan.AllreduceLocated(c, high, banyan.MaxLoc),
-			banyan.Allreduce(c, bits[0], banyan.And), banyan.Allreduce(c, bits[1], banyan.Or), banyan.Allreduce(c, bits[2], banyan.Xor),
+			banyan.Allreduce(c, bits[0], banyan.And), banyan.Allreduce(c, bits[1], banyan.Or),
+			banyan.Allreduce(c, bits[2], banyan.Xor),
 		)
 		if err != nil {
 			return err
@@ -192,18 +195,19 @@ func TestOperations(t *testing.T) {
 		if bits[0][0] != 0 || bits[1][0] != 31 || bits[2][0] != 3^6^12^24 {
 			return fmt.Errorf("bits %v", bits)
 		}
-		return banyan.ReduceLocated(c, at, banyan.MinLoc, 4) // the root is gone: nothing to do
+		return banyan.ReduceLocated(c, at, banyan.MinLoc, 4) // the root has failed: nothing to do
 	}))
 }
 
-// A rank dies at some moment of a collective. All others get an error, each in its own operation, validate, and go on.
+// A rank dies during a collective. All others get an error, each in its own operation, validate,
+// and go on.
 func TestCollectivesAndDeaths(t *testing.T) {
 	seeds := ranktest.Seeds(12)
 	if os.Getenv("BANYAN_LONG") != "" {
 		seeds = 3000
 	}
 	const together = 250
-	for first := uint64(0); first < seeds; first += together { // by themselves: -run 'Deaths/^750$'
+	for first := uint64(0); first < seeds; first += together { // alone: -run 'Deaths/^750$'
 		t.Run(fmt.Sprint(first), func(t *testing.T) {
 			for seed := first; seed < min(first+together, seeds); seed++ {
 				collectivesAndDeath(t, seed)
@@ -212,7 +216,7 @@ func TestCollectivesAndDeaths(t *testing.T) {
 	}
 }
 
-// collectivesAndDeath is the death that has a number.
+// collectivesAndDeath runs the death with this seed.
 func collectivesAndDeath(t *testing.T, seed uint64) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 3))
@@ -222,9 +226,10 @@ func collectivesAndDeath(t *testing.T, seed uint64) {
 	at := fabric.Time(50_000 + r.IntN(400_000))
 	left := others(n, victim)
 	s := banyan.Simulation{
-		Seed:    seed,
-		Faults:  func(s *sim.Sim) error { return s.Kill(proc.ID(victim), at) },
-		Options: []banyan.Option{banyan.WithDesign(way.design), banyan.WithTree(way.tree), banyan.WithDetection(10*time.Millisecond, 50*time.Millisecond)},
+		Seed:   seed,
+		Faults: func(s *sim.Sim) error { return s.Kill(proc.ID(victim), at) },
+		Options: []banyan.Option{banyan.WithDesign(way.design), banyan.WithTree(way.tree),
+			banyan.WithDetection(10*time.Millisecond, 50*time.Millisecond)},
 	}
 	require.NoError(t, banyan.Simulate(n, s, func(w *banyan.World) error {
 		c := w.Comm()
@@ -246,7 +251,8 @@ func collectivesAndDeath(t *testing.T, seed uint64) {
 	}), "seed %d: %d ranks, %v %s, %d dies at %v, %d elements", seed, n, way.design, way.tree, victim, at, size)
 }
 
-// Nobody leaves a barrier before all have come, over any tree and in any design, begun or not, with ranks that are gone too; whoever is late.
+// No rank leaves a barrier before all have entered it: over any tree, in any design, blocking or
+// not, with validated failed ranks too, whichever rank is late.
 func TestBarrierWaitsForAll(t *testing.T) {
 	for _, n := range []int{2, 3, 5, 8, 13}[:ranktest.Scaled(5, 3)] {
 		for _, count := range []int{0, n / 3} {
@@ -291,7 +297,7 @@ func allBarriers(w *banyan.World, n int, dead []int) error {
 			}
 			do := c.Barrier
 			if step%2 == 0 {
-				do = func() error { return wait(c.IBarrier()) }
+				do = func() error { return wait(c.Ibarrier()) }
 			}
 			if err := do(); err != nil {
 				return err

@@ -16,8 +16,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// collectivesRank does all collectives over one tree after the other until one fails, since ranks kill themselves at a
-// random moment. Those who are left validate, and go on with results that are right among them.
+// collectivesRank does all collectives over one tree after the other until one fails, because ranks
+// kill themselves at a random moment. The remaining ranks validate, and their further results are
+// right.
 func collectivesRank(w *banyan.World) error {
 	c := w.Comm()
 	seed, err := ranktest.JobSeed()
@@ -39,9 +40,9 @@ func collectivesRank(w *banyan.World) error {
 			err = everyKind(c, i, []int{1, 3000}[i%2], i%c.Size(), false)
 		}
 	}
-	step.Store(int64(at)) // who was to die has not got there
+	step.Store(int64(at)) // a victim that is still alive dies now
 	for agreed := 0; agreed < len(dead); {
-		for err == nil { // the other one dies later
+		for err == nil { // the second victim dies later
 			err = c.Barrier()
 		}
 		if !errors.Is(err, banyan.ErrProcFailed) {
@@ -52,7 +53,8 @@ func collectivesRank(w *banyan.World) error {
 	}
 	alive := others(c.Size(), dead...)
 	for _, way := range over {
-		if err := errors.Join(c.SetDesign(way.design), c.SetTree(way.tree), everyKind(c, 0, 500, alive[1], false, dead...),
+		if err := errors.Join(c.SetDesign(way.design), c.SetTree(way.tree),
+			everyKind(c, 0, 500, alive[1], false, dead...),
 			everyKind(c, 1, 1, dead[0], false, dead...)); err != nil {
 			return fmt.Errorf("%v %s: %w", way.design, way.tree, err)
 		}
@@ -64,8 +66,9 @@ func TestCollectivesWithProcesses(t *testing.T) {
 	ranktest.JobsWithDeaths(t, "collectives", 6, 2, ranktest.JobSeeds(3, 40)...)
 }
 
-// longChain reduces long buffers up a chain and sends them down. In every other round reductions are begun from its end on, so that segments lie
-// there before they are asked for. Buffers are used for something else as soon as they may.
+// longChain reduces long buffers up a chain and sends them down. In every other round non-blocking
+// reductions start at the end of the chain, so that segments arrive before their receive. The
+// buffers are reused at once.
 func longChain(w *banyan.World) error {
 	c := w.Comm()
 	if err := c.SetTree("chain"); err != nil {
@@ -91,7 +94,7 @@ func longChainRound(c *banyan.Comm, round int) error {
 	err := do(nonblocking, func() error { return o.Call(c, buf) }, func() banyan.Request {
 		q := o.Start(c, buf)
 		if c.Rank() > 0 {
-			_ = c.Send(nil, c.Rank()-1, 1) // an error is that of the reduction, too
+			_ = c.Send(nil, c.Rank()-1, 1) // the reduction returns the same error
 		}
 		return q
 	})
@@ -105,7 +108,7 @@ func longChainRound(c *banyan.Comm, round int) error {
 	if c.Rank() == 0 && !slices.Equal(buf, sum) {
 		return errors.New("wrong sum")
 	}
-	odd := c.Rank() == 1 && round%4 > 1 // has another length, and passes on what it cannot use
+	odd := c.Rank() == 1 && round%4 > 1 // has another length, and forwards data that it cannot use
 	if odd {
 		buf = ranktest.Blank(2 * o.Size)
 	}
@@ -131,8 +134,8 @@ func TestLongChainWithProcesses(t *testing.T) {
 	}
 }
 
-// flatRank calls barriers, broadcasts and allreduces of few bytes, in which one rank after the other kills itself, validates, and goes on, until two are
-// left.
+// flatRank calls barriers, broadcasts and allreduces of a few words, in which one rank after the
+// other kills itself, validates, and goes on, until two ranks remain.
 func flatRank(w *banyan.World) error {
 	seed, err := ranktest.JobSeed()
 	if err != nil {
@@ -143,17 +146,17 @@ func flatRank(w *banyan.World) error {
 		alive[rank] = rank
 	}
 	for round := uint64(0); len(alive) > 2; round++ {
-		r := rand.New(rand.NewPCG(seed, round)) // all draw the same, also where they have called it less often
+		r := rand.New(rand.NewPCG(seed, round)) // all draw the same, whatever the number of their calls
 		if err := flatRound(c, alive, r); !errors.Is(err, banyan.ErrProcFailed) {
 			return fmt.Errorf("round %d: %w", round, err)
 		}
-		gone, err := c.Validate()
+		dead, err := c.Validate()
 		if err != nil {
 			return err
 		}
 		left := alive[:0]
 		for _, rank := range alive {
-			if at, err := c.Group().Translate([]int{rank}, gone); err != nil || at[0] < 0 {
+			if at, err := c.Group().Translate([]int{rank}, dead); err != nil || at[0] < 0 {
 				left = append(left, rank)
 			}
 		}
@@ -185,18 +188,22 @@ func flatRound(c *banyan.Comm, alive []int, r *rand.Rand) error {
 // flatStep calls one operation among the living ranks.
 func flatStep(c *banyan.Comm, alive []int, r *rand.Rand, number int) error {
 	kind := []ranktest.CollectiveKind{ranktest.Barrier, ranktest.Allreduce, ranktest.Bcast}[r.IntN(3)]
-	o := ranktest.Collective{Kind: kind, Number: number, Root: alive[r.IntN(len(alive))], Size: 1 + r.IntN(4), Typed: true}
+	o := ranktest.Collective{Kind: kind, Number: number, Root: alive[r.IntN(len(alive))], Size: 1 + r.IntN(4),
+		Typed: true}
 	return o.Check(c, false, others(c.Size(), alive...)...)
 }
 
-// Real processes, which die by SIGKILL at any moment of a collective that goes through shared memory: those that are left learn of it in the same or the
-// next one, whether they poll or sleep, and validate brings it back for them.
+// Real processes die by SIGKILL at any moment of a collective over shared memory. The remaining
+// ranks learn of it in the same or the next one, whether they poll or sleep, and a validate makes
+// the path usable again.
 func TestFlatWithProcesses(t *testing.T) {
-	for name, env := range map[string][]string{"patient": nil, "impatient": {"BANYAN_WAIT_SPINS=0", "BANYAN_WAIT_YIELDS=0"}, "attended": {ranktest.AsyncEnv + "=1"}} {
+	for name, env := range map[string][]string{"patient": nil,
+		"impatient": {"BANYAN_WAIT_SPINS=0", "BANYAN_WAIT_YIELDS=0"}, "attended": {ranktest.AsyncEnv + "=1"}} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(ranktest.Often(2, 1000)) {
 				n := 3 + int(seed*5)%14
-				res, out := ranktest.Job(t, launch.Continue, n, "flat", append(append(env, ranktest.Steady...), ranktest.SeedEnv+"="+strconv.FormatUint(seed, 10))...)
+				res, out := ranktest.Job(t, launch.Continue, n, "flat",
+					append(append(env, ranktest.Steady...), ranktest.SeedEnv+"="+strconv.FormatUint(seed, 10))...)
 				failed := 0
 				for _, e := range res.Ends {
 					if e.Failed() {

@@ -1,3 +1,3 @@
-// Package collectives tests collectives on whole ranks, against an oracle: blocking and non-blocking,
-// over every tree, with deaths, misuse and uniform results. Floor 8.
+// Package collectives tests collectives on whole ranks, against an oracle: blocking and
+// non-blocking, over every tree, with deaths, misuse and uniform results. Floor 8.
 package collectives

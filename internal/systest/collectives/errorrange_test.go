@@ -14,9 +14,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// The range of errors reaches those who have nothing to do with the dead: of a communicator with it, of one that is made
-// from that, and of one without it if the range is the universe. All shrink, and what they get is of use although
-// it has the same range.
+// The error range reaches ranks that do not communicate with the failed one: on a communicator with
+// the range, on one derived from it, and, if the range is the universe, on one without the failed
+// rank. All shrink, and the new communicators work although they have the same range.
 func TestErrorRangeReachesTheUninvolved(t *testing.T) {
 	for _, r := range []banyan.ErrorRange{banyan.ErrorsGroup, banyan.ErrorsUniverse} {
 		for seed := range ranktest.Seeds(10) {
@@ -52,8 +52,8 @@ func TestErrorRangeReachesTheUninvolved(t *testing.T) {
 	}
 }
 
-// S1-17: once a rank has got an error from a collective, a barrier raises at all ranks; and the level of uniformity
-// changes nothing about that. The collective may have succeeded at others.
+// ULFM 17.2.2: after an error of a collective at some rank, a barrier fails at all ranks, whatever
+// the level of uniformity. The collective may have succeeded at others.
 func TestBarrierAfterAnError(t *testing.T) {
 	uneven := 0
 	for _, level := range []banyan.Uniformity{banyan.UniformNothing, banyan.UniformCollectives} {
@@ -79,8 +79,8 @@ func TestBarrierAfterAnError(t *testing.T) {
 	ranktest.Occurred(t, uneven, "no broadcast succeeded at some ranks only")
 }
 
-// S4-22: with a member known to have failed nothing is made of all members; among the living it can be, but not
-// under run-through stabilization.
+// With a member known to have failed no communicator of all members is created. One of the living
+// ranks can be, but not in the RTS profile.
 func TestUniformCreationAfterAFailure(t *testing.T) {
 	for _, profile := range []banyan.Profile{banyan.ULFM, banyan.RTS} {
 		require.NoError(t, ranktest.WithDetectedDeath(4, 1, func(w *banyan.World) error {
@@ -88,7 +88,7 @@ func TestUniformCreationAfterAFailure(t *testing.T) {
 			if _, err := c.Recv(nil, 3, 1); err == nil {
 				return errors.New("the dead has sent")
 			}
-			ranktest.LingerUntil(w, 5*time.Second) // all know
+			ranktest.LingerUntil(w, 5*time.Second) // all know of the death
 			if err := c.SetUniformity(banyan.UniformCreation); err != nil {
 				return err
 			}
@@ -116,8 +116,9 @@ func TestUniformCreationAfterAFailure(t *testing.T) {
 	}
 }
 
-// A rank that has met an error elsewhere, and revokes and recovers, or revokes and goes its way, keeps nobody waiting in a
-// uniform operation: neither who has yet to meet the revocation nor who has done its part.
+// A rank that meets an error elsewhere and then revokes, or recovers, keeps no rank waiting in a
+// uniform operation: neither one that has yet to learn of the revocation nor one that has done its
+// part.
 func TestUniformOperationsEndWhenTheOthersRecover(t *testing.T) {
 	for name, leave := range map[string]func(c *banyan.Comm) error{
 		"shrink": func(c *banyan.Comm) error {
@@ -134,19 +135,21 @@ func TestUniformOperationsEndWhenTheOthersRecover(t *testing.T) {
 		for _, stay := range []string{"bcast", "barrier", "dup", "create group"} {
 			for _, revokes := range []bool{true, false} {
 				if !revokes && (name == "nothing" || name == "free" || stay != "dup") {
-					continue // then the others wait as they would without uniformity
+					continue // the others wait as they would without uniformity
 				}
 				for seed := range uint64(ranktest.Scaled(4, 2)) {
-					require.NoError(t, abandoned(seed, leave, stay, revokes), "%s while others %s, revokes %v, seed %d", name, stay, revokes, seed)
+					require.NoError(t, abandoned(seed, leave, stay, revokes),
+						"%s while others %s, revokes %v, seed %d", name, stay, revokes, seed)
 				}
 			}
 		}
 	}
 }
 
-// abandoned has rank 2 of 5 leave the others in an operation in which the root has nothing to wait for.
+// abandoned has rank 2 of 5 leave the others in an operation whose root waits for no one.
 func abandoned(seed uint64, leave func(c *banyan.Comm) error, stay string, revokes bool) error {
-	return banyan.Simulate(5, banyan.Simulation{Seed: seed, Configure: func(c *sim.Config) { c.MaxTime = fabric.Time(time.Minute) }}, func(w *banyan.World) error {
+	return banyan.Simulate(5, banyan.Simulation{Seed: seed,
+		Configure: func(c *sim.Config) { c.MaxTime = fabric.Time(time.Minute) }}, func(w *banyan.World) error {
 		c, err := w.Comm().Dup()
 		if err != nil {
 			return err

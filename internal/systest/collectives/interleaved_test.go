@@ -38,7 +38,7 @@ type underWay struct {
 	got, want []uint64
 }
 
-// start starts an operation, or makes the call that blocks.
+// start starts an operation, or makes the blocking call.
 func start(o issue, c *banyan.Comm, failed ...int) (underWay, error) {
 	u := underWay{issue: o}
 	u.got, u.want = o.Buffers(c, failed...)
@@ -59,9 +59,10 @@ func (u *underWay) check(err error) error {
 	return nil
 }
 
-// interleave has several operations under way, those that block and messages between them, and waits for them in an order of this rank's own.
+// interleave has several operations under way, with blocking calls and messages between them, and
+// waits for them in an order of this rank's own.
 func interleave(c *banyan.Comm, seed uint64, ops int, dead ...int) error {
-	all := rand.New(rand.NewPCG(seed, 7))                    // the same at all
+	all := rand.New(rand.NewPCG(seed, 7))                    // the same at all ranks
 	own := rand.New(rand.NewPCG(seed, 100+uint64(c.Rank()))) // of this rank
 	var open []underWay
 	for number := range ops {
@@ -100,7 +101,7 @@ func round(c *banyan.Comm, number int) error {
 	return err
 }
 
-// endOne waits for one of them, in one of the ways to wait.
+// endOne waits for one operation, in one of the ways to wait.
 func endOne(open *[]underWay, r *rand.Rand) error {
 	i := r.IntN(len(*open))
 	u := (*open)[i]
@@ -126,15 +127,16 @@ func endOne(open *[]underWay, r *rand.Rand) error {
 	return u.check(err)
 }
 
-// onTrees chooses by a number the trees of a communicator.
+// onTrees sets the design and the tree of a communicator by a number.
 func onTrees(c *banyan.Comm, number uint64) error {
 	designs := []banyan.Design{banyan.Rebalance, banyan.LookupAvoiding, banyan.Reroute}
 	trees := []string{"auto", "binomial", "knomial:4", "chain", "flat", "node", "binary"}
 	return errors.Join(c.SetDesign(designs[number%3]), c.SetTree(trees[number%7]))
 }
 
-// All kinds and trees, 1 … 17 ranks, several under way, mixed with those that block and with messages, waited for in any order.
-func TestBegunCollectives(t *testing.T) {
+// All kinds and trees, 1 to 17 ranks, several operations under way, mixed with blocking calls and
+// messages, and completed in any order.
+func TestNonblockingCollectives(t *testing.T) {
 	for n := 1; n <= 17; n += ranktest.Scaled(1, 5) {
 		for seed := range uint64(ranktest.Scaled(2, 1)) {
 			require.NoError(t, banyan.Simulate(n, banyan.Simulation{Seed: seed, Configure: func(c *sim.Config) {
@@ -149,8 +151,9 @@ func TestBegunCollectives(t *testing.T) {
 	}
 }
 
-// Over a chain, and over a binomial tree of ranks on nodes of their own, a long broadcast takes the virtual time in which a link carries what goes over it,
-// three messages at the root of the binomial tree, and not that of a message for each rank on the way; so does a reduction; begun or not.
+// Over a chain, and over a binomial tree of ranks on separate nodes, a long broadcast takes the
+// virtual time of its own traffic on a link: three messages at the root of the binomial tree, not
+// one message per rank on the path. So does a reduction, blocking or not.
 func TestLongGoesInSegments(t *testing.T) {
 	for _, tree := range []string{"chain", "binomial", "auto"} {
 		require.NoError(t, banyan.Simulate(8, banyan.Simulation{Configure: oneEach}, func(w *banyan.World) error {
@@ -159,20 +162,22 @@ func TestLongGoesInSegments(t *testing.T) {
 				return err
 			}
 			buf := make([]byte, 2<<20)
-			for i := range 4 { // the first of each makes connections
+			for i := range 4 { // the first of each connects
 				nonblocking := i%2 == 1
 				for what, op := range []func() error{
 					func() error { return onceAround(c, buf) },
 					func() error {
-						return do(nonblocking, func() error { return c.Bcast(buf, 0) }, func() banyan.Request { return c.IBcast(buf, 0) })
+						return do(nonblocking, func() error { return c.Bcast(buf, 0) },
+							func() banyan.Request { return c.Ibcast(buf, 0) })
 					},
 					func() error {
-						return do(nonblocking, func() error { return banyan.Reduce(c, buf, banyan.Sum, 0, banyan.AnyOrder) },
-							func() banyan.Request { return banyan.IReduce(c, buf, banyan.Sum, 0, banyan.AnyOrder) })
+						return do(nonblocking,
+							func() error { return banyan.Reduce(c, buf, banyan.Sum, 0, banyan.AnyOrder) },
+							func() banyan.Request { return banyan.Ireduce(c, buf, banyan.Sum, 0, banyan.AnyOrder) })
 					},
 					func() error {
 						return do(nonblocking, func() error { return banyan.Allreduce(c, buf, banyan.Sum) },
-							func() banyan.Request { return banyan.IAllreduce(c, buf, banyan.Sum) })
+							func() banyan.Request { return banyan.Iallreduce(c, buf, banyan.Sum) })
 					},
 				} {
 					if err := c.Barrier(); err != nil {
@@ -186,37 +191,38 @@ func TestLongGoesInSegments(t *testing.T) {
 				}
 			}
 			message := took[0][0] / 2
-			for what, begun := range took[1:3] {
-				if took := max(begun[0], begun[1]); took > 3.25*message {
+			for what, pair := range took[1:3] {
+				if took := max(pair[0], pair[1]); took > 3.25*message {
 					return fmt.Errorf("rank %d: operation %d takes %v s, a message %v", c.Rank(), what, took, message)
 				}
 			}
-			if all := took[3]; all[1] > 1.25*all[0] { // one of few steps waits in each for both ways
-				return fmt.Errorf("rank %d: an allreduce takes %v s, and %v if it is begun", c.Rank(), all[0], all[1])
+			if all := took[3]; all[1] > 1.25*all[0] { // an allreduce of few steps waits in each for both directions
+				return fmt.Errorf("rank %d: an allreduce takes %v s, and %v if it is non-blocking", c.Rank(), all[0], all[1])
 			}
 			if c.Rank() == 0 {
-				t.Logf("%s: message %v s; blocking and begun: bcast %v, reduce %v, allreduce %v s", tree, message, took[1], took[2], took[3])
+				t.Logf("%s: message %v s; blocking and non-blocking: bcast %v, reduce %v, allreduce %v s", tree, message,
+					took[1], took[2], took[3])
 			}
 			return nil
 		}), tree)
 	}
 }
 
-// The root has begun many long broadcasts of which the next rank on the way takes one after the other: the segments of one do not wait behind those of
-// the others for which there is no receive yet.
-func TestManyLongBroadcastsBegun(t *testing.T) {
+// The root starts many long broadcasts, and the next rank on the path receives one after the other.
+// The segments of one do not wait behind those of others that have no receive yet.
+func TestManyLongNonblockingBroadcasts(t *testing.T) {
 	require.NoError(t, banyan.Simulate(3, banyan.Simulation{Configure: oneEach}, func(w *banyan.World) error {
-		c, buf := w.Comm(), make([]byte, 6<<17+1) // more segments than go at once
-		var begun []banyan.Request
+		c, buf := w.Comm(), make([]byte, 6<<17+1) // more segments than are under way at once
+		var started []banyan.Request
 		for range 2000 {
-			q := c.IBcast(buf, 0)
+			q := c.Ibcast(buf, 0)
 			if c.Rank() == 0 {
-				begun = append(begun, q)
+				started = append(started, q)
 			} else if _, err := q.Wait(); err != nil {
 				return err
 			}
 		}
-		return banyan.WaitAll(begun)
+		return banyan.WaitAll(started)
 	}))
 }
 
@@ -237,14 +243,15 @@ func onceAround(c *banyan.Comm, buf []byte) error {
 	return nil
 }
 
-// endedOp is an operation that has ended, and what its buffer held then.
+// endedOp is an operation that has ended, with the contents of its buffer at that moment.
 type endedOp struct {
 	underWay
 	held []uint64
 	err  error
 }
 
-// endure has several operations under way while ranks die. Each ends, with success and the right result or with ErrProcFailed.
+// endure has several operations under way while ranks die. Each ends with success and the right
+// result, or with ErrProcFailed.
 func endure(c *banyan.Comm, seed uint64, ops int) (out []endedOp, err error) {
 	all := rand.New(rand.NewPCG(seed, 7))
 	own := rand.New(rand.NewPCG(seed, 100+uint64(c.Rank())))
@@ -271,7 +278,7 @@ func endure(c *banyan.Comm, seed uint64, ops int) (out []endedOp, err error) {
 	return out, nil
 }
 
-// touched is the error of a buffer that has changed since its operation ended.
+// touched is the error of a buffer that changed after its operation ended.
 func touched(all []endedOp) error {
 	for _, u := range all {
 		if !slices.Equal(u.held, u.got) {
@@ -281,7 +288,8 @@ func touched(all []endedOp) error {
 	return nil
 }
 
-// until has all kinds of operations be done among the living, with validates in between, until all have succeeded.
+// until runs operations of all kinds among the living ranks, with validates between them, until all
+// succeed.
 func until(c *banyan.Comm, seed uint64, ops int) (validates int, err error) {
 	for ; ; validates++ {
 		failed, err := c.Validate()
@@ -292,7 +300,7 @@ func until(c *banyan.Comm, seed uint64, ops int) (validates int, err error) {
 		if err != nil {
 			return 0, err
 		}
-		if q := c.IBarrier(); validates > 20 {
+		if q := c.Ibarrier(); validates > 20 {
 			_, err := q.Wait()
 			return 0, fmt.Errorf("does not come to an end: %v, %w", dead, err)
 		}
@@ -310,9 +318,9 @@ func until(c *banyan.Comm, seed uint64, ops int) (validates int, err error) {
 	}
 }
 
-// Whoever dies and whenever: each operation ends at each rank with success or ErrProcFailed, its buffer is not touched afterwards, and after
-// a validate all of them work among those who are left.
-func TestBegunCollectivesOutliveDeaths(t *testing.T) {
+// Each operation ends at each rank with success or ErrProcFailed, and its buffer does not change
+// afterwards. After a validate all operations work among the remaining ranks.
+func TestNonblockingCollectivesOutliveDeaths(t *testing.T) {
 	failed, succeeded, more := 0, 0, 0
 	for seed := range ranktest.Seeds(50) {
 		r := rand.New(rand.NewPCG(seed, 5))
@@ -349,7 +357,7 @@ func TestBegunCollectivesOutliveDeaths(t *testing.T) {
 			}
 			validates, err := until(c, seed, 5)
 			more += validates
-			for w.Now() < 20*time.Second { // so that nobody is seen to depart, who could have told others
+			for w.Now() < 20*time.Second { // so that no rank is seen to depart that could have informed others
 				w.Sleep(50 * time.Millisecond)
 				_, _, _ = c.Iprobe(c.Rank(), 1)
 			}

@@ -19,11 +19,12 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// oneEach puts each rank on a node of its own, so that long buffers go in segments over any tree.
+// oneEach puts each rank on a node of its own, so that long buffers are segmented over any tree.
 func oneEach(cfg *sim.Config) { cfg.Topology.ProcsPerNode = 1 }
 
-// Long reductions, begun or not, of which one rank has another length end at all ranks, at the root with an error unless its own buffer is empty, and leave nothing
-// behind: what comes next has the right result.
+// One rank calls a long reduction, blocking or not, with another length. The call returns at all
+// ranks, at the root with an error unless its own buffer is empty, and the next operation has the
+// right result.
 func TestLongReductionsThatDoNotFit(t *testing.T) {
 	lengths := []int{0, 5, 2_500, 75_000, 87_500} // in words
 	for _, n := range []int{3, 6} {
@@ -35,7 +36,8 @@ func TestLongReductionsThatDoNotFit(t *testing.T) {
 				if err := c.SetTree(tree); err != nil {
 					return err
 				}
-				o := ranktest.Collective{Kind: ranktest.Reduce, Number: 1, Root: (odd + 1) % n, Size: usual, Typed: true}
+				o := ranktest.Collective{Kind: ranktest.Reduce, Number: 1, Root: (odd + 1) % n, Size: usual,
+					Typed: true}
 				if c.Rank() == odd {
 					o.Size = other
 				}
@@ -49,7 +51,8 @@ func TestLongReductionsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// longMisfit reduces, and checks the error at the root if it contributes data, and the next operation.
+// longMisfit reduces. It checks the error at the root if the root contributes data, and then the
+// next operation.
 func longMisfit(c *banyan.Comm, nonblocking bool, o ranktest.Collective, some, wrong bool) error {
 	buf, want := o.Buffers(c)
 	err := o.Do(c, buf, nonblocking)
@@ -62,8 +65,8 @@ func longMisfit(c *banyan.Comm, nonblocking bool, o ranktest.Collective, some, w
 	return ranktest.Collective{Kind: ranktest.Allreduce, Size: 1}.Check(c, nonblocking)
 }
 
-// One rank has no operation for a long reduction, or one that needs the whole buffer. All of them return; where
-// there is none, that one and the root with an error.
+// One rank passes no operation to a long reduction, or one that needs the whole buffer. The call
+// returns at all ranks; without an operation, at that rank and at the root with an error.
 func TestLongReductionsThatDiffer(t *testing.T) {
 	require.NoError(t, banyan.Simulate(5, banyan.Simulation{Configure: oneEach}, func(w *banyan.World) error {
 		c := w.Comm()
@@ -85,13 +88,14 @@ func TestLongReductionsThatDiffer(t *testing.T) {
 				return banyan.Reduce(c, buf, op, root, order)
 			}, func() banyan.Request {
 				if op == nil && !none {
-					return c.IReduceBytes(bytes.Repeat([]byte{1 << c.Rank(), 0, 0, 0}, len(buf)), xor, root, order)
+					return c.IreduceBytes(bytes.Repeat([]byte{1 << c.Rank(), 0, 0, 0}, len(buf)), xor, root, order)
 				}
-				return banyan.IReduce(c, buf, op, root, order)
+				return banyan.Ireduce(c, buf, op, root, order)
 			})
 			at := c.Rank()
 			if !errors.Is(err, banyan.ErrArgument) && (err != nil || none && (at == root || at == odd)) {
-				return fmt.Errorf("%s, non-blocking %v, no operation: %v, %v, at rank %d: %w", tree, nonblocking, none, order, odd, err)
+				return fmt.Errorf("%s, non-blocking %v, no operation: %v, %v, at rank %d: %w", tree, nonblocking,
+					none, order, odd, err)
 			}
 			if err == nil && at == root && !slices.Equal(buf, slices.Repeat([]uint32{1<<c.Size() - 1}, len(buf))) {
 				return errors.New("wrong result")
@@ -105,7 +109,8 @@ func TestLongReductionsThatDiffer(t *testing.T) {
 	}))
 }
 
-// Data that look as the mark before a long message are data, whatever they are folded with.
+// Data that equal the length header before a long message are data, whatever they are combined
+// with.
 func TestReductionOfWhatLooksLikeAMark(t *testing.T) {
 	mark := []byte("banyan: a long message follows in another way; bytes:\x00\x00\x10\x00\x00\x00\x00\x00")
 	require.Len(t, mark, 61)
@@ -117,7 +122,10 @@ func TestReductionOfWhatLooksLikeAMark(t *testing.T) {
 			}
 			nonblocking, buf := i > 1, slices.Clone(mark)
 			if err := errors.Join(do(nonblocking, func() error { return c.ReduceBytes(buf, xor, 0, banyan.AnyOrder) },
-				func() banyan.Request { return c.IReduceBytes(buf, xor, 0, banyan.AnyOrder) }), c.Barrier()); err != nil {
+				func() banyan.Request {
+					return c.IreduceBytes(buf, xor, 0,
+						banyan.AnyOrder)
+				}), c.Barrier()); err != nil {
 				return err
 			}
 			if c.Rank() == 0 && !bytes.Equal(buf, mark) { // five of them
@@ -128,7 +136,8 @@ func TestReductionOfWhatLooksLikeAMark(t *testing.T) {
 	}))
 }
 
-// A rank dies somewhere in a long reduction, begun or not. All others learn of it, validate, and reduce again.
+// A rank dies during a long reduction, blocking or not. All others get the error, validate, and
+// reduce again.
 func TestLongReductionsAndDeaths(t *testing.T) {
 	seeds := uint64(ranktest.Scaled(5, 2))
 	if os.Getenv("BANYAN_LONG") != "" {
@@ -140,18 +149,20 @@ func TestLongReductionsAndDeaths(t *testing.T) {
 		victim, at := r.IntN(n), fabric.Time(100_000+r.IntN(3_000_000))
 		design := []banyan.Design{banyan.Rebalance, banyan.LookupAvoiding, banyan.Reroute}[r.IntN(3)]
 		tree := []string{"auto", "binomial", "chain"}[r.IntN(3)]
-		uniform, begun := r.IntN(2) == 1, r.IntN(2) == 1
+		uniform, nonblocking := r.IntN(2) == 1, r.IntN(2) == 1
 		s := banyan.Simulation{
 			Seed: seed, Configure: oneEach,
-			Faults:  func(s *sim.Sim) error { return s.Kill(proc.ID(victim), at) },
-			Options: []banyan.Option{banyan.WithDesign(design), banyan.WithTree(tree), banyan.WithDetection(10*time.Millisecond, 50*time.Millisecond)},
+			Faults: func(s *sim.Sim) error { return s.Kill(proc.ID(victim), at) },
+			Options: []banyan.Option{banyan.WithDesign(design), banyan.WithTree(tree),
+				banyan.WithDetection(10*time.Millisecond, 50*time.Millisecond)},
 		}
-		require.NoError(t, banyan.Simulate(n, s, func(w *banyan.World) error { return longReductions(w.Comm(), victim, uniform, begun) }),
-			"seed %d: %d ranks, %v %s, %d dies at %v, begun: %v", seed, n, design, tree, victim, at, begun)
+		require.NoError(t, banyan.Simulate(n, s,
+			func(w *banyan.World) error { return longReductions(w.Comm(), victim, uniform, nonblocking) }),
+			"seed %d: %d ranks, %v %s, %d dies at %v, non-blocking %v", seed, n, design, tree, victim, at, nonblocking)
 	}
 }
 
-// longReductions reduces until the victim dies, and once more without it.
+// longReductions reduces until the victim dies, and then among the living ranks.
 func longReductions(c *banyan.Comm, victim int, uniform, nonblocking bool) error {
 	if uniform {
 		if err := c.SetUniformity(banyan.UniformCollectives); err != nil {

@@ -7,18 +7,18 @@ import (
 )
 
 var roles = ranktest.Roles{
-	"begun":             begunRank,
-	"begun allocs":      begunAllocs,
-	"begun and absent":  begunAndAbsent,
-	"begun and killed":  begunAndKilled,
-	"collective allocs": collectiveAllocs,
-	"collectives":       collectivesRank,
-	"completed":         completedRank,
-	"flat":              flatRank,
-	"long chain":        longChain,
-	"ranged":            rangedRank,
-	"staged":            stagedRank,
-	"uniform":           uniformRank,
+	"non-blocking":               interleavedRank,
+	"non-blocking allocs":        nonblockingAllocs,
+	"non-blocking, one computes": absentRank,
+	"non-blocking, one killed":   killedRank,
+	"collective allocs":          collectiveAllocs,
+	"collectives":                collectivesRank,
+	"completed":                  completedRank,
+	"flat":                       flatRank,
+	"long chain":                 longChain,
+	"ranged":                     rangedRank,
+	"staged":                     stagedRank,
+	"uniform":                    uniformRank,
 }
 
 func TestMain(m *testing.M) {

@@ -15,14 +15,15 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// Who begins an operation without a place for its result has not begun it: the next one meets the others.
+// A call without a place for its result starts no operation: the next call matches those of the
+// others.
 func TestNowhereToLeaveAResult(t *testing.T) {
 	require.NoError(t, banyan.Simulate(3, banyan.Simulation{}, func(w *banyan.World) error {
 		c := w.Comm()
 		for what, r := range map[string]banyan.Request{
-			"agree on world: wrong argument: nil for the flag":                           c.IAgree(nil),
-			"shrink on world: wrong argument: nil for the place of the new communicator": c.IShrink(nil),
-			"validate on world: wrong argument: nil for the place of the failed ranks":   c.IValidate(nil),
+			"agree on world: wrong argument: nil for the flag":                           c.Iagree(nil),
+			"shrink on world: wrong argument: nil for the place of the new communicator": c.Ishrink(nil),
+			"validate on world: wrong argument: nil for the place of the failed ranks":   c.Ivalidate(nil),
 		} {
 			_, err := r.Wait()
 			require.ErrorIs(t, err, banyan.ErrArgument)
@@ -33,8 +34,9 @@ func TestNowhereToLeaveAResult(t *testing.T) {
 	}))
 }
 
-// The errors of lengths that differ name lengths that some rank has called with, and no others: neither that of an empty message of who
-// has met such an error already, nor that of the announcement of a long message.
+// Errors of mismatched lengths name only lengths of some rank's call: neither that of an empty
+// message of a rank that has met such an error already, nor that of the announcement of a long
+// message.
 func TestLengthErrorsNameRealLengths(t *testing.T) {
 	for name, lengths := range map[string][]int{
 		"short": {24, 32, 40, 48}, "long": {2_400_000, 2_408_000, 2_416_000, 2_424_000}, "both": {4_000_000, 8, 8, 8},
@@ -48,17 +50,19 @@ func TestLengthErrorsNameRealLengths(t *testing.T) {
 					for _, nonblocking := range []bool{false, true} {
 						errs := []error{
 							do(nonblocking, func() error { return c.AllreduceBytes(buf, fold) },
-								func() banyan.Request { return c.IAllreduceBytes(buf, fold) }),
+								func() banyan.Request { return c.IallreduceBytes(buf, fold) }),
 							do(nonblocking, func() error { return banyan.Reduce(c, buf, banyan.Sum, 1) },
-								func() banyan.Request { return banyan.IReduce(c, buf, banyan.Sum, 1) }),
-							do(nonblocking, func() error { return c.Bcast(buf, 0) }, func() banyan.Request { return c.IBcast(buf, 0) }),
+								func() banyan.Request { return banyan.Ireduce(c, buf, banyan.Sum, 1) }),
+							do(nonblocking, func() error { return c.Bcast(buf, 0) },
+								func() banyan.Request { return c.Ibcast(buf, 0) }),
 						}
 						require.ErrorIs(t, errs[0], banyan.ErrArgument)
 						for _, err := range errs {
 							if err == nil {
 								continue
 							}
-							for _, wrong := range []string{" 0 bytes", "wants 61 bytes", "want 61", "buffer of", "tag"} {
+							for _, wrong := range []string{" 0 bytes", "wants 61 bytes", "want 61", "buffer of",
+								"tag"} {
 								require.False(t, strings.Contains(err.Error(), wrong), "%v", err)
 							}
 						}
@@ -75,7 +79,7 @@ func TestErrorsNameTheOperationOnce(t *testing.T) {
 	require.NoError(t, banyan.Simulate(1, banyan.Simulation{}, func(w *banyan.World) error {
 		c, err := w.Comm().Dup()
 		require.NoError(t, err)
-		_, err = c.IBcast(nil, 7).Wait()
+		_, err = c.Ibcast(nil, 7).Wait()
 		require.EqualError(t, err, "ibcast on world.1: wrong argument: root 7, want 0 … 0")
 		require.NoError(t, c.Free())
 		_, err = c.Dup()
@@ -84,35 +88,35 @@ func TestErrorsNameTheOperationOnce(t *testing.T) {
 	}))
 }
 
-// A rank whose arguments are wrong takes part with nothing, which fits nobody: all ranks that wait for it learn of it, none hangs, and
-// the next operation meets.
+// A rank with wrong arguments takes part with no data, which matches no other length. All ranks
+// that depend on it get an error, none hangs, and the next operation works.
 func TestWrongArgumentsAtOneRank(t *testing.T) {
 	fold := func(acc, in []byte) { copy(acc, in) }
 	for name, op := range map[string]func(c *banyan.Comm, nonblocking, wrong bool, size int) error{
 		"allreduce": func(c *banyan.Comm, nonblocking, wrong bool, size int) error {
 			buf, fold := make([]byte, size), unless(wrong, fold)
 			return do(nonblocking, func() error { return c.AllreduceBytes(buf, fold) },
-				func() banyan.Request { return c.IAllreduceBytes(buf, fold) })
+				func() banyan.Request { return c.IallreduceBytes(buf, fold) })
 		},
 		"reduce": func(c *banyan.Comm, nonblocking, wrong bool, size int) error {
 			buf, fold := make([]byte, size), unless(wrong, fold)
 			return do(nonblocking, func() error { return c.ReduceBytes(buf, fold, 0) },
-				func() banyan.Request { return c.IReduceBytes(buf, fold, 0) })
+				func() banyan.Request { return c.IreduceBytes(buf, fold, 0) })
 		},
 		"gather": func(c *banyan.Comm, nonblocking, wrong bool, size int) error {
 			block, all := make([]byte, size), make([]byte, blocksOf(c, wrong, size))
 			return do(nonblocking, func() error { return c.GatherBytes(block, all, 2) },
-				func() banyan.Request { return c.IGatherBytes(block, all, 2) })
+				func() banyan.Request { return c.IgatherBytes(block, all, 2) })
 		},
 		"scatter": func(c *banyan.Comm, nonblocking, wrong bool, size int) error {
 			block, all := make([]byte, size), make([]byte, blocksOf(c, wrong, size))
 			return do(nonblocking, func() error { return c.ScatterBytes(all, block, 2) },
-				func() banyan.Request { return c.IScatterBytes(all, block, 2) })
+				func() banyan.Request { return c.IscatterBytes(all, block, 2) })
 		},
 		"allgather": func(c *banyan.Comm, nonblocking, wrong bool, size int) error {
 			block, all := make([]byte, size), make([]byte, blocksOf(c, wrong, size))
 			return do(nonblocking, func() error { return c.AllgatherBytes(block, all) },
-				func() banyan.Request { return c.IAllgatherBytes(block, all) })
+				func() banyan.Request { return c.IallgatherBytes(block, all) })
 		},
 	} {
 		for i, size := range []int{0, 16, 40_000, 3_000_000, 0, 16, 40_000, 3_000_000} {
@@ -140,7 +144,7 @@ func unless(wrong bool, fold func(acc, in []byte)) func(acc, in []byte) {
 	return fold
 }
 
-// blocksOf is the length of the blocks of all ranks, or another one.
+// blocksOf is the length of the blocks of all ranks, or a wrong length.
 func blocksOf(c *banyan.Comm, wrong bool, size int) int {
 	if wrong {
 		return c.Size()*size + 8
@@ -148,25 +152,26 @@ func blocksOf(c *banyan.Comm, wrong bool, size int) int {
 	return c.Size() * size
 }
 
-// misfit is an operation to which one rank, the odd one, comes with another length than the rest.
+// misfit is an operation in which one rank, the odd one, has another length.
 type misfit struct {
 	c                 *banyan.Comm
-	begun             bool // calls are non-blocking
+	nonblocking       bool // calls are non-blocking
 	odd, usual, other int
 	here              int // the length at this rank
 }
 
 func (m *misfit) is() bool { return m.usual != m.other }
 
-// wants reports what is wrong with an outcome: an error where there is none to be, or none where there is.
+// wants reports an error that should not be there, or a missing one.
 func (m *misfit) wants(what string, wrong bool, err error) error {
 	if wrong && errors.Is(err, banyan.ErrArgument) || !wrong && err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s of %d bytes where rank %d has %d, begun: %v, want an error: %v, got %w", what, m.usual, m.odd, m.other, m.begun, wrong, err)
+	return fmt.Errorf("%s of %d bytes where rank %d has %d, non-blocking %v, want an error: %v, got %w", what, m.usual,
+		m.odd, m.other, m.nonblocking, wrong, err)
 }
 
-// bcast: all have the root's data or, with another length than it, an error.
+// bcast: each rank has the root's data, or an error if its length differs.
 func (m *misfit) bcast(root int) error {
 	buf, from := make([]byte, m.here), m.usual
 	if root == m.odd {
@@ -175,36 +180,39 @@ func (m *misfit) bcast(root int) error {
 	if m.c.Rank() == root {
 		buf = ranktest.Pattern(5, from)
 	}
-	err := do(m.begun, func() error { return m.c.Bcast(buf, root) }, func() banyan.Request { return m.c.IBcast(buf, root) })
+	err := do(m.nonblocking, func() error { return m.c.Bcast(buf, root) },
+		func() banyan.Request { return m.c.Ibcast(buf, root) })
 	if err == nil && !bytes.Equal(buf, ranktest.Pattern(5, from)) {
 		return errors.New("bcast has succeeded with wrong data")
 	}
 	return m.wants("bcast", m.here != from, err)
 }
 
-// folds: nobody has a result, and no root. Who has come with nothing may have success, as that is the result then.
+// folds: no rank has a result. A rank with an empty buffer may have success, because that is the
+// result then.
 func (m *misfit) folds(root int) error {
 	buf := make([]byte, m.here)
-	err := do(m.begun, func() error { return banyan.Allreduce(m.c, buf, banyan.Sum) },
-		func() banyan.Request { return banyan.IAllreduce(m.c, buf, banyan.Sum) })
+	err := do(m.nonblocking, func() error { return banyan.Allreduce(m.c, buf, banyan.Sum) },
+		func() banyan.Request { return banyan.Iallreduce(m.c, buf, banyan.Sum) })
 	if m.here > 0 || !m.is() {
 		if err := m.wants("allreduce", m.is(), err); err != nil {
 			return err
 		}
 	}
-	err = do(m.begun, func() error { return banyan.Reduce(m.c, buf, banyan.Sum, root, banyan.AnyOrder) },
-		func() banyan.Request { return banyan.IReduce(m.c, buf, banyan.Sum, root, banyan.AnyOrder) })
+	err = do(m.nonblocking, func() error { return banyan.Reduce(m.c, buf, banyan.Sum, root, banyan.AnyOrder) },
+		func() banyan.Request { return banyan.Ireduce(m.c, buf, banyan.Sum, root, banyan.AnyOrder) })
 	if m.c.Rank() == root && (m.here > 0 || !m.is()) {
 		return m.wants("reduce", m.is(), err)
 	}
 	return nil
 }
 
-// blocks: neither a root nor anybody has got all blocks, and the odd one has got none.
+// blocks: no rank has all blocks, and the odd one has none.
 func (m *misfit) blocks(root int) error {
 	mine, all := make([]byte, m.here), make([]byte, m.here*m.c.Size())
 	some := m.here > 0 || !m.is()
-	err := do(m.begun, func() error { return m.c.AllgatherBytes(mine, all) }, func() banyan.Request { return m.c.IAllgatherBytes(mine, all) })
+	err := do(m.nonblocking, func() error { return m.c.AllgatherBytes(mine, all) },
+		func() banyan.Request { return m.c.IallgatherBytes(mine, all) })
 	if some {
 		if err := m.wants("allgather", m.is(), err); err != nil {
 			return err
@@ -214,21 +222,23 @@ func (m *misfit) blocks(root int) error {
 	if !top {
 		all = nil
 	}
-	err = do(m.begun, func() error { return m.c.GatherBytes(mine, all, root) }, func() banyan.Request { return m.c.IGatherBytes(mine, all, root) })
+	err = do(m.nonblocking, func() error { return m.c.GatherBytes(mine, all, root) },
+		func() banyan.Request { return m.c.IgatherBytes(mine, all, root) })
 	if top && some {
 		if err := m.wants("gather", m.is(), err); err != nil {
 			return err
 		}
 	}
-	err = do(m.begun, func() error { return m.c.ScatterBytes(all, mine, root) }, func() banyan.Request { return m.c.IScatterBytes(all, mine, root) })
+	err = do(m.nonblocking, func() error { return m.c.ScatterBytes(all, mine, root) },
+		func() banyan.Request { return m.c.IscatterBytes(all, mine, root) })
 	if m.c.Rank() == m.odd && !top && some {
 		return m.wants("scatter", m.is(), err)
 	}
 	return nil
 }
 
-// Ranks that call with lengths so different that they would go different ways all return, and nobody has success with data that are not what it
-// asked for. 61 bytes is how long the library's own marks are.
+// Lengths differ so much that ranks would choose different algorithms. All calls return, and no
+// rank has success with other data than it asked for. The library's own length header has 61 bytes.
 func TestLengthsThatDoNotFit(t *testing.T) {
 	lengths, counts := []int{0, 8, 61, 20_000, 600_000}, []int{2, 3, 6}
 	if os.Getenv("BANYAN_LONG") != "" {
@@ -250,7 +260,7 @@ func TestLengthsThatDoNotFit(t *testing.T) {
 					if m.here = m.usual; c.Rank() == m.odd {
 						m.here = m.other
 					}
-					for _, m.begun = range []bool{false, true} {
+					for _, m.nonblocking = range []bool{false, true} {
 						err := errors.Join(m.bcast((m.odd+1)%n), m.folds(i%n))
 						if m.usual <= 20_000 && m.other <= 20_000 {
 							err = errors.Join(err, m.blocks((i+1)%n))
@@ -266,7 +276,8 @@ func TestLengthsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// As many bytes, of elements of another length at one rank: long buffers would be parted at different places.
+// The same number of bytes, with elements of another size at one rank: long buffers would be split
+// at different places.
 func TestElementsThatDoNotFit(t *testing.T) {
 	for _, n := range []int{2, 4, 7} {
 		require.NoError(t, banyan.Simulate(n, banyan.Simulation{}, func(w *banyan.World) error {
@@ -274,16 +285,16 @@ func TestElementsThatDoNotFit(t *testing.T) {
 			for _, nonblocking := range []bool{false, true} {
 				long, short := make([]uint64, 3_001), make([]uint16, 4*3_001)
 				err := do(nonblocking, func() error { return banyan.Allreduce(c, long, banyan.Sum) },
-					func() banyan.Request { return banyan.IAllreduce(c, long, banyan.Sum) })
+					func() banyan.Request { return banyan.Iallreduce(c, long, banyan.Sum) })
 				if err != nil {
 					return err
 				}
 				if c.Rank() == n/2 {
 					err = do(nonblocking, func() error { return banyan.Allreduce(c, short, banyan.Sum) },
-						func() banyan.Request { return banyan.IAllreduce(c, short, banyan.Sum) })
+						func() banyan.Request { return banyan.Iallreduce(c, short, banyan.Sum) })
 				} else {
 					err = do(nonblocking, func() error { return banyan.Allreduce(c, long, banyan.Sum) },
-						func() banyan.Request { return banyan.IAllreduce(c, long, banyan.Sum) })
+						func() banyan.Request { return banyan.Iallreduce(c, long, banyan.Sum) })
 				}
 				if !errors.Is(err, banyan.ErrArgument) {
 					return fmt.Errorf("non-blocking %v: %w", nonblocking, err)
@@ -294,15 +305,22 @@ func TestElementsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// Ranks that name different roots get an error where a message shows it, and no rank has another one's data for
-// its root's.
+// Ranks that name different roots get an error where a message shows it, and no rank takes another
+// one's data for its root's.
 func TestDifferentRoots(t *testing.T) {
 	for name, op := range map[string]func(c *banyan.Comm, root int) error{
-		"bcast":   func(c *banyan.Comm, root int) error { return c.Bcast(make([]byte, 8), root) },
-		"scatter": func(c *banyan.Comm, root int) error { return c.ScatterBytes(make([]byte, 16), make([]byte, 8), root) },
-		"ibcast":  func(c *banyan.Comm, root int) error { _, err := c.IBcast(make([]byte, 8), root).Wait(); return err },
+		"bcast": func(c *banyan.Comm, root int) error { return c.Bcast(make([]byte, 8), root) },
+		"scatter": func(c *banyan.Comm, root int) error {
+			return c.ScatterBytes(make([]byte, 16), make([]byte, 8),
+				root)
+		},
+		"ibcast": func(c *banyan.Comm, root int) error {
+			_,
+				err := c.Ibcast(make([]byte, 8), root).Wait()
+			return err
+		},
 		"iscatter": func(c *banyan.Comm, root int) error {
-			_, err := c.IScatterBytes(make([]byte, 16), make([]byte, 8), root).Wait()
+			_, err := c.IscatterBytes(make([]byte, 16), make([]byte, 8), root).Wait()
 			return err
 		},
 	} {
@@ -314,10 +332,10 @@ func TestDifferentRoots(t *testing.T) {
 				}
 				if c.Rank() == late {
 					w.Sleep(time.Millisecond)
-					c.GetFailed() // makes progress: the other one's message is here
+					c.GetFailed() // makes progress: the other rank's message has arrived
 				}
-				// The first one to call sends and has nothing to wait for. The second one finds its message, or finds it in
-				// place of that of the next collective.
+				// The first caller sends and waits for no one. The second finds its message, or
+				// finds it in place of that of the next collective.
 				err := op(c, c.Rank())
 				if c.Rank() != late && err != nil {
 					return err
@@ -325,7 +343,7 @@ func TestDifferentRoots(t *testing.T) {
 				if next := c.Barrier(); err == nil {
 					err = next
 				}
-				for w.Now() < 10*time.Millisecond { // so that none is seen to depart
+				for w.Now() < 10*time.Millisecond { // so that no rank is seen to depart
 					w.Sleep(time.Millisecond)
 					c.GetFailed()
 				}
@@ -338,11 +356,11 @@ func TestDifferentRoots(t *testing.T) {
 	}
 }
 
-// A receive that waits, or is posted later, finds that what comes has another root, and that keeps nobody
-// waiting.
+// A receive, waiting or posted later, finds that its message has another root. No rank waits for
+// it.
 func TestOtherRootThanTheParent(t *testing.T) {
 	const n = 4
-	for _, begun := range []bool{false, true} {
+	for _, nonblocking := range []bool{false, true} {
 		for late := range n {
 			require.NoError(t, banyan.Simulate(n, banyan.Simulation{}, func(w *banyan.World) error {
 				c := w.Comm()
@@ -353,11 +371,12 @@ func TestOtherRootThanTheParent(t *testing.T) {
 					w.Sleep(time.Millisecond)
 				}
 				root := 0
-				if c.Rank() == n-1 { // the end of the chain from 0, which is in the middle of that from 1
+				if c.Rank() == n-1 { // the end of the chain from 0, and the middle of that from 1
 					root = 1
 				}
 				buf := []byte{byte(c.Rank())}
-				err := do(begun, func() error { return c.Bcast(buf, root) }, func() banyan.Request { return c.IBcast(buf, root) })
+				err := do(nonblocking, func() error { return c.Bcast(buf, root) },
+					func() banyan.Request { return c.Ibcast(buf, root) })
 				if root == 0 {
 					return err
 				}
@@ -365,7 +384,7 @@ func TestOtherRootThanTheParent(t *testing.T) {
 					return fmt.Errorf("the other root: %w", err)
 				}
 				return nil
-			}), "begun %v, %d is late", begun, late)
+			}), "non-blocking %v, %d is late", nonblocking, late)
 		}
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// As [Comm.Free] of other operations: what is under way goes on, and nothing can be begun.
-func TestFreeLeavesBegunCollectives(t *testing.T) {
+// Operations under way go on after [Comm.Free], and no new one starts.
+func TestFreeLeavesNonblockingCollectives(t *testing.T) {
 	for _, size := range []int{1, 12_500} {
 		require.NoError(t, banyan.Simulate(5, banyan.Simulation{}, func(w *banyan.World) error {
 			c, err := w.Comm().Dup()
@@ -29,7 +29,7 @@ func TestFreeLeavesBegunCollectives(t *testing.T) {
 				return err
 			}
 			if c.Rank() == 0 {
-				w.Sleep(time.Second) // the others are in the middle of it
+				w.Sleep(time.Second) // the others are in the middle of the operations
 			}
 			var started []underWay
 			var reqs []banyan.Request
@@ -40,9 +40,9 @@ func TestFreeLeavesBegunCollectives(t *testing.T) {
 			if err := c.Free(); err != nil {
 				return err
 			}
-			for _, err := range []error{c.Barrier(), wait(c.IBarrier())} {
+			for _, err := range []error{c.Barrier(), wait(c.Ibarrier())} {
 				if !errors.Is(err, banyan.ErrClosed) {
-					return fmt.Errorf("begun after Free: %w", err)
+					return fmt.Errorf("started after Free: %w", err)
 				}
 			}
 			if err := banyan.WaitAll(reqs); err != nil {
@@ -53,7 +53,7 @@ func TestFreeLeavesBegunCollectives(t *testing.T) {
 					return err
 				}
 			}
-			d, err := w.Comm().Dup() // the context can be used, and messages for the other one are not kept
+			d, err := w.Comm().Dup() // the context is usable, and no message of the freed communicator is left
 			if err != nil {
 				return err
 			}
@@ -62,8 +62,8 @@ func TestFreeLeavesBegunCollectives(t *testing.T) {
 	}
 }
 
-// A revocation ends them, also those that wait for a rank that has not begun.
-func TestRevokeEndsBegunCollectives(t *testing.T) {
+// A revocation ends non-blocking collectives, also those that wait for a rank that has not started.
+func TestRevokeEndsNonblockingCollectives(t *testing.T) {
 	require.NoError(t, banyan.Simulate(6, banyan.Simulation{}, func(w *banyan.World) error {
 		c, err := w.Comm().Dup()
 		if err != nil {
@@ -74,20 +74,21 @@ func TestRevokeEndsBegunCollectives(t *testing.T) {
 			return c.Revoke()
 		}
 		big := make([]byte, 200_000)
-		for i, q := range []banyan.Request{c.IBarrier(), c.IAllreduceBytes(big, xor), c.IAllgatherBytes(big[:8], make([]byte, 48))} {
+		for i, q := range []banyan.Request{c.Ibarrier(), c.IallreduceBytes(big, xor),
+			c.IallgatherBytes(big[:8], make([]byte, 48))} {
 			if _, err := q.Wait(); !errors.Is(err, banyan.ErrRevoked) {
 				return fmt.Errorf("operation %d: %w", i, err)
 			}
 		}
-		if _, err := c.IBarrier().Wait(); !errors.Is(err, banyan.ErrRevoked) {
-			return fmt.Errorf("begun afterwards: %w", err)
+		if _, err := c.Ibarrier().Wait(); !errors.Is(err, banyan.ErrRevoked) {
+			return fmt.Errorf("started afterwards: %w", err)
 		}
 		return nil
 	}))
 }
 
-// Nobody takes one back; the end of a context ends the wait alone.
-func TestBegunCollectivesStay(t *testing.T) {
+// A collective cannot be cancelled; the end of a context ends only the wait.
+func TestNonblockingCollectivesStay(t *testing.T) {
 	require.NoError(t, banyan.Simulate(3, banyan.Simulation{}, func(w *banyan.World) error {
 		c := w.Comm()
 		ctx, cancel := context.WithCancel(context.Background())
@@ -106,14 +107,14 @@ func TestBegunCollectivesStay(t *testing.T) {
 	}))
 }
 
-// With a failure that is known they end with it, in run-through stabilization at once, until a validate.
-func TestBegunCollectivesAreInactive(t *testing.T) {
+// A known failure ends non-blocking collectives, in the RTS profile at once, until a validate.
+func TestNonblockingCollectivesAreInactive(t *testing.T) {
 	for _, profile := range ranktest.BothProfiles {
-		begunAreInactive(t, profile)
+		areInactive(t, profile)
 	}
 }
 
-func begunAreInactive(t *testing.T, profile banyan.Profile) {
+func areInactive(t *testing.T, profile banyan.Profile) {
 	t.Helper()
 	require.NoError(t, banyan.Simulate(4, banyan.Simulation{
 		Faults:  func(s *sim.Sim) error { return s.Kill(2, fabric.Time(time.Millisecond)) },
@@ -123,7 +124,7 @@ func begunAreInactive(t *testing.T, profile banyan.Profile) {
 		if _, err := c.Recv(make([]byte, 1), 2, 1); !errors.Is(err, banyan.ErrProcFailed) {
 			return fmt.Errorf("rank 2 should be dead: %w", err)
 		}
-		q := c.IBarrier()
+		q := c.Ibarrier()
 		_, done, err := q.Test()
 		if !done && profile == banyan.ULFM {
 			_, err = q.Wait()
@@ -145,8 +146,8 @@ func begunAreInactive(t *testing.T, profile banyan.Profile) {
 	}))
 }
 
-// Lengths and arguments that do not fit are ErrArgument and keep nobody waiting.
-func TestBegunCollectivesThatDoNotFit(t *testing.T) {
+// Mismatched lengths and wrong arguments are ErrArgument and keep no rank waiting.
+func TestNonblockingCollectivesThatDoNotFit(t *testing.T) {
 	for _, level := range []banyan.Uniformity{banyan.UniformNothing, banyan.UniformCollectives} {
 		require.NoError(t, banyan.Simulate(6, banyan.Simulation{}, func(w *banyan.World) error {
 			c := w.Comm()
@@ -159,12 +160,14 @@ func TestBegunCollectivesThatDoNotFit(t *testing.T) {
 			}
 			met := 0
 			for kind, q := range []banyan.Request{
-				c.IBcast(make([]byte, size), 0), c.IReduceBytes(make([]byte, size), xor, 0),
-				c.IAllreduceBytes(make([]byte, size), xor), c.IAllgatherBytes(make([]byte, size), make([]byte, 6*size)),
-				c.IGatherBytes(make([]byte, size), make([]byte, 6*size), 2), c.IScatterBytes(make([]byte, 6*size), make([]byte, size), 2),
+				c.Ibcast(make([]byte, size), 0), c.IreduceBytes(make([]byte, size), xor, 0),
+				c.IallreduceBytes(make([]byte, size), xor), c.IallgatherBytes(make([]byte, size), make([]byte, 6*size)),
+				c.IgatherBytes(make([]byte, size), make([]byte, 6*size), 2),
+				c.IscatterBytes(make([]byte, 6*size), make([]byte, size), 2),
 			} {
 				_, err := q.Wait()
-				if err != nil && !errors.Is(err, banyan.ErrArgument) || err == nil && level == banyan.UniformCollectives {
+				if err != nil && !errors.Is(err, banyan.ErrArgument) || err == nil &&
+					level == banyan.UniformCollectives {
 					return fmt.Errorf("kind %d: %w", kind, err)
 				}
 				if err != nil {
@@ -178,7 +181,8 @@ func TestBegunCollectivesThatDoNotFit(t *testing.T) {
 				return nil
 			}
 			for kind, q := range []banyan.Request{
-				c.IAllreduceBytes(nil, nil), c.IBcast(nil, 6), c.IScatterBytes(nil, make([]byte, 1), 3), c.IGatherBytes(make([]byte, 1), make([]byte, 7), 3),
+				c.IallreduceBytes(nil, nil), c.Ibcast(nil, 6), c.IscatterBytes(nil, make([]byte, 1), 3),
+				c.IgatherBytes(make([]byte, 1), make([]byte, 7), 3),
 			} {
 				if _, err := q.Wait(); !errors.Is(err, banyan.ErrArgument) && (kind < 3 || c.Rank() == 3) {
 					return fmt.Errorf("wrong argument %d: %w", kind, err)
@@ -189,17 +193,18 @@ func TestBegunCollectivesThatDoNotFit(t *testing.T) {
 	}
 }
 
-// begunRank is what several goroutines' worth of operations is among real processes.
-func begunRank(w *banyan.World) error { return interleave(w.Comm(), 3, 150) }
+// interleavedRank runs an interleaved program on real processes.
+func interleavedRank(w *banyan.World) error { return interleave(w.Comm(), 3, 150) }
 
-func TestBegunCollectivesWithProcesses(t *testing.T) {
-	for name, env := range map[string][]string{"as suggested": nil, "asynchronous": {ranktest.AsyncEnv + "=1"}, "unaware": {ranktest.UnawareEnv + "=1"}} {
-		t.Run(name, func(t *testing.T) { ranktest.Succeed(t, 5, "begun", env...) })
+func TestNonblockingCollectivesWithProcesses(t *testing.T) {
+	for name, env := range map[string][]string{"as suggested": nil, "asynchronous": {ranktest.AsyncEnv + "=1"},
+		"unaware": {ranktest.UnawareEnv + "=1"}} {
+		t.Run(name, func(t *testing.T) { ranktest.Succeed(t, 5, "non-blocking", env...) })
 	}
 }
 
-// begunAndKilled has one rank kill itself in the middle of several operations, and the others go on without it.
-func begunAndKilled(w *banyan.World) error {
+// killedRank has one rank kill itself in the middle of several operations. The others go on.
+func killedRank(w *banyan.World) error {
 	c := w.Comm()
 	seed, err := ranktest.JobSeed()
 	if err != nil {
@@ -224,21 +229,21 @@ func begunAndKilled(w *banyan.World) error {
 	return touched(all)
 }
 
-func TestBegunCollectivesAndSIGKILL(t *testing.T) {
-	ranktest.JobsWithDeaths(t, "begun and killed", 6, 1, ranktest.JobSeeds(1, 30)...)
+func TestNonblockingCollectivesAndSIGKILL(t *testing.T) {
+	ranktest.JobsWithDeaths(t, "non-blocking, one killed", 6, 1, ranktest.JobSeeds(1, 30)...)
 }
 
-// begunAllocs: once the like of it has run an operation allocates nothing.
-func begunAllocs(w *banyan.World) error {
+// nonblockingAllocs checks that an operation allocates nothing after a warm-up.
+func nonblockingAllocs(w *banyan.World) error {
 	c := w.Comm()
 	small, big := make([]byte, 64), make([]byte, 100_000)
 	all := make([]byte, 64*c.Size())
 	for kind, call := range []func() banyan.Request{
-		c.IBarrier,
-		func() banyan.Request { return c.IBcast(big, 1) },
-		func() banyan.Request { return c.IAllreduceBytes(small, xor) },
-		func() banyan.Request { return c.IGatherBytes(small, all, 1) },
-		func() banyan.Request { return c.IScatterBytes(all, small, 1) },
+		c.Ibarrier,
+		func() banyan.Request { return c.Ibcast(big, 1) },
+		func() banyan.Request { return c.IallreduceBytes(small, xor) },
+		func() banyan.Request { return c.IgatherBytes(small, all, 1) },
+		func() banyan.Request { return c.IscatterBytes(all, small, 1) },
 	} {
 		if err := w.Comm().Barrier(); err != nil {
 			return err
@@ -248,7 +253,7 @@ func begunAllocs(w *banyan.World) error {
 			if _, err := call().Wait(); err != nil {
 				failed = err
 			}
-			if err := c.Barrier(); err != nil { // or who sends runs ahead, and its messages are kept
+			if err := c.Barrier(); err != nil { // or senders run ahead, and their messages are kept
 				failed = err
 			}
 		})
@@ -262,13 +267,16 @@ func begunAllocs(w *banyan.World) error {
 	return nil
 }
 
-func TestBegunCollectivesAllocateNothing(t *testing.T) { ranktest.Succeed(t, 3, "begun allocs") }
+func TestNonblockingCollectivesAllocateNothing(t *testing.T) {
+	ranktest.Succeed(t, 3, "non-blocking allocs")
+}
 
-// begunAndAbsent has rank 2, which is to pass a broadcast on to rank 3, compute outside of the library until that has it.
-func begunAndAbsent(w *banyan.World) error {
+// absentRank has rank 2, between rank 0 and rank 3 in the tree, compute outside the library
+// until rank 3 has the broadcast.
+func absentRank(w *banyan.World) error {
 	for _, size := range []int{8, 2 << 20} {
 		c := w.Comm()
-		if err := c.Barrier(); err != nil { // rank 2 has not got it when it leaves
+		if err := c.Barrier(); err != nil { // so that rank 2 leaves the library without the data
 			return err
 		}
 		if c.Rank() == 0 {
@@ -277,7 +285,7 @@ func begunAndAbsent(w *banyan.World) error {
 			}
 		}
 		buf := ranktest.Pattern(c.Rank(), size)
-		q := c.IBcast(buf, 0)
+		q := c.Ibcast(buf, 0)
 		switch c.Rank() {
 		case 2:
 			if err := c.Send(nil, 0, 1); err != nil {
@@ -304,9 +312,9 @@ func begunAndAbsent(w *banyan.World) error {
 	return nil
 }
 
-// With asynchronous progress a rank that computes passes on what it has to.
-func TestBegunCollectivesWhileComputing(t *testing.T) {
+// With asynchronous progress a computing rank forwards data.
+func TestNonblockingCollectivesWhileComputing(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
-	ranktest.Succeed(t, 4, "begun and absent", ranktest.AsyncEnv+"=1", ranktest.FIFOEnv+"="+fifo)
+	ranktest.Succeed(t, 4, "non-blocking, one computes", ranktest.AsyncEnv+"=1", ranktest.FIFOEnv+"="+fifo)
 }

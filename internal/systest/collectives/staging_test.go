@@ -40,8 +40,8 @@ func (o writing) String() string {
 	return fmt.Sprintf("%v, typed %v, non-blocking %v", o.kind, o.typed, o.nonblocking)
 }
 
-// on is the call with blocks of size words. The root of typed calls is that of the tree; that of the
-// others has both a parent and children.
+// on is the call with blocks of size words. The root of typed calls is that of the tree; that of
+// the others has both a parent and children.
 func (o writing) on(c *banyan.Comm, size int) ranktest.Collective {
 	call := ranktest.Collective{Kind: o.kind, Number: 1, Root: c.Size() / 2, Size: size, Typed: o.typed}
 	if o.typed {
@@ -72,7 +72,8 @@ func (o writing) check(c *banyan.Comm, buf []uint64, size int, err error) error 
 	for buf[at] == want[at] {
 		at++
 	}
-	return fmt.Errorf("rank %d: error %w, and word %d of %d is %#x, not %#x", c.Rank(), err, at, len(buf), buf[at], want[at])
+	return fmt.Errorf("rank %d: error %w, and word %d of %d is %#x, not %#x", c.Rank(), err, at, len(buf), buf[at],
+		want[at])
 }
 
 func xor(acc, in []byte) {
@@ -81,9 +82,10 @@ func xor(acc, in []byte) {
 	}
 }
 
-// S0-49: all living ranks have the result, or all have an error and their buffers as they were, whoever dies and whenever.
+// All living ranks have the result, or all have an error and their buffers as before, whichever
+// rank dies and whenever.
 func TestUniformCollectivesLeaveBuffersAlone(t *testing.T) {
-	marred := 0 // runs that fail without uniformity, and a buffer has changed
+	marred := 0 // runs that fail without uniformity and change a buffer
 	for _, o := range writings() {
 		t.Run(o.String(), func(t *testing.T) {
 			failures := 0
@@ -115,7 +117,7 @@ func TestUniformCollectivesLeaveBuffersAlone(t *testing.T) {
 	ranktest.Occurred(t, marred, "the test shows nothing: no buffer changes without uniformity either")
 }
 
-// With members that are agreed to be gone as well: roots, and blocks that stay as they are.
+// The same with validated failed ranks: as roots, and with blocks that stay untouched.
 func TestUniformCollectivesAmongTheLiving(t *testing.T) {
 	for dead := range 5 {
 		j := ranktest.SimulatedJob{N: 5, Kills: map[int]time.Duration{dead: time.Millisecond}}
@@ -135,7 +137,7 @@ func TestUniformCollectivesAmongTheLiving(t *testing.T) {
 	}
 }
 
-// A rank that calls with another length than the others has all of them get ErrArgument, keep what they have, and go on.
+// If one rank calls with another length, all get ErrArgument, keep their buffers, and go on.
 func TestUniformCollectivesOfTwoLengths(t *testing.T) {
 	for _, o := range writings() {
 		for odd := range 6 {
@@ -161,7 +163,7 @@ func TestUniformCollectivesOfTwoLengths(t *testing.T) {
 	}
 }
 
-// So does one whose own arguments do not fit each other, or are not there.
+// The same if the arguments of one rank are inconsistent or missing.
 func TestUniformCollectivesWithWrongArguments(t *testing.T) {
 	for name, calls := range map[string][2]func(c *banyan.Comm, buf []byte) error{
 		"allreduce without operation": {
@@ -197,7 +199,8 @@ func TestUniformCollectivesWithWrongArguments(t *testing.T) {
 	}
 }
 
-// Without uniformity wrong lengths keep nobody waiting either, and no rank takes part of something for the whole.
+// Without uniformity wrong lengths keep no rank waiting either, and no rank takes partial data for
+// the whole.
 func TestCollectivesOfTwoLengths(t *testing.T) {
 	for _, o := range writings() {
 		for odd := range 6 {
@@ -224,23 +227,24 @@ func TestCollectivesOfTwoLengths(t *testing.T) {
 	}
 }
 
-// stagedRank has one rank after the other kill itself inside a collective that writes, until two are left.
+// stagedRank has one rank after the other kill itself inside a writing collective, until two
+// remain.
 func stagedRank(w *banyan.World) error {
 	c := w.Comm()
 	seed, err := ranktest.JobSeed()
 	if err != nil {
 		return err
 	}
-	r := rand.New(rand.NewPCG(seed, 2)) // all draw the same, as all succeed as often
+	r := rand.New(rand.NewPCG(seed, 2)) // all draw the same: all have the same number of successes
 	for err = c.SetUniformity(banyan.UniformCollectives); err == nil && c.Size() > 2; {
 		c, err = lose(c, r)
 	}
 	return err
 }
 
-// lose calls collectives of random kinds and lengths until one fails, as a rank has killed itself, and gives the communicator of those
-// who are left. It looks at each buffer as soon as the operation ends, and after an error again when all that could still be under
-// way has ended.
+// lose calls collectives of random kinds and lengths until one fails because a rank has killed
+// itself, and returns the communicator of the remaining ranks. It checks each buffer as soon as the
+// operation ends, and after an error again when no operation can be under way any more.
 func lose(c *banyan.Comm, r *rand.Rand) (*banyan.Comm, error) {
 	victim, at, spins := r.IntN(c.Size()), 2+r.IntN(12), r.IntN(60_000)
 	var step atomic.Int64
@@ -280,13 +284,14 @@ func TestUniformBuffersWithProcesses(t *testing.T) {
 	ranktest.JobsWithDeaths(t, "staged", 6, 4, ranktest.JobSeeds(1, 40)...)
 }
 
-// Collectives allocate nothing once the like of them has run. The detector is off: it allocates a little in each period.
+// Collectives allocate nothing after a warm-up. The detector is off: it allocates a little in each
+// period.
 func TestNoAllocationPerCollective(t *testing.T) {
 	ranktest.Succeed(t, 3, "collective allocs", "BANYAN_DETECT=off")
 	ranktest.Succeed(t, 3, "collective allocs", ranktest.UnawareEnv+"=1", "BANYAN_DETECT=off")
 }
 
-// collectiveAllocs counts what the process allocates over many collectives of each kind, after a warm-up.
+// collectiveAllocs counts the allocations of many collectives of each kind, after a warm-up.
 func collectiveAllocs(w *banyan.World) error {
 	c := w.Comm()
 	for _, size := range []int{1, 500, 300_000} {
@@ -301,7 +306,7 @@ func collectiveAllocs(w *banyan.World) error {
 		}
 		rounds, most := 100, uint64(50)
 		if size > 10_000 {
-			rounds, most = 10, 15 // the collector may take what is large
+			rounds, most = 10, 15 // the collector may free a large buffer
 		}
 		for i, call := range calls {
 			var before, after runtime.MemStats
@@ -309,14 +314,15 @@ func collectiveAllocs(w *banyan.World) error {
 				if round == rounds {
 					runtime.ReadMemStats(&before)
 				}
-				// Or a root would run ahead, and its messages be kept until the others are there.
+				// Otherwise a root would run ahead, and its messages would be kept.
 				if err := cmp.Or(call(), c.Barrier()); err != nil {
 					return err
 				}
 			}
 			runtime.ReadMemStats(&after)
 			if n := after.Mallocs - before.Mallocs; n > most {
-				return fmt.Errorf("rank %d: %d allocations in %d calls of collective %d with %d numbers", c.Rank(), n, rounds, i, size)
+				return fmt.Errorf("rank %d: %d allocations in %d calls of collective %d with %d numbers", c.Rank(), n,
+					rounds, i, size)
 			}
 		}
 	}

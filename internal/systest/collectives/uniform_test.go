@@ -43,14 +43,14 @@ func upper(c *banyan.Comm) banyan.Group {
 	return g
 }
 
-// S1-46, S4-21, S4-22: a communicator is made at all living ranks or at none, whoever dies and whenever.
+// A communicator is created at all living ranks or at none, whichever rank dies and whenever.
 func TestUniformCreation(t *testing.T) {
 	for name, create := range creations {
 		t.Run(name, func(t *testing.T) {
 			outcomes := [2]int{}
 			for seed := range ranktest.Seeds(100) {
 				a := ranktest.WithKills(t, seed, 6, banyan.UniformCreation, create)
-				if name == "create group" { // of others there is no outcome
+				if name == "create group" { // ranks outside the group have no outcome
 					a.Lived[0], a.Lived[1] = false, false
 				}
 				failed, err := a.Judge()
@@ -67,22 +67,25 @@ func TestUniformCreation(t *testing.T) {
 	}
 }
 
-// collectives of all kinds, of 6 ranks.
+// collectives of all kinds, for 6 ranks.
 var collectives = map[string]func(c *banyan.Comm) error{
-	"barrier":         func(c *banyan.Comm) error { return c.Barrier() },
-	"bcast":           func(c *banyan.Comm) error { return c.Bcast(make([]byte, 8), 1) },
-	"bcast of much":   func(c *banyan.Comm) error { return banyan.Bcast(c, make([]int, 20_000), 2) },
-	"reduce":          func(c *banyan.Comm) error { return banyan.Reduce(c, []int{1, 2}, banyan.Sum, 3) },
-	"reduce bytes":    func(c *banyan.Comm) error { return c.ReduceBytes(make([]byte, 8), func(_, _ []byte) {}, 0) },
-	"allreduce":       func(c *banyan.Comm) error { return banyan.Allreduce(c, []int{1, 2}, banyan.Max) },
-	"allreduce bytes": func(c *banyan.Comm) error { return c.AllreduceBytes(make([]byte, 90_000), func(_, _ []byte) {}) },
+	"barrier":       func(c *banyan.Comm) error { return c.Barrier() },
+	"bcast":         func(c *banyan.Comm) error { return c.Bcast(make([]byte, 8), 1) },
+	"bcast of much": func(c *banyan.Comm) error { return banyan.Bcast(c, make([]int, 20_000), 2) },
+	"reduce":        func(c *banyan.Comm) error { return banyan.Reduce(c, []int{1, 2}, banyan.Sum, 3) },
+	"reduce bytes":  func(c *banyan.Comm) error { return c.ReduceBytes(make([]byte, 8), func(_, _ []byte) {}, 0) },
+	"allreduce":     func(c *banyan.Comm) error { return banyan.Allreduce(c, []int{1, 2}, banyan.Max) },
+	"allreduce bytes": func(c *banyan.Comm) error {
+		return c.AllreduceBytes(make([]byte, 90_000),
+			func(_, _ []byte) {})
+	},
 	"allgather":       func(c *banyan.Comm) error { return banyan.Allgather(c, []int{1}, make([]int, c.Size())) },
 	"allgather bytes": func(c *banyan.Comm) error { return c.AllgatherBytes([]byte{1}, make([]byte, c.Size())) },
 }
 
-// S1-16 turned off: success at all living ranks or an error at all.
+// With UniformCollectives all living ranks have success, or all have an error.
 func TestUniformCollectives(t *testing.T) {
-	plain := 0 // outcomes that differ without
+	plain := 0 // outcomes that differ without it
 	for name, call := range collectives {
 		t.Run(name, func(t *testing.T) {
 			for seed := range ranktest.Seeds(40) {
@@ -98,7 +101,7 @@ func TestUniformCollectives(t *testing.T) {
 	ranktest.Occurred(t, plain, "the test shows nothing: no outcome differs without uniformity either")
 }
 
-// S4-21: both sides of an intercommunicator have it or neither, and what is merged of it as well.
+// Both sides of an intercommunicator have it, or neither; the same for the merged communicator.
 func TestUniformIntercommunicators(t *testing.T) {
 	sides := make([]*banyan.Comm, 7)
 	for name, op := range map[string]func(w *banyan.World) (*banyan.Comm, error){
@@ -106,7 +109,7 @@ func TestUniformIntercommunicators(t *testing.T) {
 		"merge": func(w *banyan.World) (*banyan.Comm, error) {
 			inter, err := ranktest.BridgeHalves(w, sides, 1)
 			if err != nil {
-				return nil, nil // not what is looked at
+				return nil, nil // tested above
 			}
 			return inter.Merge(w.Comm().Rank()%2 == 0)
 		},
@@ -129,8 +132,36 @@ func TestUniformIntercommunicators(t *testing.T) {
 	}
 }
 
-// uniformRank calls uniform operations, one kind after the other, until one fails. Ranks kill themselves at a
-// random moment. Then all shrink, and tell each other how many operations each has succeeded with: the same number.
+// uniformOps are uniform operations of a communicator, and of the side of this rank with the other.
+func uniformOps(c, side *banyan.Comm) []func() error {
+	odd := c.Rank() % 2
+	free := func(d *banyan.Comm, err error) error {
+		if d != nil {
+			err = errors.Join(err, d.Free())
+		}
+		return err
+	}
+	return []func() error{
+		c.Barrier,
+		func() error { return c.Bcast(make([]byte, 5_000), 1) },
+		func() error { return free(c.Dup()) },
+		func() error { return banyan.Allreduce(c, []int{1}, banyan.Sum) },
+		func() error { return free(c.Split(odd, 0)) },
+		func() error { return banyan.Allgather(c, []int{1}, make([]int, c.Size())) },
+		func() error {
+			inter, err := side.CreateInter(0, c, 1-odd, 9)
+			if err != nil {
+				return err
+			}
+			return errors.Join(free(inter.Merge(false)), inter.Free())
+		},
+		func() error { return banyan.Reduce(c, []int{1}, banyan.Sum, 2) },
+	}
+}
+
+// uniformRank calls uniform operations of alternating kinds until one fails, because ranks kill
+// themselves at a random moment. Then all shrink and compare their numbers of successful
+// operations.
 func uniformRank(w *banyan.World) error {
 	c := w.Comm()
 	seed, err := ranktest.JobSeed()
@@ -152,28 +183,7 @@ func uniformRank(w *banyan.World) error {
 	if slices.Contains(victims, c.Rank()) {
 		ranktest.KillSelfAt(&step, at, r.IntN(40_000))
 	}
-	free := func(d *banyan.Comm, err error) error {
-		if d != nil {
-			err = errors.Join(err, d.Free())
-		}
-		return err
-	}
-	ops := []func() error{
-		c.Barrier,
-		func() error { return c.Bcast(make([]byte, 5_000), 1) },
-		func() error { return free(c.Dup()) },
-		func() error { return banyan.Allreduce(c, []int{1}, banyan.Sum) },
-		func() error { return free(c.Split(odd, 0)) },
-		func() error { return banyan.Allgather(c, []int{1}, make([]int, c.Size())) },
-		func() error {
-			inter, err := side.CreateInter(0, c, 1-odd, 9)
-			if err != nil {
-				return err
-			}
-			return errors.Join(free(inter.Merge(false)), inter.Free())
-		},
-		func() error { return banyan.Reduce(c, []int{1}, banyan.Sum, 2) },
-	}
+	ops := uniformOps(c, side)
 	done := 0
 	for ; err == nil; done++ {
 		step.Store(int64(done))
@@ -187,7 +197,8 @@ func uniformRank(w *banyan.World) error {
 		return err
 	}
 	most, least := []int{done}, []int{done}
-	if err := errors.Join(banyan.Allreduce(left, most, banyan.Max), banyan.Allreduce(left, least, banyan.Min)); err != nil {
+	if err := errors.Join(banyan.Allreduce(left, most, banyan.Max),
+		banyan.Allreduce(left, least, banyan.Min)); err != nil {
 		if errors.Is(err, banyan.ErrProcFailed) && len(victims) > 1 {
 			return nil // the second died later
 		}
@@ -203,7 +214,8 @@ func TestUniformWithProcesses(t *testing.T) {
 	ranktest.JobsWithDeaths(t, "uniform", 6, 2, ranktest.JobSeeds(2, 40)...)
 }
 
-// rangedRank has the last rank die. The others do not talk to it and learn of it by the range of errors alone.
+// rangedRank has the last rank die. The others do not communicate with it and learn of it by the
+// error range alone.
 func rangedRank(w *banyan.World) error {
 	c := w.Comm()
 	if err := errors.Join(c.SetErrorRange(banyan.ErrorsGroup), c.Barrier()); err != nil {
@@ -226,7 +238,7 @@ func rangedRank(w *banyan.World) error {
 	out, in := c.Isend(make([]byte, 4<<20), next, 3), c.Irecv(make([]byte, 8), (next+1)%last, 4)
 	_, e1 := out.Wait()
 	_, e2 := in.Wait()
-	// A send may have ended before: who has been revoked drops what was announced, and says so.
+	// A send may have ended before: a revoked receiver drops announced messages and reports that.
 	if e1 != nil && !errors.Is(e1, banyan.ErrRevoked) || !errors.Is(e2, banyan.ErrRevoked) {
 		return fmt.Errorf("send: %w, recv: %w", e1, e2)
 	}
@@ -234,7 +246,7 @@ func rangedRank(w *banyan.World) error {
 	if err != nil {
 		return err
 	}
-	if c.GetFailed().Size() == 0 { // before, another rank's word may have been the first
+	if c.GetFailed().Size() == 0 { // at first another rank's notice may be the only one
 		return errors.New("revoked, shrunk, and nobody has failed")
 	}
 	return left.Barrier()
@@ -242,8 +254,8 @@ func rangedRank(w *banyan.World) error {
 
 func TestErrorRangeWithProcesses(t *testing.T) { ranktest.JobsWithDeaths(t, "ranged", 5, 1, 1) }
 
-// bridgeBreaks has 6 ranks make an intercommunicator of the even and the odd ones, whose leaders are rank 0 of their side; one
-// of the even side dies in place of a step, and what it has sent may be lost to some and reach others.
+// bridgeBreaks has 6 ranks create an intercommunicator of the even and the odd ranks, led by rank 0
+// of each side. One rank of the even side dies at a step; some of its messages may be lost.
 func bridgeBreaks(seed, step uint64, doomed proc.ID) (made, failed int, err error) {
 	const n = 6
 	var got [n]bool
@@ -254,7 +266,8 @@ func bridgeBreaks(seed, step uint64, doomed proc.ID) (made, failed int, err erro
 		Options: []banyan.Option{banyan.WithDetection(200*time.Millisecond, time.Second)},
 		Configure: func(c *sim.Config) {
 			c.MaxTime, c.LossAtDeath = fabric.Time(time.Minute), 0.7
-			c.Spikes = sim.Spikes{Chance: 0.2, Min: sim.Microsecond, Max: 2 * sim.Millisecond} // some come late, and know of the death
+			// Some arrive late, after the death is known
+			c.Spikes = sim.Spikes{Chance: 0.2, Min: sim.Microsecond, Max: 2 * sim.Millisecond}
 			c.Topology.ProcsPerNode = 1 + int(seed%3)
 		},
 		Faults: func(s *sim.Sim) error { return s.KillAtStep(doomed, step) },
@@ -262,7 +275,7 @@ func bridgeBreaks(seed, step uint64, doomed proc.ID) (made, failed int, err erro
 		inter, err := ranktest.BridgeHalves(w, sides, 0)
 		me := w.Comm().Rank()
 		got[me], errs[me] = inter != nil, err
-		for w.Now() < 10*time.Second { // so that nobody is seen to depart
+		for w.Now() < 10*time.Second { // so that no rank is seen to depart
 			w.Sleep(50 * time.Millisecond)
 			_, _, _ = w.Comm().Iprobe(me, 1)
 		}
@@ -282,16 +295,18 @@ func bridgeBreaks(seed, step uint64, doomed proc.ID) (made, failed int, err erro
 	return made, failed, err
 }
 
-// S4-21: one side may find that it lacks a rank when the other has all of its own, and a leader may tell the other side that its
-// own is ready and die: nobody must wait for ranks that have come to something else, nor have what they have not.
+// One side may lack a rank while the other is complete, and a leader may report its own side ready
+// and die. All ranks end with the same outcome, and no rank waits for others with another one.
 func TestCreateInterBreaks(t *testing.T) {
 	outcomes := [2]int{}
 	for seed := range uint64(2) {
 		for _, doomed := range []proc.ID{0, 2, 4} {
-			for step := uint64(10); step <= 120; step += uint64(ranktest.Scaled(1, 55)) { // from the start to the last agreement
+			// From the start to the last agreement
+			for step := uint64(10); step <= 120; step += uint64(ranktest.Scaled(1, 55)) {
 				made, failed, err := bridgeBreaks(seed, step, doomed)
 				require.NoError(t, err, "seed %d, rank %d, step %d", seed, doomed, step)
-				require.True(t, made == 0 || failed == 0, "seed %d, rank %d, step %d: %d have it, %d do not", seed, doomed, step, made, failed)
+				require.True(t, made == 0 || failed == 0, "seed %d, rank %d, step %d: %d have it, %d do not", seed,
+					doomed, step, made, failed)
 				if made > 0 {
 					outcomes[0]++
 				} else {
@@ -304,7 +319,8 @@ func TestCreateInterBreaks(t *testing.T) {
 	ranktest.Occurred(t, outcomes[1], "none failed")
 }
 
-// The leaders of the two sides find each other also where ranks before them in the peer communicator are agreed to be gone.
+// Leaders of the two sides find each other also if lower ranks of the peer communicator are
+// validated failed ranks.
 func TestUniformBridgeOverValidated(t *testing.T) {
 	j := ranktest.SimulatedJob{N: 5, Seed: 3, Kills: map[int]time.Duration{1: time.Millisecond}}
 	made := 0

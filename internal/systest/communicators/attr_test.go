@@ -11,7 +11,7 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// single runs body as a simulated world of one.
+// single runs body in a simulated world of one rank.
 func single(t *testing.T, body func(w *banyan.World) error) {
 	t.Helper()
 	require.NoError(t, banyan.Simulate(1, banyan.Simulation{}, body))
@@ -20,9 +20,9 @@ func single(t *testing.T, body func(w *banyan.World) error) {
 var errRefuse = errors.New("no")
 
 func TestAttributes(t *testing.T) {
-	var gone []string
+	var deleted []string
 	drop := func(c *banyan.Comm, v string) error {
-		gone = append(gone, v+" of "+c.Name())
+		deleted = append(deleted, v+" of "+c.Name())
 		return nil
 	}
 	single(t, func(w *banyan.World) error {
@@ -61,8 +61,8 @@ func TestAttributes(t *testing.T) {
 		if _, ok := banyan.Attr(side, kept); ok {
 			return errors.New("split copies attributes")
 		}
-		if err := banyan.SetAttr(c, kept, "A"); err != nil || len(gone) != 1 {
-			return fmt.Errorf("replaced: %w, %q", err, gone)
+		if err := banyan.SetAttr(c, kept, "A"); err != nil || len(deleted) != 1 {
+			return fmt.Errorf("replaced: %w, %q", err, deleted)
 		}
 		if err := errors.Join(banyan.DeleteAttr(c, mine), banyan.DeleteAttr(c, mine), d.Free()); err != nil {
 			return err
@@ -72,46 +72,50 @@ func TestAttributes(t *testing.T) {
 		}
 		return nil
 	})
-	// At the end those that were left, the youngest first.
-	require.Equal(t, []string{"a of world", "b of world", "c' of world.1", "a of world.1", "A of world", "c of world"}, gone)
+	// At the end the remaining ones, the youngest first.
+	require.Equal(t, []string{"a of world", "b of world", "c' of world.1", "a of world.1", "A of world",
+		"c of world"}, deleted)
 }
 
-// What has been copied when a copy function fails is deleted again, and there is
-// no duplicate.
+// If a copy function fails, the copied attributes are deleted again and there is no duplicate.
 func TestAttributeThatIsNotCopied(t *testing.T) {
-	var gone []int
+	var deleted []int
 	single(t, func(w *banyan.World) error {
 		c := w.Comm()
 		plain := banyan.NewKey(banyan.CopyValue[int], func(c *banyan.Comm, v int) error {
 			if c != w.Comm() {
-				gone = append(gone, v)
+				deleted = append(deleted, v)
 			}
 			return nil
 		})
 		third := banyan.NewKey(func(*banyan.Comm, int) (int, bool, error) { return 0, true, errRefuse }, nil)
-		never := banyan.NewKey(func(*banyan.Comm, int) (int, bool, error) { return 0, true, errors.New("called too late") }, nil)
+		never := banyan.NewKey(func(*banyan.Comm, int) (int, bool, error) {
+			return 0, true,
+				errors.New("called too late")
+		}, nil)
 		second := banyan.NewKey(banyan.CopyValue[int], func(c *banyan.Comm, v int) error {
 			if c != w.Comm() {
-				gone = append(gone, v)
+				deleted = append(deleted, v)
 			}
 			return nil
 		})
-		err := errors.Join(banyan.SetAttr(c, plain, 1), banyan.SetAttr(c, second, 2), banyan.SetAttr(c, third, 3), banyan.SetAttr(c, never, 4))
+		err := errors.Join(banyan.SetAttr(c, plain, 1), banyan.SetAttr(c, second, 2), banyan.SetAttr(c, third, 3),
+			banyan.SetAttr(c, never, 4))
 		if err != nil {
 			return err
 		}
 		var h told
 		c.SetErrorHandler(h.handle)
 		d, err := c.Dup()
-		if d != nil || !errors.Is(err, errRefuse) || len(h.errs) != 1 || !slices.Equal(gone, []int{2, 1}) {
-			return fmt.Errorf("dup: %v, %w, told %d times, deleted %v", d, err, len(h.errs), gone)
+		if d != nil || !errors.Is(err, errRefuse) || len(h.errs) != 1 || !slices.Equal(deleted, []int{2, 1}) {
+			return fmt.Errorf("dup: %v, %w, told %d times, deleted %v", d, err, len(h.errs), deleted)
 		}
 		return nil
 	})
 }
 
-// A delete function that fails keeps the attribute, except where the communicator
-// ends: there everything is deleted and the error returned.
+// An attribute whose delete function fails stays, except when the communicator ends: then all are
+// deleted and the error is returned.
 func TestAttributeThatIsNotDeleted(t *testing.T) {
 	calls := 0
 	err := banyan.Simulate(1, banyan.Simulation{}, func(w *banyan.World) error {
@@ -145,7 +149,7 @@ func TestAttributeThatIsNotDeleted(t *testing.T) {
 	require.Equal(t, 4, calls)
 }
 
-// At Finalize the functions can still communicate.
+// During Finalize the functions can still communicate.
 func TestAttributesCommunicateAtTheEnd(t *testing.T) {
 	sums := make([]int, 3)
 	require.NoError(t, banyan.Simulate(3, banyan.Simulation{}, func(w *banyan.World) error {

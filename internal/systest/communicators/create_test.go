@@ -13,7 +13,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// Results at every root; an operation that does not commute shows the order of ranks.
+// Results at every root. An operation that does not commute shows the order of ranks.
 func TestCollectivesAtEverySize(t *testing.T) {
 	ranktest.EverySize(t, func(c *banyan.Comm) error { return ranktest.CheckCollectives(c, nil) })
 }
@@ -50,8 +50,8 @@ func TestOddMessageIsNoSliceOfNumbers(t *testing.T) {
 	}))
 }
 
-// token shows that a communicator works and is its own: its ranks sum what they
-// say, and a message of the parent is not received.
+// token checks that a communicator works and is separate: its ranks sum their numbers, and it does
+// not receive a message of the parent.
 func token(c, parent *banyan.Comm) error {
 	if c == nil {
 		return nil
@@ -114,7 +114,7 @@ func TestCreate(t *testing.T) {
 			return err
 		}
 		mine := half
-		if half.Rank() == banyan.Undefined { // each caller of another half
+		if half.Rank() == banyan.Undefined { // callers pass different halves
 			mine = c.Group().Difference(half)
 		}
 		a, err := c.Create(mine)
@@ -190,7 +190,7 @@ func TestIntercommunicator(t *testing.T) {
 	}
 }
 
-// bridge joins the even and the odd ranks, talks across, and merges them.
+// bridge joins the even and the odd ranks, communicates across, and merges them.
 func bridge(c *banyan.Comm, high bool) error {
 	odd := c.Rank() % 2
 	side, err := c.Split(odd, 0)
@@ -204,7 +204,7 @@ func bridge(c *banyan.Comm, high bool) error {
 	if !inter.IsInter() || inter.Size() != side.Size() || inter.RemoteGroup().Size() != c.Size()-side.Size() {
 		return fmt.Errorf("%s: %d here, %d there", inter.Name(), inter.Size(), inter.RemoteGroup().Size())
 	}
-	// Everybody sends its rank in the world to rank 0 of the other side.
+	// Each rank sends its world rank to rank 0 of the other side.
 	r := banyan.Isend(inter, []int{c.Rank()}, 0, 2)
 	if inter.Rank() == 0 {
 		for from := range inter.RemoteGroup().Size() {
@@ -232,7 +232,7 @@ func bridge(c *banyan.Comm, high bool) error {
 	if err != nil || all.Size() != c.Size() || r0[0] != first {
 		return fmt.Errorf("merged: %d ranks, first is %v: %w", all.Size(), r0, err)
 	}
-	same, err := inter.Merge(true) // both alike: the side of process 0 comes first
+	same, err := inter.Merge(true) // both the same: the side of process 0 comes first
 	if err != nil {
 		return err
 	}
@@ -243,7 +243,7 @@ func bridge(c *banyan.Comm, high bool) error {
 	return errors.Join(token(all, c), token(same, all))
 }
 
-// S2-7: with a member known to have failed a collective fails before it sends.
+// With a member known to have failed a collective fails before it sends.
 func TestCollectiveAfterAFailure(t *testing.T) {
 	require.NoError(t, ranktest.WithDeath(3, func(c *banyan.Comm) error {
 		if _, err := c.Recv(make([]byte, 1), 2, 0); err == nil {
@@ -254,7 +254,7 @@ func TestCollectiveAfterAFailure(t *testing.T) {
 				return err
 			}
 		}
-		// The living go on in a communicator of their own (S3-1).
+		// The living ranks go on in a communicator of their own.
 		alive, err := c.Group().Exclude(2)
 		if err != nil {
 			return err
@@ -267,8 +267,8 @@ func TestCollectiveAfterAFailure(t *testing.T) {
 	}))
 }
 
-// A split that fails at some ranks only does not put the ranks out of step: what
-// they create next is the same communicator everywhere.
+// A split that fails at some ranks only does not put the ranks out of step: the next communicator
+// is the same everywhere.
 func TestCreateAfterASplitThatFailed(t *testing.T) {
 	uneven := 0
 	for step := uint64(1); step <= 40; step++ {
@@ -296,7 +296,7 @@ func TestCreateAfterASplitThatFailed(t *testing.T) {
 			return nil
 		})
 		if errors.Is(err, sim.ErrDeadlock) {
-			continue // a rank that has not met the dead waits in Split
+			continue // a rank that has not met the failed rank waits in Split
 		}
 		require.NoError(t, err, "step %d", step)
 		if (splits[0] == nil) != (splits[3] == nil) {
@@ -306,8 +306,8 @@ func TestCreateAfterASplitThatFailed(t *testing.T) {
 	require.NotZero(t, uneven, "no split failed at some ranks only")
 }
 
-// A rank with a shorter buffer in the middle of the tree gets an error, as do all below it, and
-// nobody waits for it.
+// A rank in the middle of the tree with a shorter buffer gets an error, as do all below it. No rank
+// waits for it.
 func TestBcastOfTwoLengths(t *testing.T) {
 	errs := make([]error, 8)
 	require.NoError(t, banyan.Simulate(8, banyan.Simulation{}, func(w *banyan.World) error {
@@ -324,7 +324,7 @@ func TestBcastOfTwoLengths(t *testing.T) {
 	}
 }
 
-// The zero Group is empty, and takes after whom it is joined with.
+// The zero Group is empty. A union with it has the universe of the other group.
 func TestZeroGroup(t *testing.T) {
 	require.NoError(t, banyan.Simulate(3, banyan.Simulation{}, func(w *banyan.World) error {
 		var zero banyan.Group
@@ -341,7 +341,7 @@ func TestZeroGroup(t *testing.T) {
 	}))
 }
 
-// Who is no member of the group gets no communicator, and no error: neither the caller nor the handler.
+// A rank outside the group gets no communicator and no error.
 func TestCreateGroupOfOthers(t *testing.T) {
 	for _, level := range []banyan.Uniformity{banyan.UniformNothing, banyan.UniformCreation} {
 		ranktest.EverySize(t, func(c *banyan.Comm) error {

@@ -14,7 +14,8 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/sim"
 )
 
-// Where the other side's leader has died or left, all ranks of this side are told so, and who it was.
+// If the other side's leader has died or departed, all ranks of this side get an error that names
+// it.
 func TestCreationWithoutTheOtherLeader(t *testing.T) {
 	for _, dies := range []bool{true, false} {
 		for _, merge := range []bool{true, false} {
@@ -30,7 +31,8 @@ func TestCreationWithoutTheOtherLeader(t *testing.T) {
 	}
 }
 
-// halves has the even ranks create something with the odd ones, whose first, rank 1, has ended.
+// halves has the even ranks create a communicator with the odd ranks, whose first, rank 1, has
+// ended.
 func halves(w *banyan.World, dies, merge bool) error {
 	c, odd := w.Comm(), w.Comm().Rank()%2
 	side, err := c.Split(odd, 0)
@@ -51,7 +53,7 @@ func halves(w *banyan.World, dies, merge bool) error {
 		return nil
 	}
 	w.Sleep(2 * time.Second)
-	rank := 1 // of the lost one, in the communicator that the error names
+	rank := 1 // of the failed one, in the communicator that the error names
 	if merge {
 		rank = 0
 		_, err = inter.Merge(false)

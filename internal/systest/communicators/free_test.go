@@ -16,8 +16,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// free: what is under way when a communicator is freed ends as usual, and nothing
-// new begins. Two ranks.
+// free has two ranks free a communicator. Operations under way end as usual, and no new one starts.
 func free(w *banyan.World) error {
 	c, peer := w.Comm(), 1-w.Comm().Rank()
 	for round, size := range []int{8, 5_000, 3 << 20} {
@@ -27,7 +26,7 @@ func free(w *banyan.World) error {
 		}
 		out, in, wild := ranktest.Pattern(c.Rank(), size), make([]byte, size), make([]byte, size)
 		reqs := []banyan.Request{d.Irecv(in, peer, 1), d.Irecv(wild, banyan.AnySource, 2)}
-		if c.Rank() == 0 { // the other one sends when this one has freed
+		if c.Rank() == 0 { // the other rank sends after this one has freed
 			if err := errors.Join(d.Free(), c.Send(nil, peer, 7)); err != nil {
 				return err
 			}
@@ -37,7 +36,7 @@ func free(w *banyan.World) error {
 		} else if _, err := c.Recv(nil, peer, 7); err != nil {
 			return err
 		}
-		e, err := c.Dup() // of another context than the receives that wait
+		e, err := c.Dup() // of another context than the waiting receives
 		if err != nil {
 			return err
 		}
@@ -51,7 +50,8 @@ func free(w *banyan.World) error {
 		if err := errors.Join(err, banyan.WaitAll(reqs), e.Free()); err != nil {
 			return fmt.Errorf("round %d: %w", round, err)
 		}
-		if want := ranktest.Pattern(peer, size); c.Rank() == 0 && (string(in) != string(want) || string(wild) != string(want)) {
+		if want := ranktest.Pattern(peer, size); c.Rank() == 0 &&
+			(string(in) != string(want) || string(wild) != string(want)) {
 			return fmt.Errorf("round %d: the wrong message", round)
 		}
 		if c.Rank() == 1 {
@@ -69,7 +69,7 @@ func free(w *banyan.World) error {
 	return isClosed(c)
 }
 
-// isClosed checks that nothing begins on a communicator that has been freed.
+// isClosed checks that no operation starts on a freed communicator.
 func isClosed(d *banyan.Comm) error {
 	again := d.Free()
 	if d.Name() == "world" {
@@ -81,9 +81,11 @@ func isClosed(d *banyan.Comm) error {
 	_, irecv := d.Irecv(nil, 0, 0).Wait()
 	_, start := d.SendInit(nil, 0, 0).Start().Wait()
 	_, split := d.Split(0, 0)
-	for i, err := range []error{again, d.Send(nil, 0, 0), recv, probe, wait, irecv, start, split, d.Barrier(), d.Ssend(nil, 0, 0)} {
+	for i, err := range []error{again, d.Send(nil, 0, 0), recv, probe, wait, irecv, start, split, d.Barrier(),
+		d.Ssend(nil, 0, 0)} {
 		if !errors.Is(err, banyan.ErrClosed) {
-			return fmt.Errorf("call %d on a communicator that is no more: %w", i, errors.Join(err, errors.New("want ErrClosed")))
+			return fmt.Errorf("call %d on a communicator that is no more: %w", i,
+				errors.Join(err, errors.New("want ErrClosed")))
 		}
 	}
 	return nil
@@ -95,8 +97,8 @@ func TestFreeInASimulation(t *testing.T) {
 	require.NoError(t, banyan.Simulate(2, banyan.Simulation{}, free))
 }
 
-// S1-19, S1-32: a communicator with failed ranks, or that has been revoked, is freed, and nothing more begins
-// on it; also with operations under way.
+// A revoked communicator, or one with failed ranks and operations under way, can be freed, and no
+// operation starts on it.
 func TestFreeOfWhatIsFailed(t *testing.T) {
 	for _, revoked := range []bool{false, true} {
 		require.NoError(t, ranktest.WithDetectedDeath(4, 2, func(w *banyan.World) error {
@@ -130,8 +132,8 @@ func TestFreeOfWhatIsFailed(t *testing.T) {
 	}
 }
 
-// A rank that frees a communicator as soon as it has shrunk it still answers: whoever was to pass the decision on
-// may die, and nobody waits for ever.
+// A rank that frees a communicator right after shrinking it still answers: the rank that was to
+// forward the decision may die, and no rank waits for ever.
 func TestFreeAfterShrinkLeavesNobodyWaiting(t *testing.T) {
 	const n = 7
 	late := 0 // a rank died after some had freed
@@ -146,14 +148,15 @@ func TestFreeAfterShrinkLeavesNobodyWaiting(t *testing.T) {
 				c.MaxTime = fabric.Time(time.Minute)
 			},
 			Faults: func(s *sim.Sim) error { // the root of the agreement, and another
-				return errors.Join(s.KillAtStep(0, 1+r.Uint64N(8<<r.IntN(8))), s.KillAtStep(proc.ID(1+r.IntN(n-1)), 1+r.Uint64N(8<<r.IntN(8))))
+				return errors.Join(s.KillAtStep(0, 1+r.Uint64N(8<<r.IntN(8))),
+					s.KillAtStep(proc.ID(1+r.IntN(n-1)), 1+r.Uint64N(8<<r.IntN(8))))
 			},
 		}, func(w *banyan.World) error {
 			d, err := w.Comm().Dup()
 			if err != nil {
 				return err
 			}
-			for range 3 { // each time from what the last one has left
+			for range 3 { // each time from the remaining ranks
 				left, err := d.Shrink()
 				if err != nil {
 					return err
@@ -175,8 +178,8 @@ func TestFreeAfterShrinkLeavesNobodyWaiting(t *testing.T) {
 	ranktest.Occurred(t, late, "none was late")
 }
 
-// A handler runs without locks also where a request has been ended by an agreement, or by a revocation that came from elsewhere:
-// it may agree, shrink and revoke on the very communicator.
+// A handler runs without locks, also for a request that an agreement or a remote revocation has
+// ended: it may agree, shrink and revoke on the same communicator.
 func TestHandlerRecovers(t *testing.T) {
 	for _, r := range []banyan.ErrorRange{banyan.ErrorsLocal, banyan.ErrorsGroup} {
 		for _, how := range []string{"iagree", "wait", "barrier", "uniform"} {
@@ -190,7 +193,7 @@ func TestHandlerRecovers(t *testing.T) {
 						return
 					}
 					flag := uint64(3)
-					_, agreed := c.IAgree(&flag).Wait() // the failure is not acknowledged: told of again
+					_, agreed := c.Iagree(&flag).Wait() // the failure is not acknowledged: reported again
 					if !errors.Is(agreed, banyan.ErrProcFailed) || flag != 3 {
 						inside = fmt.Errorf("agree in a handler: %d, %w", flag, agreed)
 					}
@@ -207,7 +210,7 @@ func TestHandlerRecovers(t *testing.T) {
 				case "iagree":
 					flag := uint64(1)
 					ranktest.LingerUntil(w, 5*time.Second)
-					_, err = c.IAgree(&flag).Wait()
+					_, err = c.Iagree(&flag).Wait()
 				case "wait":
 					_, err = c.Irecv(nil, 4, 1).Wait()
 				case "uniform":

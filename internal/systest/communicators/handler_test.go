@@ -17,7 +17,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// told is a handler that records, and works with the library itself.
+// told is a handler that records its calls and uses the library itself.
 type told struct {
 	on    []*banyan.Comm
 	errs  []error
@@ -32,8 +32,7 @@ func (h *told) handle(c *banyan.Comm, err error) {
 	_, h.own = c.Sendrecv([]byte("hello"), c.Rank(), 9, in, c.Rank(), 9)
 }
 
-// failing are calls that fail when rank 2 of a communicator is dead, or that are
-// wrong.
+// failing are calls that fail because rank 2 of a communicator is dead, or because they are wrong.
 var failing = map[string]func(c *banyan.Comm, live context.Context) error{
 	"send":     func(c *banyan.Comm, _ context.Context) error { return c.Send(make([]byte, 8), 2, 1) },
 	"recv":     func(c *banyan.Comm, _ context.Context) error { return second(c.Recv(make([]byte, 8), 2, 1)) },
@@ -73,8 +72,11 @@ var failing = map[string]func(c *banyan.Comm, live context.Context) error{
 		p.Start()
 		return second(p.Wait())
 	},
-	"send context":   func(c *banyan.Comm, live context.Context) error { return c.SendContext(live, nil, 2, 1) },
-	"recv context":   func(c *banyan.Comm, live context.Context) error { return second(c.RecvContext(live, nil, 2, 1)) },
+	"send context": func(c *banyan.Comm, live context.Context) error { return c.SendContext(live, nil, 2, 1) },
+	"recv context": func(c *banyan.Comm, live context.Context) error {
+		return second(c.RecvContext(live, nil, 2,
+			1))
+	},
 	"probe context":  func(c *banyan.Comm, live context.Context) error { return second(c.ProbeContext(live, 2, 1)) },
 	"mprobe context": func(c *banyan.Comm, live context.Context) error { return second(c.MprobeContext(live, 2, 1)) },
 	"ssend context":  func(c *banyan.Comm, live context.Context) error { return c.SsendContext(live, nil, 2, 1) },
@@ -92,9 +94,12 @@ var failing = map[string]func(c *banyan.Comm, live context.Context) error{
 		c.Isend(make([]byte, 3), c.Rank(), 4)
 		return second(banyan.Recv(c, make([]int64, 1), c.Rank(), 4))
 	},
-	"barrier":        func(c *banyan.Comm, _ context.Context) error { return c.Barrier() },
-	"bcast":          func(c *banyan.Comm, _ context.Context) error { return c.Bcast(nil, 0) },
-	"allreduce":      func(c *banyan.Comm, _ context.Context) error { return banyan.Allreduce(c, []int{1}, banyan.Sum) },
+	"barrier": func(c *banyan.Comm, _ context.Context) error { return c.Barrier() },
+	"bcast":   func(c *banyan.Comm, _ context.Context) error { return c.Bcast(nil, 0) },
+	"allreduce": func(c *banyan.Comm, _ context.Context) error {
+		return banyan.Allreduce(c, []int{1},
+			banyan.Sum)
+	},
 	"split":          func(c *banyan.Comm, _ context.Context) error { return second(c.Split(0, 0)) },
 	"split color":    func(c *banyan.Comm, _ context.Context) error { return second(c.Split(-1, 0)) },
 	"split by node":  func(c *banyan.Comm, _ context.Context) error { return second(c.SplitByNode(0)) },
@@ -138,8 +143,8 @@ func TestHandlerIsToldOnceOfEachFailedOperation(t *testing.T) {
 	}))
 }
 
-// Each failed request of a call on several is one operation; all have ended when
-// the first is told of.
+// Each failed request of a call on several requests is one operation. All have ended when the first
+// is reported.
 func TestHandlerOfSeveralRequests(t *testing.T) {
 	require.NoError(t, ranktest.WithDeath(3, func(c *banyan.Comm) error {
 		d, err := c.Dup()
@@ -220,7 +225,7 @@ func fatal(w *banyan.World) error {
 	if c.Rank() == 1 {
 		return c.Send(nil, 77, 1)
 	}
-	_, err := c.Recv(make([]byte, 1), 2, 2) // nobody sends it
+	_, err := c.Recv(make([]byte, 1), 2, 2) // never sent
 	return err
 }
 
@@ -233,8 +238,8 @@ func TestErrorsAreFatal(t *testing.T) {
 	for _, e := range res.Ends {
 		require.True(t, e.Failed(), "%v\n%s", e, out)
 	}
-	// Whether rank 0 hears of the end of rank 2 before the launcher ends it as well is
-	// chance, so what it says is checked in the simulation.
+	// Whether rank 0 learns of the end of rank 2 before the launcher kills it is chance. The
+	// simulated test checks its message.
 }
 
 func TestErrorsAreFatalInASimulation(t *testing.T) {
@@ -243,7 +248,7 @@ func TestErrorsAreFatalInASimulation(t *testing.T) {
 	require.NotContains(t, err.Error(), "rank 0")
 }
 
-// careless looks at no error: the last of its ranks dies and the first waits for it.
+// careless checks no error: the last of its ranks dies while the first waits for it.
 func careless(w *banyan.World) error {
 	c := w.Comm()
 	last := c.Size() - 1
@@ -259,13 +264,13 @@ func careless(w *banyan.World) error {
 
 const careText = "banyan: rank 0 aborts the job: errors are fatal to rank 0 of world: recv on world: rank 1 failed: "
 
-// S1-6, S2-3: BANYAN_ERRORS=fatal gives a program that sets no handler MPI's default.
+// BANYAN_ERRORS=fatal gives a program without a handler MPI's default.
 func TestErrorsAreFatalByTheEnvironment(t *testing.T) {
 	res, out := ranktest.Job(t, launch.Continue, 2, "careless", "BANYAN_ERRORS=fatal")
 	require.Contains(t, out, careText)
 	require.NotContains(t, out, "goes on")
 	require.True(t, res.Ends[0].Failed(), out) // by its exit, or by the launcher, which ends all
-	require.NotZero(t, res.Code, out)          // of whoever failed first
+	require.NotZero(t, res.Code, out)          // of the first failed rank
 }
 
 func TestErrorsAreReturnedByDefault(t *testing.T) {
@@ -275,7 +280,7 @@ func TestErrorsAreReturnedByDefault(t *testing.T) {
 	require.False(t, res.Ends[0].Failed(), "%v\n%s", res.Ends[0], out)
 }
 
-// The option gives every communicator its handler; one that is set takes its place.
+// The option gives every communicator its handler; SetErrorHandler replaces it.
 func TestErrorsAreFatalByTheOption(t *testing.T) {
 	run := func(fatal bool, before func(*banyan.Comm)) error {
 		s := banyan.Simulation{Options: []banyan.Option{banyan.WithErrorsFatal(fatal)}}

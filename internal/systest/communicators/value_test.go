@@ -20,7 +20,7 @@ type particle struct {
 	Table map[string][]int
 }
 
-// values passes values round all ranks, of types that are small, long, recursive.
+// values passes values of small, long and recursive types round all ranks.
 func values(w *banyan.World) error {
 	c := w.Comm()
 	next, prev := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
@@ -38,7 +38,8 @@ func values(w *banyan.World) error {
 			if err := errors.Join(err, <-sent); err != nil {
 				return err
 			}
-			if want := mine(prev); got.Name != want.Name || len(got.X) != n || got.Next.Name != "inner" || st.Source != prev ||
+			if want := mine(prev); got.Name != want.Name || len(got.X) != n || got.Next.Name != "inner" ||
+				st.Source != prev ||
 				!maps.EqualFunc(got.Table, want.Table, func(a, b []int) bool { return reflect.DeepEqual(a, b) }) {
 				return fmt.Errorf("got %+v, want %+v", got, want)
 			}
@@ -89,7 +90,7 @@ func TestValuesThatDoNotFit(t *testing.T) {
 		if err := check("a text for a number", err, banyan.ErrEncoding); err != nil || n != 0 {
 			return errors.Join(err, fmt.Errorf("n = %d", n))
 		}
-		// Too long: the message goes, the next one is received.
+		// The message is too long and is dropped; the next one is received.
 		for _, size := range []int{2000, 300} {
 			if err := banyan.SendValue(c, make([]byte, size), 0, 1); err != nil {
 				return err
@@ -129,8 +130,7 @@ func deep[T any](n int, wrap func(T) T) []byte {
 	return b.Bytes()
 }
 
-// The limit of types that contain themselves keeps the stack from overflowing,
-// which no recover stops.
+// The limit for recursive types keeps the stack from overflowing, which no recover stops.
 func TestDeepestValues(t *testing.T) {
 	single(t, func(w *banyan.World) error {
 		c := w.Comm()
@@ -177,9 +177,10 @@ func TestDeepestValues(t *testing.T) {
 	})
 }
 
-// FuzzRecvValue: whatever a peer writes ends in a value or an error.
+// FuzzRecvValue: any bytes of a peer end in a value or an error.
 func FuzzRecvValue(f *testing.F) {
-	for _, v := range []any{particle{Name: "x", X: []float64{1}, Next: &particle{}}, nest{nest{}, nil}, map[string]int{"a": 1}} {
+	for _, v := range []any{particle{Name: "x", X: []float64{1}, Next: &particle{}}, nest{nest{}, nil},
+		map[string]int{"a": 1}} {
 		var b bytes.Buffer
 		if err := gob.NewEncoder(&b).Encode(v); err != nil {
 			f.Fatal(err)

@@ -20,7 +20,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// parted is a job of n ranks, of which two cannot reach each other from some time on.
+// parted is a job of n ranks, of which two cannot reach each other after a certain time.
 type parted struct {
 	n        int
 	low      proc.ID
@@ -29,12 +29,13 @@ type parted struct {
 	detector bool
 	meet     bool // all pairs have exchanged messages before
 	absent   bool // the higher one takes part in no agreement
-	killed   bool // the lower one dies soon after, before they agree
+	killed   bool // the lower one dies soon after, before the agreement
 	groups   [][]int
 	ends     []proc.Cause
 }
 
-// run has all ranks agree, some time after the two have been parted, and then shrink until nobody is new.
+// run has all ranks agree some time after the partition, and then shrink until no new rank has
+// failed.
 func (x *parted) run(seed uint64) error {
 	x.groups, x.ends = make([][]int, x.n), make([]proc.Cause, x.n)
 	var machine *sim.Sim
@@ -63,11 +64,11 @@ func (x *parted) body(w *banyan.World) error {
 	c := w.Comm()
 	if x.meet {
 		for peer := range c.Size() {
-			_, _ = c.Sendrecv(nil, peer, 1, nil, peer, 1) // the two have been parted meanwhile
+			_, _ = c.Sendrecv(nil, peer, 1, nil, peer, 1) // until after the partition
 		}
 	}
 	if x.absent || x.killed {
-		for w.Now() < time.Second { // until they have been parted, and in that one rank for ever
+		for w.Now() < time.Second { // until after the partition, and in one rank for ever
 			w.Sleep(time.Millisecond)
 			_, _, _ = c.Iprobe(c.Rank(), 1)
 		}
@@ -95,15 +96,15 @@ func (x *parted) body(w *banyan.World) error {
 		return err
 	}
 	x.groups[w.Comm().Rank()] = all
-	for w.Now() < 10*time.Second { // so that nobody is seen to depart
+	for w.Now() < 10*time.Second { // so that no rank is seen to depart
 		w.Sleep(50 * time.Millisecond)
 		_, _, _ = c.Iprobe(c.Rank(), 1)
 	}
 	return nil
 }
 
-// judge checks that all who lived to the end know of the same ranks, and that the higher of the two is the only
-// one that may be lost.
+// judge checks that all ranks that lived to the end know of the same failed ranks, and that only
+// the higher of the two may be lost.
 func (x *parted) judge() error {
 	lost := proc.Cause{Kind: proc.Exited, Code: banyan.ExitExpelled}
 	var want []int
@@ -116,20 +117,21 @@ func (x *parted) judge() error {
 		}
 	}
 	if x.ends[x.high] == lost && slices.Contains(x.groups[want[0]], int(x.high)) {
-		want = append(want, int(x.high)) // lost when the others had agreed
+		want = append(want, int(x.high)) // lost after the others had agreed
 		slices.Sort(want)
 	}
 	for _, rank := range want {
 		if x.ends[rank] != lost && !slices.Equal(want, x.groups[rank]) {
-			return fmt.Errorf("rank %d counts %v, ranks %d and %d parted, alive %v", rank, x.groups[rank], x.low, x.high, want)
+			return fmt.Errorf("rank %d counts %v, ranks %d and %d parted, alive %v", rank, x.groups[rank], x.low,
+				x.high, want)
 		}
 	}
 	return nil
 }
 
-// Two that cannot reach each other and have to agree: all others have one truth about them, the higher one
-// counts as failed and ends itself, and nobody waits for ever. It does not matter who finds it, whether the two had met,
-// and whether a failure detector runs.
+// Two ranks that cannot reach each other have to agree. All others come to one view of them: the
+// higher one counts as failed and ends itself, and no rank waits for ever. It does not matter which
+// rank finds it, whether the two had met, and whether a detector runs.
 func TestPartedAgree(t *testing.T) {
 	lost := 0
 	for seed := uint64(1); seed <= uint64(ranktest.Scaled(400, 4)); seed++ {
@@ -141,7 +143,8 @@ func TestPartedAgree(t *testing.T) {
 			x.at = fabric.Time(r.IntN(60_000))
 		}
 		err := x.run(seed)
-		story := fmt.Sprintf("seed %d: %d ranks, %d and %d parted at %v, detector %v, met %v: %v", seed, x.n, x.low, x.high, time.Duration(x.at), x.detector, x.meet, err)
+		story := fmt.Sprintf("seed %d: %d ranks, %d and %d parted at %v, detector %v, met %v: %v", seed, x.n, x.low,
+			x.high, time.Duration(x.at), x.detector, x.meet, err)
 		require.NoError(t, x.judge(), "%s", story)
 		if x.ends[x.high].Kind == proc.Departed {
 			require.NoError(t, err, "%s", story)
@@ -155,7 +158,7 @@ func TestPartedAgree(t *testing.T) {
 	ranktest.Occurred(t, lost, "no rank was lost")
 }
 
-// Who takes part in no agreement learns from the others that it counts as failed, and why.
+// A rank that takes part in no agreement learns from the others that it counts as failed, and why.
 func TestPartedAbsent(t *testing.T) {
 	for seed := uint64(1); seed <= ranktest.Seeds(20); seed++ {
 		r := rand.New(rand.NewPCG(seed, 9))
@@ -171,7 +174,7 @@ func TestPartedAbsent(t *testing.T) {
 	}
 }
 
-// Who cannot reach one that has died since need not make way for it: the others tell that it is dead.
+// A rank need not give way to an unreachable one that has died since: the others report its death.
 func TestPartedFromTheDead(t *testing.T) {
 	for seed := uint64(1); seed <= ranktest.Seeds(20); seed++ {
 		r := rand.New(rand.NewPCG(seed, 10))
@@ -190,7 +193,7 @@ func TestPartedFromTheDead(t *testing.T) {
 	}
 }
 
-// walledOff goes on with those with whom one can agree.
+// walledOff goes on with the ranks with which it can agree.
 func walledOff(w *banyan.World) error {
 	c, err := w.Comm().Shrink()
 	if err != nil {
@@ -207,10 +210,11 @@ func walledOff(w *banyan.World) error {
 	return errors.Join(err, c.Barrier())
 }
 
-// Real processes of which two have no fabric in common, and both reach a third: the higher one ends, and says why and
-// what to do.
+// Two of the real processes have no fabric in common, and both reach a third. The higher one ends,
+// and reports why and what to do.
 func TestWalledOff(t *testing.T) {
-	const each = `case $PMI_RANK in 0) BANYAN_FABRIC=shm;; 2) BANYAN_FABRIC=tcp;; *) BANYAN_FABRIC=shm,tcp;; esac; export BANYAN_FABRIC; exec "$0"`
+	const each = `case $PMI_RANK in 0) BANYAN_FABRIC=shm;; 2) BANYAN_FABRIC=tcp;; *) BANYAN_FABRIC=shm,tcp;; esac;
+		export BANYAN_FABRIC; exec "$0"`
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	for _, detect := range []string{"on", "off"} {
@@ -224,7 +228,8 @@ func TestWalledOff(t *testing.T) {
 		for _, end := range res.Ends[:2] {
 			require.False(t, end.Failed(), "%v\n%s", res.Ends, out.String())
 		}
-		require.Contains(t, out.String(), "banyan: rank 2 ends itself: rank 0 and rank 2 cannot reach each other (no fabric joins")
+		require.Contains(t, out.String(),
+			"banyan: rank 2 ends itself: rank 0 and rank 2 cannot reach each other (no fabric joins")
 		require.Contains(t, out.String(), "--fabric")
 		t.Log(out.String())
 	}

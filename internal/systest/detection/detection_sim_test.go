@@ -45,7 +45,7 @@ func (o *observed) run() error {
 			}
 			w.Sleep(30 * time.Millisecond)
 		}
-		for w.Now() < 15*time.Second { // who left at once would be seen to depart by those who still wait
+		for w.Now() < 15*time.Second { // otherwise waiting ranks would see it depart
 			w.Sleep(50 * time.Millisecond)
 			_, _, _ = c.Iprobe(c.Rank(), 1) // makes progress
 		}
@@ -53,8 +53,8 @@ func (o *observed) run() error {
 	})
 }
 
-// Whoever dies, and whenever: a collective ends at every survivor with the failure,
-// whomever it exchanges messages with.
+// A collective ends at every survivor with the failure, whichever rank dies, whenever, and whatever
+// its peers.
 func TestCollectivesEndAtAllSurvivors(t *testing.T) {
 	for seed := range ranktest.Seeds(300) {
 		r := rand.New(rand.NewPCG(seed, 11))
@@ -80,8 +80,8 @@ func TestCollectivesEndAtAllSurvivors(t *testing.T) {
 	}
 }
 
-// Cuts, short and for good, both ways and one way: ranks that count as dead end
-// themselves; the others go on, without an error if nobody had to end.
+// Cuts, short and permanent, in both directions and in one. Ranks that count as failed end
+// themselves; the others go on, without an error if no rank had to end.
 func TestCollectivesUnderPartition(t *testing.T) {
 	ended := 0
 	for seed := range ranktest.Seeds(200) {
@@ -128,7 +128,7 @@ func TestCollectivesUnderPartition(t *testing.T) {
 	ranktest.Occurred(t, ended, "no rank was on the smaller side for long")
 }
 
-// unjoin gives the errors that errors.Join has put together.
+// unjoin returns the errors that errors.Join has combined.
 func unjoin(err error) []error {
 	var many interface{ Unwrap() []error }
 	if errors.As(err, &many) {
@@ -137,8 +137,8 @@ func unjoin(err error) []error {
 	return nil
 }
 
-// Ranks that finalize at their own times, and ranks that die meanwhile, do not keep
-// others from finalizing, and nobody who finalizes is taken for dead.
+// Ranks that finalize at their own times, and ranks that die meanwhile, do not keep others from
+// finalizing, and no finalizing rank counts as failed.
 func TestFinalizeUnderDeath(t *testing.T) {
 	for seed := range ranktest.Seeds(200) {
 		r := rand.New(rand.NewPCG(seed, 13))
@@ -154,7 +154,7 @@ func TestFinalizeUnderDeath(t *testing.T) {
 			for end := time.Duration(mine.Int64N(int64(3 * time.Second))); w.Now() < end; {
 				w.Sleep(50 * time.Millisecond)
 			}
-			for rank := range n - 1 { // departed perhaps, but not dead
+			for rank := range n - 1 { // perhaps departed, but not failed
 				if err := c.Send(nil, rank, 0); errors.Is(err, banyan.ErrProcFailed) {
 					wrong[c.Rank()] = err
 				}

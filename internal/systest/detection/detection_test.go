@@ -24,8 +24,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// loneDeath has the last rank die, which has talked to nobody; the others wait for
-// what cannot come.
+// loneDeath has the last rank die without having communicated. The others wait for it.
 func loneDeath(w *banyan.World) error {
 	c := w.Comm()
 	switch c.Rank() {
@@ -39,8 +38,8 @@ func loneDeath(w *banyan.World) error {
 	}
 }
 
-// A death reaches ranks that have never talked to the dead, on every fabric.
-func TestDeathReachesStrangers(t *testing.T) {
+// A death is reported to ranks that have never communicated with the failed one, on every fabric.
+func TestDeathReachesUnmetRanks(t *testing.T) {
 	for name, env := range map[string][]string{
 		"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"}, "both": {ranktest.Nodes("a;a;b;b;a;b")},
 	} {
@@ -70,12 +69,12 @@ func computes(w *banyan.World) error {
 	return errors.Join(w.Comm().Barrier(), ranktest.CheckEqual([]byte{byte(sum >> 63)}, []byte{0}))
 }
 
-// Who computes without a call is not dead, however many share the cores.
+// A rank that computes without a call is not failed, however many share the cores.
 func TestComputingIsNoDeath(t *testing.T) {
 	t.Parallel()
 	for name, env := range map[string][]string{"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"}} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // many wait for the one that computes
+			t.Parallel() // most ranks wait for the computing one
 			ranktest.Succeed(t, 3, "computes", append(env, ranktest.Steady...)...)
 		})
 	}
@@ -90,7 +89,7 @@ func stopped(w *banyan.World) error {
 		if err := c.Send(pid, 0, 1); err != nil {
 			return err
 		}
-		_, err := c.Recv(pid, 0, 2) // which does not come
+		_, err := c.Recv(pid, 0, 2) // never sent
 		return fmt.Errorf("a rank that counts as dead goes on: %v", err)
 	case 1:
 		_, err := c.Recv(nil, 2, 3)
@@ -104,14 +103,14 @@ func stopped(w *banyan.World) error {
 		return err
 	}
 	_, err := c.Recv(nil, 2, 3)
-	if gone := syscall.Kill(victim, syscall.SIGCONT); gone != nil && gone != syscall.ESRCH { // it may have been killed
-		return gone
+	if kerr := syscall.Kill(victim, syscall.SIGCONT); kerr != nil && kerr != syscall.ESRCH { // it may have been killed
+		return kerr
 	}
 	return expectSilence(w, err)
 }
 
-// expectSilence checks that a receive from rank 2 has ended because of its silence, for
-// which who shares memory with it has killed it.
+// expectSilence checks that a receive from rank 2 has ended because of its silence. A rank that
+// shares memory with it has killed it.
 func expectSilence(w *banyan.World, err error) error {
 	r, rerr := w.Route(2)
 	want := "silent"
@@ -124,22 +123,26 @@ func expectSilence(w *banyan.World, err error) error {
 	return ranktest.WantFailure("recv", err)
 }
 
-// S4-4: a rank that was stopped for longer than the timeout counts as dead, and does
-// not go on when it is continued.
+// A rank that was stopped for longer than the timeout counts as failed, and does not go on when it
+// is continued.
 func TestStoppedForTooLong(t *testing.T) {
 	t.Parallel()
-	for name, env := range map[string][]string{"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"}, "unix": {"BANYAN_FABRIC=unix"}} {
+	for name, env := range map[string][]string{"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"},
+		"unix": {"BANYAN_FABRIC=unix"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // they wait most of the time
 			res, out := ranktest.Job(t, launch.Continue, 3, "stopped", append(env, ranktest.Quick...)...)
 			require.False(t, res.Ends[0].Failed() || res.Ends[1].Failed(), "%v\n%s", res.Ends, out)
-			if name == "shm" { // killed at once by who shares its node
+			if name == "shm" { // killed at once by a rank on its node
 				require.Equal(t, unix.SIGKILL, res.Ends[2].Signal, "%v\n%s", res.Ends, out)
-				words := regexp.MustCompile(`banyan: rank [01]: rank 2 counts as dead and has been killed: it (was silent for \d.*s, though all were asked|was silent for so long, as others have found); detect.timeout is 2s, raise it \(BANYAN_DETECT_TIMEOUT\) .*\n`)
-				require.Len(t, words.FindAllString(out, -1), 1, out) // who kills says so
+				words := regexp.MustCompile(`banyan: rank [01]: rank 2 counts as dead and has been killed: ` +
+					`it (was silent for \d.*s, though all were asked|was silent for so long, as others have found); ` +
+					`detect.timeout is 2s, raise it \(BANYAN_DETECT_TIMEOUT\) .*\n`)
+				require.Len(t, words.FindAllString(out, -1), 1, out) // only the killing rank reports it
 				return
 			}
-			require.Regexp(t, `(?m)^banyan: rank [01]: rank 2 counts as dead and ends itself if it was only stopped or starved: it was silent for \d.*s, though all were asked; detect.timeout is 2s`, out)
+			require.Regexp(t, `(?m)^banyan: rank [01]: rank 2 counts as dead and ends itself if it was only stopped or starved: `+
+				`it was silent for \d.*s, though all were asked; detect.timeout is 2s`, out)
 			require.Equal(t, banyan.ExitExpelled, res.Ends[2].Code, "%v\n%s", res.Ends, out)
 			require.Regexp(t, `(?m)^banyan: rank 2 ends itself: this process counts as dead at rank [01], `, out)
 			require.Contains(t, out, "detect.timeout")
@@ -147,8 +150,8 @@ func TestStoppedForTooLong(t *testing.T) {
 	}
 }
 
-// absentees compute all the time, but for the last, which stops until one of the others
-// knows that it counts as dead.
+// absentees compute all the time. The last stops until one of the others knows that it counts as
+// failed.
 func absentees(w *banyan.World) error {
 	c, file := w.Comm(), os.Getenv(ranktest.FIFOEnv)
 	if c.Rank() == c.Size()-1 {
@@ -158,7 +161,7 @@ func absentees(w *banyan.World) error {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
 			return err
 		}
-		_, err := c.Recv(nil, 0, 2) // which does not come
+		_, err := c.Recv(nil, 0, 2) // never sent
 		return fmt.Errorf("a rank that counts as dead goes on: %v", err)
 	}
 	w.Sleep(4 * time.Second)
@@ -174,8 +177,8 @@ func absentees(w *banyan.World) error {
 	return nil
 }
 
-// Ranks that compute are asked for one that is silent, over connections that have to be
-// made for that, and answer in time: nobody takes itself for cut off.
+// Computing ranks answer indirect probes for a silent one in time, over connections made for them.
+// No rank takes itself for cut off.
 func TestSilenceWhileAllCompute(t *testing.T) {
 	t.Parallel()
 	for name, env := range map[string][]string{"tcp": {"BANYAN_FABRIC=tcp"}, "shm": nil} {
@@ -186,7 +189,8 @@ func TestSilenceWhileAllCompute(t *testing.T) {
 			t.Parallel() // they wait most of the time
 			const n = 17
 			file := filepath.Join(t.TempDir(), "pid")
-			res, out := ranktest.Job(t, launch.Continue, n, "absentees", append(env, ranktest.FIFOEnv+"="+file, "BANYAN_DETECT_TIMEOUT=5s")...)
+			res, out := ranktest.Job(t, launch.Continue, n, "absentees",
+				append(env, ranktest.FIFOEnv+"="+file, "BANYAN_DETECT_TIMEOUT=5s")...)
 			for _, e := range res.Ends[:n-1] {
 				require.False(t, e.Failed(), "%v\n%s", e, out)
 			}
@@ -196,7 +200,7 @@ func TestSilenceWhileAllCompute(t *testing.T) {
 	}
 }
 
-// orphans go on when the launcher has been killed, and learn of a death.
+// orphans go on after the launcher has been killed, and learn of a death.
 func orphans(w *banyan.World) error {
 	c := w.Comm()
 	if err := c.Barrier(); err != nil {
@@ -208,13 +212,13 @@ func orphans(w *banyan.World) error {
 	}
 	fmt.Fprintln(line, "ready", c.Rank())
 	if c.Rank() == c.Size()-1 {
-		if _, err := os.ReadFile(os.Getenv(ranktest.FIFOEnv) + "2"); err != nil { // until the launcher is gone
+		if _, err := os.ReadFile(os.Getenv(ranktest.FIFOEnv) + "2"); err != nil { // until the launcher is dead
 			return err
 		}
 		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
 	err = ranktest.WantFailure("barrier", ranktest.BarrierUntilError(c))
-	for range 2 { // nobody holds a fence any more, so nobody leaves before all know
+	for range 2 { // there are no fences any more, so no rank leaves before all know
 		left := c.Size() - 1
 		_, serr := c.Sendrecv(nil, (c.Rank()+1)%left, 0, nil, (c.Rank()+left-1)%left, 0)
 		err = errors.Join(err, serr)
@@ -226,7 +230,7 @@ func orphans(w *banyan.World) error {
 
 const orphanRanks = 4
 
-// With its launcher killed a job goes on, and so does its detector.
+// A job goes on after its launcher has been killed, and so does its detector.
 func TestLauncherKilled(t *testing.T) {
 	for name, env := range map[string]string{"shm": "BANYAN_FABRIC=shm", "tcp": "BANYAN_FABRIC=tcp"} {
 		t.Run(name, func(t *testing.T) {
@@ -237,7 +241,7 @@ func TestLauncherKilled(t *testing.T) {
 			require.NoError(t, err)
 			cmd := exec.Command(exe)
 			cmd.Env = append(os.Environ(), ranktest.RoleEnv+"=launches", ranktest.FIFOEnv+"="+fifo, env)
-			cmd.Stderr = os.Stderr // which the ranks keep when the launcher is gone
+			cmd.Stderr = os.Stderr // the ranks keep it after the launcher's death
 			require.NoError(t, cmd.Start())
 			line, err := os.Open(fifo)
 			require.NoError(t, err)
@@ -270,14 +274,15 @@ func outage(w *banyan.World) error {
 			w.Sleep(700 * time.Millisecond)
 			fmt.Println("heal")
 		}
-		if _, err := c.Sendrecv([]byte{byte(i)}, (c.Rank()+1)%c.Size(), 0, make([]byte, 1), (c.Rank()+c.Size()-1)%c.Size(), 0); err != nil {
+		if _, err := c.Sendrecv([]byte{byte(i)}, (c.Rank()+1)%c.Size(), 0, make([]byte, 1),
+			(c.Rank()+c.Size()-1)%c.Size(), 0); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// A cut between hosts that is mended in time is no death.
+// A cut between hosts that heals in time is no failure.
 func TestOutage(t *testing.T) {
 	if !ranktest.Namespaces(t) {
 		return
@@ -287,14 +292,14 @@ func TestOutage(t *testing.T) {
 			return net.Isolate(2)
 		}
 		return net.Heal()
-	}, "BANYAN_DETECT_PERIOD=100ms", "BANYAN_DETECT_TIMEOUT=8s") // TCP sends again later and later
+	}, "BANYAN_DETECT_PERIOD=100ms", "BANYAN_DETECT_TIMEOUT=8s") // TCP repeats at growing intervals
 	for _, e := range res.Ends {
 		require.False(t, e.Failed(), "%v\n%s", e, out)
 	}
 }
 
-// splitApart has rank 0 pull the last host's cable for good, some time after the
-// start, and says how long it took until the others knew.
+// splitApart has rank 0 cut off the last host permanently, some time after the start, and prints
+// how long the others took to know.
 func splitApart(w *banyan.World) error {
 	c := w.Comm()
 	last, cut := w.Now(), false
@@ -311,14 +316,14 @@ func splitApart(w *banyan.World) error {
 	}
 }
 
-// Of hosts that are cut off for good the larger side goes on without the others, which
-// end themselves.
+// When hosts are cut off permanently the larger side goes on, and the others end themselves.
 func TestHostsApart(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	if !ranktest.Namespaces(t) {
 		return
 	}
-	res, out := ranktest.OnHosts(t, 4, "split", func(net *netns.Net, word string) error { return net.Isolate(3) }, ranktest.Quick...)
+	res, out := ranktest.OnHosts(t, 4, "split", func(net *netns.Net, word string) error { return net.Isolate(3) },
+		ranktest.Quick...)
 	for _, e := range res.Ends[:3] {
 		require.False(t, e.Failed(), "%v\n%s", e, out)
 	}
@@ -328,18 +333,20 @@ func TestHostsApart(t *testing.T) {
 	t.Log(out)
 }
 
-// What is wrong with the detector's times is said before anything begins.
+// Wrong times of the detector are reported before the start.
 func TestWithDetectionChecks(t *testing.T) {
 	for want, o := range map[string]banyan.Option{
 		"less than 3 times detect.period": banyan.WithDetection(time.Second, 2*time.Second),
 		"WithDetection: detect.period":    banyan.WithDetection(time.Microsecond, time.Second),
 		"WithDetection: detect.timeout":   banyan.WithDetection(time.Second, 1500*time.Microsecond),
 	} {
-		err := banyan.Simulate(1, banyan.Simulation{Options: []banyan.Option{o}}, func(*banyan.World) error { return nil })
+		err := banyan.Simulate(1, banyan.Simulation{Options: []banyan.Option{o}},
+			func(*banyan.World) error { return nil })
 		require.ErrorIs(t, err, banyan.ErrArgument)
 		require.ErrorContains(t, err, want)
 	}
 	for _, o := range []banyan.Option{banyan.WithDetection(0, 0), banyan.WithDetection(time.Second, 3*time.Second)} {
-		require.NoError(t, banyan.Simulate(2, banyan.Simulation{Options: []banyan.Option{o}}, func(w *banyan.World) error { return w.Comm().Barrier() }))
+		require.NoError(t, banyan.Simulate(2, banyan.Simulation{Options: []banyan.Option{o}},
+			func(w *banyan.World) error { return w.Comm().Barrier() }))
 	}
 }

@@ -25,18 +25,18 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// overEnv names a file that ranks make when all is over; whatever is to outlast a rank ends then. causeEnv is what
-// survivors are to read in the error.
+// overEnv names a file that ranks create at the end of the test; processes that outlast a rank end
+// then. causeEnv is the cause that survivors expect in the error.
 const (
 	overEnv  = "BANYAN_TEST_OVER"
 	causeEnv = "BANYAN_TEST_CAUSE"
 )
 
-// lastsUntilOver waits for overEnv, but not for ever; then it leaves word that it was in vain.
+// lastsUntilOver waits for overEnv, for a limited time; then it leaves a mark.
 const lastsUntilOver = `n=0; until test -e "$BANYAN_TEST_OVER"; do
 	n=$((n+1)); if test $n -gt 600; then : >"$BANYAN_TEST_OVER.late"; exit 1; fi; sleep 0.1; done`
 
-// survivesTheLast waits for the failure of the last rank, and says that all is over.
+// survivesTheLast waits for the failure of the last rank, and ends the test.
 func survivesTheLast(w *banyan.World) error {
 	c := w.Comm()
 	err := ranktest.BarrierUntilError(c)
@@ -52,7 +52,7 @@ func survivesTheLast(w *banyan.World) error {
 	return nil
 }
 
-// execs has the last rank become another program.
+// execs has the last rank call exec.
 func execs(w *banyan.World) error {
 	c := w.Comm()
 	if c.Rank() < c.Size()-1 {
@@ -64,8 +64,8 @@ func execs(w *banyan.World) error {
 	return syscall.Exec("/bin/sh", []string{"sh", "-c", lastsUntilOver}, os.Environ())
 }
 
-// TestExecIsAFailure: survivors learn of a rank that has called exec while the new program runs, with the kernel's record of
-// deaths and without, and not by silence.
+// TestExecIsAFailure: survivors learn of a rank that has called exec while the new program runs,
+// with and without the kernel's record of deaths, and not by silence.
 func TestExecIsAFailure(t *testing.T) {
 	kernel, why := hook.Available()
 	for name, c := range map[string]struct {
@@ -91,7 +91,8 @@ func TestExecIsAFailure(t *testing.T) {
 	}
 }
 
-// runUntilOver runs three ranks in a role in which the last one fails, and checks that the others survive it.
+// runUntilOver runs three ranks in a role in which the last one fails, and checks that the others
+// survive it.
 func runUntilOver(t *testing.T, spec *launch.Spec, role string, env ...string) *launch.Result {
 	t.Helper()
 	exe, err := os.Executable()
@@ -109,8 +110,8 @@ func runUntilOver(t *testing.T, spec *launch.Spec, role string, env ...string) *
 	return res
 }
 
-// fork makes a child of the calling thread alone, with all descriptors and mappings, which does nothing but wait
-// for the file overEnv and exit. Nothing of Go's runtime works in it.
+// fork creates a child of the calling thread alone, with all descriptors and mappings. It only
+// waits for the file overEnv and exits. Nothing of Go's runtime works in it.
 func fork() error {
 	path, err := unix.BytePtrFromString(os.Getenv(overEnv))
 	if err != nil {
@@ -134,7 +135,7 @@ func fork() error {
 	return nil
 }
 
-// forks has the last rank make a child, which is no death, and die while the child lives on with its descriptors.
+// forks has the last rank create a child, and die while the child lives on with its descriptors.
 func forks(w *banyan.World) error {
 	c := w.Comm()
 	last := c.Rank() == c.Size()-1
@@ -157,8 +158,8 @@ func forks(w *banyan.World) error {
 	return survivesTheLast(w)
 }
 
-// TestDeathOfARankThatHasForked: a fork is no death, and the rank's own death is known though its child keeps all
-// connections open.
+// TestDeathOfARankThatHasForked: a fork is no failure, and the rank's own death is known though its
+// child keeps all connections open.
 func TestDeathOfARankThatHasForked(t *testing.T) {
 	for _, fabric := range []string{"shm", "unix", "tcp"} {
 		t.Run(fabric, func(t *testing.T) {
@@ -167,7 +168,8 @@ func TestDeathOfARankThatHasForked(t *testing.T) {
 	}
 }
 
-// runsCommands has all ranks run a command while they communicate, the last of them another one that outlasts it.
+// runsCommands has all ranks run a command while they communicate. The last rank runs one that
+// outlasts it.
 func runsCommands(w *banyan.World) error {
 	c := w.Comm()
 	long := exec.Command("/bin/sh", "-c", lastsUntilOver)
@@ -187,7 +189,7 @@ func runsCommands(w *banyan.World) error {
 	return survivesTheLast(w)
 }
 
-// TestRanksThatRunCommands: os/exec is neither a death nor does what it has started hide one.
+// TestRanksThatRunCommands: os/exec causes no failure, and a started command does not hide one.
 func TestRanksThatRunCommands(t *testing.T) {
 	for _, fabric := range []string{"shm", "unix", "tcp"} {
 		t.Run(fabric, func(t *testing.T) {
@@ -196,7 +198,7 @@ func TestRanksThatRunCommands(t *testing.T) {
 	}
 }
 
-// hangs has no goroutine of the last rank run any more, without an end of its process or of a thread.
+// hangs stops all goroutines of the last rank, without an end of its process or of a thread.
 func hangs(w *banyan.World) error {
 	c := w.Comm()
 	if c.Rank() < c.Size()-1 {
@@ -207,7 +209,7 @@ func hangs(w *banyan.World) error {
 	}
 	runtime.GOMAXPROCS(1)
 	runtime.LockOSThread()
-	var all unix.Sigset_t // by a signal the scheduler takes its processor back
+	var all unix.Sigset_t // the scheduler takes its processor back by a signal
 	for i := range all.Val {
 		all.Val[i] = ^all.Val[i]
 	}
@@ -221,11 +223,13 @@ func hangs(w *banyan.World) error {
 	return nil
 }
 
-// TestHangingIsExcusedForAWhile: that the kernel has a silent process as running goes for a sign of life, but not for ever.
+// TestHangingIsExcusedForAWhile: a silent process that the kernel reports as running counts as
+// alive, for a limited time.
 func TestHangingIsExcusedForAWhile(t *testing.T) {
 	t.Parallel() // it waits
 	began := time.Now()
-	res := runUntilOver(t, &launch.Spec{}, "hangs", "BANYAN_FABRIC=shm", "BANYAN_DETECT_PERIOD=100ms", "BANYAN_DETECT_TIMEOUT=1s",
+	res := runUntilOver(t, &launch.Spec{}, "hangs", "BANYAN_FABRIC=shm", "BANYAN_DETECT_PERIOD=100ms",
+		"BANYAN_DETECT_TIMEOUT=1s",
 		causeEnv+"=silent for longer than detect.timeout, and killed for that")
 	require.Equal(t, unix.SIGKILL, res.Ends[2].Signal)
 	require.Greater(t, time.Since(began), 10*time.Second, "excused")

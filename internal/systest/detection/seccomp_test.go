@@ -26,27 +26,29 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// refuseEnv names a call of refusable and the errno with which a seccomp filter refuses it, refusedRankEnv the rank that it is
-// for, "" for all. A rank installs the filter and begins again, so that Go's runtime starts with it.
+// refuseEnv names a call of refusable and the errno with which a seccomp filter refuses it,
+// refusedRankEnv the rank, "" for all. A rank installs the filter and executes itself again, so
+// that Go's runtime starts with it.
 const (
 	refuseEnv      = "BANYAN_TEST_REFUSE"
 	refusedRankEnv = "BANYAN_TEST_REFUSE_RANK"
 )
 
-// call is a system call that a rank makes, or some of its uses.
+// call is a system call of a rank, or some of its uses.
 type call struct {
 	nr uintptr
-	// The filter looks at argument arg where mask is not 0: it refuses the call if arg&mask == value.
+	// The filter checks argument arg if mask is not 0: it refuses the call if arg&mask == value.
 	arg         int
 	mask, value uint32
-	sockets     bool // made where ranks use sockets
+	sockets     bool // called if ranks use sockets
 	needed      bool // whatever the fabric
 }
 
 // refusable are the calls that Banyan makes itself in a rank and that Go's runtime does not need.
 var refusable = map[string]call{
 	"pidfd_open": {nr: unix.SYS_PIDFD_OPEN}, "pidfd_send_signal": {nr: unix.SYS_PIDFD_SEND_SIGNAL},
-	"memfd_create": {nr: unix.SYS_MEMFD_CREATE}, "fallocate": {nr: unix.SYS_FALLOCATE}, "ftruncate": {nr: unix.SYS_FTRUNCATE},
+	"memfd_create": {nr: unix.SYS_MEMFD_CREATE}, "fallocate": {nr: unix.SYS_FALLOCATE},
+	"ftruncate":           {nr: unix.SYS_FTRUNCATE},
 	"fcntl (F_ADD_SEALS)": {nr: unix.SYS_FCNTL, arg: 1, mask: ^uint32(0), value: unix.F_ADD_SEALS},
 	"fcntl (F_GET_SEALS)": {nr: unix.SYS_FCNTL, arg: 1, mask: ^uint32(0), value: unix.F_GET_SEALS},
 	"mmap (MAP_SHARED)":   {nr: unix.SYS_MMAP, arg: 3, mask: 3, value: unix.MAP_SHARED},
@@ -57,7 +59,8 @@ var refusable = map[string]call{
 	"set_robust_list": {nr: unix.SYS_SET_ROBUST_LIST}, "get_robust_list": {nr: unix.SYS_GET_ROBUST_LIST},
 	"futex_waitv": {nr: unix.SYS_FUTEX_WAITV}, "process_vm_readv": {nr: unix.SYS_PROCESS_VM_READV},
 	"futex (shared)": {nr: unix.SYS_FUTEX, arg: 1, mask: 128, value: 0, needed: true},
-	"pread64":        {nr: unix.SYS_PREAD64}, "ppoll": {nr: unix.SYS_PPOLL, needed: true}, "ioctl": {nr: unix.SYS_IOCTL},
+	"pread64":        {nr: unix.SYS_PREAD64}, "ppoll": {nr: unix.SYS_PPOLL, needed: true},
+	"ioctl":      {nr: unix.SYS_IOCTL},
 	"readlinkat": {nr: unix.SYS_READLINKAT}, "fstat": {nr: unix.SYS_FSTAT, needed: true},
 	"madvise": {nr: unix.SYS_MADVISE, arg: 2, mask: ^uint32(1), value: unix.MADV_POPULATE_READ},
 	"socket":  {nr: unix.SYS_SOCKET, sockets: true}, "bind": {nr: unix.SYS_BIND, sockets: true},
@@ -70,25 +73,38 @@ var refusable = map[string]call{
 	"timerfd_settime": {nr: unix.SYS_TIMERFD_SETTIME, sockets: true},
 }
 
-// unrefusable are functions of the packages unix and syscall that a rank calls and that stand for none of the above, with the reason.
+// unrefusable are functions of the packages unix and syscall that a rank calls and that are none of
+// the above, with the reason.
 var unrefusable = map[string]string{
-	"Close": "a descriptor stays open", "Munmap": "a mapping stays", "Open": "Go opens files by it", "Read": "Go reads files by it",
+	"Close": "a descriptor stays open", "Munmap": "a mapping stays", "Open": "Go opens files by it",
+	"Read":  "Go reads files by it",
 	"Write": "Go writes files by it", "Stat": "newfstatat: Go looks at files by it", "Access": "of ftbench tune",
-	"EpollCreate1": "Go's runtime ends without it", "EpollCtl": "as epoll_create1", "EpollWait": "as epoll_create1 (epoll_pwait)",
-	"SYS_EPOLL_PWAIT": "as epoll_create1", "Eventfd": "as epoll_create1 (eventfd2)", "CloseOnExec": "fcntl: Go's runtime looks at descriptors by it",
-	"SetNonblock": "as CloseOnExec", "Getpid": "cannot be refused without harm to Go's signals", "Gettid": "as Getpid", "ClockGettime": "no system call (vDSO)",
-	"SchedSetaffinityDynamic": "of the launcher", "GetsockoptUcred": "of the agent's clients, who do without an agent", "Fstat": "as fstat", "Readlink": "as readlinkat",
-	"Getpgrp": "of the launcher", "IoctlGetTermios": "of the launcher", "Kill": "of the launcher", "Socketpair": "of the launcher", "Waitid": "of the launcher",
-	"CmsgSpace": "no call", "Errno": "no call", "Getpagesize": "no call", "NewCPUSet": "no call", "NsecToTimespec": "no call", "ParseSocketControlMessage": "no call",
-	"ParseUnixRights": "no call", "RawSyscall": "by number", "RawSyscall6": "by number", "Syscall": "by number", "Syscall6": "by number", "Signal": "no call",
+	"EpollCreate1": "Go's runtime ends without it", "EpollCtl": "as epoll_create1",
+	"EpollWait":       "as epoll_create1 (epoll_pwait)",
+	"SYS_EPOLL_PWAIT": "as epoll_create1", "Eventfd": "as epoll_create1 (eventfd2)",
+	"CloseOnExec": "fcntl: Go's runtime looks at descriptors by it",
+	"SetNonblock": "as CloseOnExec", "Getpid": "cannot be refused without harm to Go's signals",
+	"Gettid": "as Getpid", "ClockGettime": "no system call (vDSO)",
+	"SchedSetaffinityDynamic": "of the launcher",
+	"GetsockoptUcred":         "of the agent's clients, who do without an agent", "Fstat": "as fstat",
+	"Readlink": "as readlinkat",
+	"Getpgrp":  "of the launcher", "IoctlGetTermios": "of the launcher", "Kill": "of the launcher",
+	"Socketpair": "of the launcher", "Waitid": "of the launcher",
+	"CmsgSpace": "no call", "Errno": "no call", "Getpagesize": "no call", "NewCPUSet": "no call",
+	"NsecToTimespec": "no call", "ParseSocketControlMessage": "no call",
+	"ParseUnixRights": "no call", "RawSyscall": "by number", "RawSyscall6": "by number", "Syscall": "by number",
+	"Syscall6": "by number", "Signal": "no call",
 	"SignalName": "no call", "WaitStatus": "no call",
 }
 
-// callOf is the name in refusable of functions that have another one than their call.
+// callOf is the system call of functions with another name.
 var callOf = map[string]string{
-	"Getrlimit": "prlimit64", "PrctlRetInt": "prctl", "Pread": "pread64", "Poll": "ppoll", "FcntlInt": "fcntl (F_ADD_SEALS)", "Mmap": "mmap (MAP_SHARED)", "SYS_FUTEX": "futex (shared)",
-	"SchedGetaffinityDynamic": "sched_getaffinity", "IoctlGetInt": "ioctl", "GetsockoptInt": "getsockopt", "GetsockoptTCPInfo": "getsockopt",
-	"SetsockoptInt": "setsockopt", "SetsockoptString": "setsockopt", "SchedGetAttr": "sched_getattr", "SchedSetAttr": "sched_setattr",
+	"Getrlimit": "prlimit64", "PrctlRetInt": "prctl", "Pread": "pread64", "Poll": "ppoll",
+	"FcntlInt": "fcntl (F_ADD_SEALS)", "Mmap": "mmap (MAP_SHARED)", "SYS_FUTEX": "futex (shared)",
+	"SchedGetaffinityDynamic": "sched_getaffinity", "IoctlGetInt": "ioctl", "GetsockoptInt": "getsockopt",
+	"GetsockoptTCPInfo": "getsockopt",
+	"SetsockoptInt":     "setsockopt", "SetsockoptString": "setsockopt", "SchedGetAttr": "sched_getattr",
+	"SchedSetAttr": "sched_setattr",
 }
 
 // TestCallsAreKnown: refusable has every system call of the packages that a rank links.
@@ -96,7 +112,8 @@ func TestCallsAreKnown(t *testing.T) {
 	said := regexp.MustCompile(`\b(?:unix|syscall)\.(?:(SYS_[A-Z0-9_]+)|([A-Z]\w*)\()`)
 	snake := regexp.MustCompile(`([a-z0-9])([A-Z])`)
 	// The packages of this module that a rank links.
-	list := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{with .Module}}{{if .Main}}{{$.Dir}}{{end}}{{end}}{{end}}",
+	list := exec.Command("go", "list", "-deps", "-f",
+		"{{if not .Standard}}{{with .Module}}{{if .Main}}{{$.Dir}}{{end}}{{end}}{{end}}",
 		"github.com/banyan-hpc/banyan")
 	dirs, err := list.Output()
 	require.NoError(t, err)
@@ -117,13 +134,14 @@ func TestCallsAreKnown(t *testing.T) {
 				}
 				_, known := refusable[call]
 				_, exempt := unrefusable[name]
-				require.True(t, known || exempt, "%s calls %s: have refusable try what happens where it is refused", file, name)
+				require.True(t, known || exempt, "%s calls %s: have refusable try what happens where it is refused",
+					file, name)
 			}
 		}
 	}
 }
 
-// refuseCalls installs the filter that the environment asks for and begins this program again.
+// refuseCalls installs the filter of the environment and executes this program again.
 func refuseCalls() error {
 	asked := os.Getenv(refuseEnv)
 	if asked == "" {
@@ -142,17 +160,19 @@ func refuseCalls() error {
 	}
 	filter := refusable[name].filter(uint32(errno))
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	runtime.LockOSThread() // exec leaves this thread alone
+	runtime.LockOSThread() // exec keeps only this thread
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
 	}
-	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program))); errno != 0 {
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0,
+		uintptr(unsafe.Pointer(&program))); errno != 0 {
 		return errno
 	}
 	return syscall.Exec("/proc/self/exe", os.Args, os.Environ())
 }
 
-// filter is the program that refuses the call: struct seccomp_data has the number at 0 and the arguments from 16 on, of eight bytes.
+// filter is the program that refuses the call: struct seccomp_data has the number at 0 and the
+// arguments, of eight bytes, from 16 on.
 func (c call) filter(errno uint32) []unix.SockFilter {
 	load := func(at uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
@@ -171,7 +191,8 @@ func (c call) filter(errno uint32) []unix.SockFilter {
 	}
 }
 
-// refusedCalls has ranks exchange messages of several sizes, meet, and survive the last one.
+// refusedCalls has ranks exchange messages of several sizes, call collectives, and survive the last
+// one.
 func refusedCalls(w *banyan.World) error {
 	c := w.Comm()
 	for _, size := range []int{8, 5000, 200_000} {
@@ -197,9 +218,9 @@ func refusedCalls(w *banyan.World) error {
 	return ranktest.WantFailure("barrier", ranktest.BarrierUntilError(c))
 }
 
-// TestRefusedCalls: whatever system call a seccomp profile refuses to one rank or to all, the job works and survives
-// a death, over another fabric if need be. Where it is a call of the sockets that the ranks have to use, or of the start, the rank
-// says which one it needs, and that a profile has to allow it.
+// TestRefusedCalls: whichever system call a seccomp profile refuses to one rank or to all, the job
+// works and survives a death, if need be over another fabric. If a call of required sockets or of
+// the start is refused, the rank names it and asks for a profile that allows it.
 func TestRefusedCalls(t *testing.T) {
 	names := make([]string, 0, len(refusable))
 	for name := range refusable {
@@ -221,14 +242,16 @@ func refuse(t *testing.T, name string, errno unix.Errno, rank string) {
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	var out bytes.Buffer
-	env := append(os.Environ(), ranktest.RoleEnv+"=refused calls", fmt.Sprintf("%s=%s=%d", refuseEnv, name, int(errno)), refusedRankEnv+"="+rank)
+	env := append(os.Environ(), ranktest.RoleEnv+"=refused calls",
+		fmt.Sprintf("%s=%s=%d", refuseEnv, name, int(errno)), refusedRankEnv+"="+rank)
 	if refusable[name].sockets {
 		env = append(env, "BANYAN_FABRIC=unix,tcp")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a rank that hangs ends then, and has named nothing
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // ends a rank that hangs without naming the call
 	defer cancel()
 	res, err := launch.Run(ctx, launch.Spec{
-		N: 3, Argv: []string{exe}, Env: append(env, ranktest.Quick...), Stdout: io.Discard, Stderr: &out, OnFailure: launch.Continue,
+		N: 3, Argv: []string{exe}, Env: append(env, ranktest.Quick...), Stdout: io.Discard, Stderr: &out,
+		OnFailure: launch.Continue,
 	})
 	require.NoError(t, err)
 	if works := !res.Ends[0].Failed() && !res.Ends[1].Failed() && res.Ends[2].Signal == unix.SIGKILL; works {

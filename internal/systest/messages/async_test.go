@@ -18,8 +18,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// A rank that has begun to send and to receive long messages, and then makes no
-// call, completes them for its peer.
+// A rank starts to send and to receive long messages and then makes no call. The operations
+// complete for its peer.
 func TestAsyncProgress(t *testing.T) {
 	for name, env := range map[string][]string{
 		"pulled":      {ranktest.AsyncEnv + "=1"},
@@ -34,7 +34,7 @@ func TestAsyncProgress(t *testing.T) {
 	}
 }
 
-// absent has rank 1 wait outside of the library, for a word in a FIFO.
+// absent has rank 1 block outside the library, until a word comes in a FIFO.
 func absent(w *banyan.World) error {
 	const size = 4 << 20
 	c, in := w.Comm(), make([]byte, size)
@@ -54,18 +54,19 @@ func absent(w *banyan.World) error {
 	if _, err := c.Recv(nil, 1, 3); err != nil {
 		return err
 	}
-	// It would wait for ever.
+	// Without asynchronous progress it would wait for ever.
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	_, err := c.RecvContext(ctx, in, 1, 2)
-	err = errors.Join(c.SendContext(ctx, ranktest.Pattern(0, size), 1, 1), err, os.WriteFile(os.Getenv(ranktest.FIFOEnv), nil, 0))
+	err = errors.Join(c.SendContext(ctx, ranktest.Pattern(0, size), 1, 1), err,
+		os.WriteFile(os.Getenv(ranktest.FIFOEnv), nil, 0))
 	if err != nil {
 		return err
 	}
 	return ranktest.CheckEqual(in, ranktest.Pattern(1, size))
 }
 
-// The roles of others, with an attendant in each rank.
+// Other tests' roles, with a progress goroutine in each rank.
 func TestAsyncRoles(t *testing.T) {
 	for role, n := range map[string]int{"ring": 5, "crowd": 8, "threads": 2, "several": 2} {
 		if testing.Short() && role == "crowd" {
@@ -75,8 +76,7 @@ func TestAsyncRoles(t *testing.T) {
 	}
 }
 
-// In the simulator a peer's time tells: it does not wait for the rank that
-// computes.
+// Simulated time shows that a peer does not wait for the computing rank.
 func TestSimulatedAsyncProgress(t *testing.T) {
 	for _, get := range []bool{true, false} {
 		for _, async := range []bool{true, false} {
@@ -103,7 +103,7 @@ func TestSimulatedAsyncProgress(t *testing.T) {
 	}
 }
 
-// Deaths at any step, with attendants: the rank that is left ends.
+// Deaths at any step, with progress goroutines: the other rank ends.
 func TestSimulatedAsyncDeath(t *testing.T) {
 	for step := uint64(1); step < 80; step++ {
 		err := banyan.Simulate(2, banyan.Simulation{
@@ -132,8 +132,8 @@ func TestSimulatedRing(t *testing.T) {
 	}
 }
 
-// A death at each step of a send ends the receive with an error that names the
-// rank, or the message is whole.
+// A death at each step of a send: the receive ends with an error that names the rank, or with the
+// complete message.
 func TestSimulatedDeathOfTheSender(t *testing.T) {
 	for step := uint64(1); step < 60; step++ {
 		for _, size := range []int{8, 20_000, 1 << 20} {

@@ -14,7 +14,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// alone is a world of one, whose waits are real.
+// alone is a world of one rank, in real time.
 func alone(t *testing.T) *banyan.Comm {
 	w, err := banyan.Init()
 	require.NoError(t, err)
@@ -28,7 +28,8 @@ func soon(t *testing.T) context.Context {
 	return ctx
 }
 
-// untilUnderWay gives a context that ends when a message with a tag is under way: one that has ended before begins nothing.
+// untilUnderWay returns a context that ends when a message with a tag is under way. A context that
+// has ended before would start nothing.
 func untilUnderWay(t *testing.T, c *banyan.Comm, tag int) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
@@ -40,8 +41,7 @@ func untilUnderWay(t *testing.T, c *banyan.Comm, tag int) context.Context {
 	return ctx
 }
 
-// A receive that waits when its context ends is taken back: the message that
-// comes later is the next receive's.
+// A receive whose context ends is cancelled. The next receive gets the message that arrives later.
 func TestRecvContextIsTakenBack(t *testing.T) {
 	c := alone(t)
 	buf := []byte("as it was")
@@ -72,13 +72,13 @@ func TestWaitContextLeavesSendsUnderWay(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// What SendContext has begun may be received after the context's end.
+// The message of a cancelled SendContext can be received after the context's end.
 func TestSendContextGoesOn(t *testing.T) {
 	c := alone(t)
 	const size = 1 << 20
 	for tag := range 3 {
 		ctx, cancel := context.WithCancel(t.Context())
-		go func() { // once it has been begun
+		go func() { // after the send has started
 			_, _ = c.Probe(0, tag)
 			cancel()
 		}()
@@ -109,8 +109,8 @@ func TestEndedContextStartsNothing(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Contexts that end at the moment of the match: each receive either has its
-// message or leaves it to the next.
+// Contexts end at the moment of the match. Each receive has its message or leaves it to the next
+// receive.
 func TestContextsEndWhileMessagesCome(t *testing.T) {
 	c := alone(t)
 	const n = 2000
@@ -155,8 +155,8 @@ func TestNoAllocationWithBackground(t *testing.T) {
 	}))
 }
 
-// Once a message has been matched the context no longer takes it away; a death
-// is reported as without a context.
+// After the match the context no longer cancels the receive. A death is reported as without a
+// context.
 func TestContextInASimulation(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	require.NoError(t, ranktest.WithDeath(3, func(c *banyan.Comm) error {
@@ -166,7 +166,7 @@ func TestContextInASimulation(t *testing.T) {
 				return err
 			}
 			r := c.Isend(ranktest.Pattern(1, size), 0, tagTested)
-			cancel() // after rank 0 began to wait, and without the message
+			cancel() // after rank 0 started to wait without the message
 			_, err := r.Wait()
 			return err
 		}
@@ -189,8 +189,7 @@ func TestContextInASimulation(t *testing.T) {
 	cancel()
 }
 
-// An Mprobe that waits when its context ends has taken nothing out; one that finds
-// a message gives it.
+// An Mprobe whose context ends has taken no message; one that finds a message returns it.
 func TestMprobeContext(t *testing.T) {
 	c := alone(t)
 	_, err := c.MprobeContext(soon(t), 0, tagTested)
@@ -232,7 +231,7 @@ func TestSeveralRequestsWithContexts(t *testing.T) {
 	require.Equal(t, 100, st.Count)
 	require.Equal(t, ranktest.Pattern(0, 100), in)
 
-	// The receive is taken back, the send stays.
+	// The receive is cancelled, the send stays.
 	reqs[2] = c.Irecv(in, 0, tagTested+2)
 	require.ErrorIs(t, banyan.WaitAllContext(soon(t), reqs), context.DeadlineExceeded)
 	require.Equal(t, []banyan.Request{send, {}, {}}, reqs)
@@ -265,13 +264,15 @@ func TestSendrecvContext(t *testing.T) {
 	st, err := c.SendrecvContext(t.Context(), ranktest.Pattern(0, 50), 0, tagTested, in, 0, tagTested)
 	require.NoError(t, err)
 	require.Equal(t, 50, st.Count)
-	_, err = c.SendrecvContext(untilUnderWay(t, c, tagTested), ranktest.Pattern(0, 50), 0, tagTested, in, 0, tagTested+1)
+	_, err = c.SendrecvContext(untilUnderWay(t, c, tagTested), ranktest.Pattern(0, 50), 0, tagTested, in, 0,
+		tagTested+1)
 	require.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, ranktest.ExpectPattern(c, 0, tagTested, 50), "what was sent has been sent")
 	_, found, err := c.Iprobe(banyan.AnySource, banyan.AnyTag)
 	require.NoError(t, err)
 	require.False(t, found)
-	require.ErrorIs(t, c.SsendContext(untilUnderWay(t, c, tagTested), ranktest.Pattern(0, 50), 0, tagTested), context.Canceled)
+	require.ErrorIs(t, c.SsendContext(untilUnderWay(t, c, tagTested), ranktest.Pattern(0, 50), 0, tagTested),
+		context.Canceled)
 	require.NoError(t, ranktest.ExpectPattern(c, 0, tagTested, 50), "it stays under way")
 	_, err = c.SendrecvContext(t.Context(), nil, 7, 0, nil, 0, tagTested)
 	require.ErrorIs(t, err, banyan.ErrArgument)

@@ -11,14 +11,13 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/fabric/tcp"
-	stack "github.com/banyan-hpc/banyan/internal/job"
+	"github.com/banyan-hpc/banyan/internal/job"
 	"github.com/banyan-hpc/banyan/internal/launch"
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// Each connection is admitted by one of its ranks; who forges a handshake at a
-// rank's port is refused and counted, and the job goes on. Another goroutine reads the
-// counters all the while, also when the rank has finalized.
+// One rank admits each connection. A forged handshake at a rank's port is refused and counted, and
+// the job goes on. Another goroutine reads the counters meanwhile and after Finalize.
 func TestCounters(t *testing.T) {
 	for range ranktest.Scaled(5, 1) {
 		ranktest.Succeed(t, 3, "counters", "BANYAN_FABRIC=tcp")
@@ -58,7 +57,7 @@ func counters(w *banyan.World) error {
 	return err
 }
 
-// besieged has a forger at the port of rank 0, and counts.
+// besieged counts while a forger calls at the port of rank 0.
 func besieged(w *banyan.World) error {
 	c := w.Comm()
 	for rank := range c.Size() {
@@ -86,7 +85,7 @@ func besieged(w *banyan.World) error {
 }
 
 func forge(w *banyan.World) error {
-	f, err := tcp.Forge(stack.Joined().Published("tcp"))
+	f, err := tcp.Forge(job.Joined().Published("tcp"))
 	if err != nil {
 		return err
 	}
@@ -103,7 +102,7 @@ func forge(w *banyan.World) error {
 			return err
 		}
 	}
-	answer, _ := io.ReadAll(conn) // a reset is as good an end
+	answer, _ := io.ReadAll(conn) // or a reset
 	if n := len(answer); n > 64 {
 		return fmt.Errorf("the forger was told %d bytes", n)
 	}
@@ -111,14 +110,16 @@ func forge(w *banyan.World) error {
 }
 
 func TestCountersInWords(t *testing.T) {
-	c := banyan.Counters{Admitted: 3, Refused: banyan.Refused{Strangers: 1, Versions: 2, Forgers: 3, Misled: 4, Dawdlers: 5, Crowded: 6}}
-	require.Equal(t, "admitted 3, healed 0, refused 21 (1 strangers, 2 of other versions, 3 forgers, 4 misled, 5 dawdlers, 6 crowded out)", c.String())
+	c := banyan.Counters{Admitted: 3, Refused: banyan.Refused{Strangers: 1, Versions: 2, Forgers: 3, Misled: 4,
+		Dawdlers: 5, Crowded: 6}}
+	require.Equal(t, "admitted 3, healed 0, refused 21 "+
+		"(1 strangers, 2 of other versions, 3 forgers, 4 misled, 5 dawdlers, 6 crowded out)", c.String())
 	require.Equal(t, "admitted 0, healed 0, refused 0", banyan.Counters{}.String())
 	twice := c.Plus(c)
 	require.Equal(t, uint64(6), twice.Admitted)
 	require.Equal(t, uint64(42), twice.Refused.Total())
 	require.NoError(t, banyan.Simulate(2, banyan.Simulation{}, func(w *banyan.World) error {
-		if w.Counters() != (banyan.Counters{}) || stack.Joined().Published("tcp") != nil {
+		if w.Counters() != (banyan.Counters{}) || job.Joined().Published("tcp") != nil {
 			return fmt.Errorf("the simulator has sockets: %v", w.Counters())
 		}
 		return nil

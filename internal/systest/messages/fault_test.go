@@ -15,8 +15,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// S1-14, S2-13 (the hook at the bottom): a receive that waits when its peer dies
-// ends with the error, and so does each later operation with the dead.
+// ULFM 17.2.2: a waiting receive ends with the error when its peer dies, and so does each later
+// operation with the failed rank.
 func TestOperationsWithTheDeadFailEachTime(t *testing.T) {
 	require.NoError(t, ranktest.WithDeath(2, func(c *banyan.Comm) error {
 		buf := make([]byte, 100_000)
@@ -36,7 +36,7 @@ func TestOperationsWithTheDeadFailEachTime(t *testing.T) {
 	}))
 }
 
-// S1-10: starting an operation with the dead reports nothing; waiting does.
+// ULFM 17.2.2: starting an operation with a failed rank reports nothing; waiting for it does.
 func TestStartingNeverFails(t *testing.T) {
 	require.NoError(t, ranktest.WithDeath(2, func(c *banyan.Comm) error {
 		buf := make([]byte, 8)
@@ -53,14 +53,14 @@ func TestStartingNeverFails(t *testing.T) {
 	}))
 }
 
-// S1-3, S4-12: ranks 0 and 1 exchange messages before, during and after the
-// death of rank 2 and see nothing of it, whatever they know.
+// Ranks 0 and 1 exchange messages before, during and after the death of rank 2 and see no error,
+// whether they know of it or not.
 func TestTheUninvolvedSeeNothing(t *testing.T) {
 	require.NoError(t, ranktest.WithDeath(3, func(c *banyan.Comm) error {
 		peer := 1 - c.Rank()
 		out, in := ranktest.Pattern(c.Rank(), 30_000), make([]byte, 30_000)
 		watch, waiting := c.Irecv(make([]byte, 1), 2, 7), c.Irecv(make([]byte, 8), peer, 0)
-		known := 0 // exchanges since this rank knows of the death
+		known := 0 // exchanges since this rank has learned of the death
 		for i := 1; ; i++ {
 			if known > 0 {
 				known++
@@ -75,11 +75,11 @@ func TestTheUninvolvedSeeNothing(t *testing.T) {
 			if err != nil || st.Count != len(in) {
 				return fmt.Errorf("exchange %d, %d after the death: %d bytes, %w", i, known, st.Count, err)
 			}
-			if in[0] == 20 && out[0] == 20 { // both see it alike
+			if in[0] == 20 && out[0] == 20 { // both have the same count
 				break
 			}
 		}
-		// A receive that was posted before the death still waits for its message.
+		// A receive posted before the death still gets its message.
 		if err := c.Send(out[:8], peer, 0); err != nil {
 			return err
 		}
@@ -88,8 +88,8 @@ func TestTheUninvolvedSeeNothing(t *testing.T) {
 	}))
 }
 
-// S2-13 (the hook at the top): with a failure that nobody has acknowledged, an
-// operation that may depend on the dead fails before it is started.
+// With an unacknowledged failure, an operation that may depend on the failed rank fails before it
+// starts.
 func TestWildcardAfterAFailure(t *testing.T) {
 	require.NoError(t, ranktest.WithDeath(3, func(c *banyan.Comm) error {
 		buf := make([]byte, 8)
@@ -104,7 +104,7 @@ func TestWildcardAfterAFailure(t *testing.T) {
 	}))
 }
 
-// S2-14: the same program on the unaware engine waits for the dead for ever.
+// The same program on the unaware engine waits for the failed rank for ever.
 func TestTheUnawareEngineHangs(t *testing.T) {
 	body := func(c *banyan.Comm) error {
 		_, err := c.Recv(make([]byte, 8), 1, 5)
@@ -114,8 +114,7 @@ func TestTheUnawareEngineHangs(t *testing.T) {
 	require.ErrorIs(t, ranktest.WithDeath(2, body, banyan.WithAware(false)), sim.ErrDeadlock)
 }
 
-// Sends that are announced or wait in line when the receiver dies end with its
-// failure, each of them.
+// Each announced or queued send ends with the failure of its receiver.
 func TestFloodOfTheDead(t *testing.T) {
 	require.NoError(t, ranktest.WithDeath(2, func(c *banyan.Comm) error {
 		reqs := make([]banyan.Request, 20_000)
@@ -148,8 +147,8 @@ func TestFloodOfTheDead(t *testing.T) {
 	}))
 }
 
-// A collective of ranks that all know each other ends at every rank, whenever one
-// dies: nobody waits for a rank that has given up.
+// A collective of ranks that have all met ends at every rank, whenever one dies. No rank waits for
+// one that has given up.
 func TestCollectiveAndDeathAtAnyStep(t *testing.T) {
 	const n = 5
 	failed := 0
@@ -160,7 +159,7 @@ func TestCollectiveAndDeathAtAnyStep(t *testing.T) {
 				Faults: func(s *sim.Sim) error { return s.KillAtStep(proc.ID(1+step%(n-1)), step) },
 			}, func(w *banyan.World) error {
 				c, buf := w.Comm(), make([]byte, size)
-				defer func() { // stays a second; who waited for this rank would see it depart
+				defer func() { // stays a second, so that no waiting rank sees it depart
 					for range 1000 {
 						w.Sleep(time.Millisecond)
 						_, _, _ = c.Iprobe(c.Rank(), 1) // makes progress
@@ -187,7 +186,7 @@ func TestCollectiveAndDeathAtAnyStep(t *testing.T) {
 	require.NotZero(t, failed)
 }
 
-// S1-36, S1-37, S4-6, S4-7, S4-8: the queries, by all their names.
+// The queries, by all their names.
 func TestQueriesOfFailures(t *testing.T) {
 	require.NoError(t, ranktest.WithDeath(4, func(c *banyan.Comm) error {
 		if g := c.GetFailed(); g.Size() != 0 || c.FailureGetAcked().Size() != 0 {
@@ -205,7 +204,8 @@ func TestQueriesOfFailures(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		for _, g := range []banyan.Group{c.GetFailed(), c.GroupFailed(), c.RemoteGroupFailed(), c.FailureGetAcked(), enabled} {
+		for _, g := range []banyan.Group{c.GetFailed(), c.GroupFailed(), c.RemoteGroupFailed(), c.FailureGetAcked(),
+			enabled} {
 			ranks, err := c.Group().Translate([]int{3, 0}, g)
 			if err != nil || g.Size() != 1 || !slices.Equal(ranks, []int{0, banyan.Undefined}) {
 				return fmt.Errorf("size %d, ranks %v, %w", g.Size(), ranks, err)
@@ -217,8 +217,9 @@ func TestQueriesOfFailures(t *testing.T) {
 		if _, err := c.AckFailed(-1); !errors.Is(err, banyan.ErrArgument) {
 			return fmt.Errorf("minus one: %v", err)
 		}
-		// Collectives need the dead, acknowledged or not; what asks nobody works.
-		if err := c.Barrier(); !errors.Is(err, banyan.ErrProcFailed) || !errors.Is(err, banyan.ErrRankFailStop) || !errors.Is(err, banyan.ErrProcFailStop) {
+		// Collectives need failed ranks, acknowledged or not; local operations work.
+		if err := c.Barrier(); !errors.Is(err, banyan.ErrProcFailed) || !errors.Is(err, banyan.ErrRankFailStop) ||
+			!errors.Is(err, banyan.ErrProcFailStop) {
 			return fmt.Errorf("barrier: %v", err)
 		}
 		d, err := c.CreateGroup(c.Group().Difference(c.GetFailed()), 1)
@@ -229,7 +230,7 @@ func TestQueriesOfFailures(t *testing.T) {
 	}))
 }
 
-// S2-4: in the profile of run-through stabilization the acknowledged dead are nobody.
+// In the RTS profile acknowledged failed ranks behave like ProcNull.
 func TestRunThrough(t *testing.T) {
 	require.NoError(t, ranktest.WithDeath(3, func(c *banyan.Comm) error {
 		if c.Rank() == 1 {
@@ -239,7 +240,7 @@ func TestRunThrough(t *testing.T) {
 			return err
 		}
 		if _, err := c.Irecv(nil, banyan.AnySource, 1).Wait(); !errors.Is(err, banyan.ErrProcFailed) {
-			return fmt.Errorf("a wildcard that is begun: %v", err)
+			return fmt.Errorf("a wildcard that is started: %v", err)
 		}
 		if _, err := c.ReenableAnySource(); err != nil {
 			return err

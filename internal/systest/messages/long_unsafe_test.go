@@ -15,18 +15,17 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// longBytes is more than an int32 or uint32 of bytes holds less a little, and no
-// multiple of anything.
+// longBytes is a little more than 2^31, and a multiple of no buffer size.
 const longBytes = 1<<31 + 3<<20 + 4099
 
-// The windows differ in size, so that a byte that lands elsewhere shows.
+// The windows differ in size, so that a misplaced byte shows.
 const (
 	sendWindow = 64 << 20
 	recvWindow = 48 << 20
 )
 
-// folded maps a file of window bytes over and over into size bytes of addresses:
-// they take window bytes of memory.
+// folded maps a file of window bytes repeatedly into size bytes of addresses. They take window
+// bytes of memory.
 func folded(size, window int) ([]byte, func(), error) {
 	fd, err := unix.MemfdCreate("folded", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -37,13 +36,15 @@ func folded(size, window int) ([]byte, func(), error) {
 		return nil, nil, err
 	}
 	whole := (size + window - 1) / window * window
-	base, err := unix.MmapPtr(-1, 0, nil, uintptr(whole), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	base, err := unix.MmapPtr(-1, 0, nil, uintptr(whole), unix.PROT_NONE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
 		return nil, nil, err
 	}
 	unmap := func() { _ = unix.MunmapPtr(base, uintptr(whole)) }
 	for at := 0; at < whole; at += window {
-		if _, err := unix.MmapPtr(fd, 0, unsafe.Add(base, at), uintptr(window), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED); err != nil {
+		if _, err := unix.MmapPtr(fd, 0, unsafe.Add(base, at), uintptr(window), unix.PROT_READ|unix.PROT_WRITE,
+			unix.MAP_SHARED|unix.MAP_FIXED); err != nil {
 			unmap()
 			return nil, nil, err
 		}
@@ -79,7 +80,7 @@ func long(w *banyan.World) error {
 	if err != nil || st.Count != longBytes || probed.Count != longBytes {
 		return errors.Join(err, fmt.Errorf("received %+v, probed %+v, want %d bytes", st, probed, longBytes))
 	}
-	last := longBytes - recvWindow // what the end of the message has left in the window
+	last := longBytes - recvWindow // the window holds the end of the message
 	for i := last; i < longBytes; i++ {
 		if b[i] != at(i) {
 			return fmt.Errorf("byte %d is %d, want %d", i, b[i], at(i))

@@ -24,6 +24,7 @@ var roles = ranktest.Roles{
 	"routes":    routes,
 	"several":   several,
 	"threads":   threads,
+	"unbridled": unbridled,
 	"wrong":     wrongArguments,
 }
 

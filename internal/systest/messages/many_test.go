@@ -9,8 +9,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// Receives are reported in the order in which their messages come, each once;
-// then nothing is active.
+// Receives are reported in the order of arrival, each once; then no request is active.
 func TestWaitAny(t *testing.T) {
 	order := []int{3, 0, 4, 1, 2}
 	ranktest.WithAndWithoutGet(t, 2, func(c *banyan.Comm) error {
@@ -50,7 +49,7 @@ func TestWaitAny(t *testing.T) {
 	})
 }
 
-// Sends that were complete at once are reported like others, once.
+// Sends that complete at once are reported like others, once.
 func TestWaitAnyReportsSendsThatWereComplete(t *testing.T) {
 	ranktest.WithAndWithoutGet(t, 1, func(c *banyan.Comm) error {
 		reqs := []banyan.Request{c.Isend(nil, 0, 1), c.Isend(nil, 0, 1), {}}
@@ -97,7 +96,8 @@ func TestWaitSome(t *testing.T) {
 				return err
 			}
 			for _, o := range out {
-				err := errors.Join(o.Err, ranktest.WantStatus(o.Status, 1, o.Index, ranktest.Sizes[o.Index%len(ranktest.Sizes)]))
+				err := errors.Join(o.Err, ranktest.WantStatus(o.Status, 1, o.Index,
+					ranktest.Sizes[o.Index%len(ranktest.Sizes)]))
 				if err != nil || seen[o.Index] {
 					return fmt.Errorf("request %d again: %v, %w", o.Index, seen[o.Index], err)
 				}
@@ -162,8 +162,7 @@ func TestWaitAnyOfTheDead(t *testing.T) {
 	}
 }
 
-// A receive that was taken back gets no message: the next one does. One that has
-// a message keeps it.
+// A cancelled receive gets no message; the next receive does. A receive with a message keeps it.
 func TestCancel(t *testing.T) {
 	ranktest.WithAndWithoutGet(t, 2, func(c *banyan.Comm) error {
 		for _, size := range ranktest.Sizes {
@@ -196,7 +195,7 @@ func TestCancel(t *testing.T) {
 				}
 				r.Cancel() // has ended: nothing happens
 			}
-			if err := await(c, 1); err != nil { // by now the message is matched
+			if err := await(c, 1); err != nil { // the message has been matched
 				return err
 			}
 			kept.Cancel()
@@ -209,8 +208,8 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// The halves of a persistent exchange are started over and over, with the
-// buffer's contents of the moment; misuse is an error and harms nothing.
+// Both halves of a persistent exchange start repeatedly, with the current contents of the buffer.
+// Misuse is an error without further effect.
 func TestPersistent(t *testing.T) {
 	ranktest.WithAndWithoutGet(t, 2, func(c *banyan.Comm) error {
 		peer := 1 - c.Rank()

@@ -24,11 +24,11 @@ import (
 //   - a receive that was told to be pending, because somebody has died who takes no
 //     part in this, has kept its place: the rules hold for it as for others.
 
-// phaseSends is how many messages a rank sends in one phase. Phases are checked
-// one by one, so the checks may be quadratic.
+// phaseSends is how many messages a rank sends in one phase. Phases are checked one by one, so the
+// checks may be quadratic.
 const phaseSends = 60
 
-// sent is a message as its sender plans it. Who knows the seed can plan it too.
+// sent is a message as its sender plans it. Every rank can compute the plan from the seed.
 type sent struct {
 	dst, ctx, tag, size int
 	mode                int // 0 standard, 1 synchronous, 2 ready
@@ -58,11 +58,11 @@ type matcher struct {
 	seed  uint64
 	comms []*banyan.Comm // the contexts
 	size  int
-	ops   int // sends and receives begun, probes and cancels that had an effect
-	// How often a receive was pending, and failures were acknowledged.
+	ops   int // started sends and receives, successful probes and cancels
+	// Numbers of pending receives and of acknowledgements.
 	pending, acked int
-	// Of the phase: what the others send to this rank, by source in their
-	// order; the receives under way; how many messages are to come.
+	// State of the phase: the messages of all ranks by source, in their order; the open receives;
+	// the number of messages still to come.
 	plan  [][]*sent
 	open  []*wanted
 	order int
@@ -83,7 +83,7 @@ func planOf(seed uint64, phase, src, ranks int) []*sent {
 	return plan
 }
 
-// content begins with who sent a message, and its number; the rest is of no other.
+// content starts with a message's source and number. The rest differs between messages.
 func content(s *sent, src, number int) []byte {
 	b := make([]byte, s.size)
 	for i := range b {
@@ -96,7 +96,7 @@ func content(s *sent, src, number int) []byte {
 	return b
 }
 
-// compare runs phases until a number of operations has been done by this rank.
+// compare runs phases until this rank has done a number of operations.
 func compare(w *banyan.World, seed uint64, ops int) (int, error) {
 	m, err := newMatcher(w.Comm(), seed, w.Comm().Size())
 	if err != nil {
@@ -105,7 +105,7 @@ func compare(w *banyan.World, seed uint64, ops int) (int, error) {
 	return m.run(ops)
 }
 
-// newMatcher makes a rank of a comparison among the first ranks.
+// newMatcher makes a rank of a comparison of the first size ranks.
 func newMatcher(c *banyan.Comm, seed uint64, size int) (*matcher, error) {
 	d, err := c.Dup()
 	return &matcher{
@@ -120,8 +120,8 @@ func (m *matcher) run(ops int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	// A phase has one send and one receive a message, and more. All ranks do as
-	// many phases.
+	// A phase has one send and one receive per message, and more. All ranks run the same number of
+	// phases.
 	for phase := range ops/(2*phaseSends) + 1 {
 		if err := m.phase(phase); err != nil {
 			return m.ops, fmt.Errorf("rank %d, phase %d of seed %d: %w", c.Rank(), phase, m.seed, err)
@@ -185,7 +185,7 @@ func (m *matcher) send(s *sent, number int) {
 	m.sends = append(m.sends, begin(buf, s.dst, s.tag))
 }
 
-// want draws what to receive; wide has more wildcards, so that the end comes.
+// want draws a receive. Wide receives have more wildcards, so that the phase ends.
 func (m *matcher) want(wide bool) *wanted {
 	w := &wanted{order: m.order, src: m.r.IntN(m.size), ctx: m.r.IntN(2), tag: m.r.IntN(4)}
 	m.order++
@@ -225,7 +225,7 @@ func (m *matcher) post(w *wanted) error {
 	return nil
 }
 
-// probe checks what a probe tells by receiving it.
+// probe checks a probe's status by receiving the message.
 func (m *matcher) probe(w *wanted) error {
 	st, found, err := m.comms[w.ctx].Iprobe(w.src, w.tag)
 	if err != nil || !found {
@@ -305,8 +305,8 @@ func (m *matcher) testAny() error {
 	return m.took(w, st)
 }
 
-// pass lets the errors of wildcards pass that a death brings: the receive is pending,
-// the probe has failed. Now and then it acknowledges the failure.
+// pass accepts the errors of wildcards that a death causes: a pending receive, a failed probe. Now
+// and then it acknowledges the failure.
 func (m *matcher) pass(err error, w *wanted) error {
 	if err == nil {
 		return nil
@@ -333,14 +333,14 @@ func (m *matcher) drop(i int) {
 	m.open = m.open[:last]
 }
 
-// took notes that a receive has a message, and checks that it is one that was
-// sent to this rank, asked for, whole, and not received before.
+// took records a receive's message. It checks that the message was sent to this rank, fits the
+// receive, is complete, and was not received before.
 func (m *matcher) took(w *wanted, st banyan.Status) error {
 	if st.Count < 8 {
 		return fmt.Errorf("received %+v", st)
 	}
 	word := binary.LittleEndian.Uint64(w.buf)
-	if st.Count == 8 { // nothing follows that the length could be seen from
+	if st.Count == 8 { // no further bytes identify the length
 		word ^= uint64(st.Count) << 56
 	}
 	src, number := int(word>>32), int(uint32(word))
@@ -363,7 +363,7 @@ func (m *matcher) took(w *wanted, st banyan.Status) error {
 	return nil
 }
 
-// check holds the phase's matches against the rule of order.
+// check compares the phase's matches with the rule of order.
 func (m *matcher) check() error {
 	me := m.comms[0].Rank()
 	for src, plan := range m.plan {
@@ -373,7 +373,8 @@ func (m *matcher) check() error {
 					continue
 				}
 				if later.by.takes(src, earlier.tag) && earlier.by.order > later.by.order {
-					return fmt.Errorf("message %d of rank %d was overtaken by %d: %v, %v", i, src, j, earlier.by, later.by)
+					return fmt.Errorf("message %d of rank %d was overtaken by %d: %v, %v", i, src, j, earlier.by,
+						later.by)
 				}
 			}
 		}

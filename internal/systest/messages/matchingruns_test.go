@@ -16,7 +16,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// operations is how many a test does, all ranks together.
+// operations is the number of operations of a test, over all ranks.
 func operations(long, usual int) int {
 	if os.Getenv("BANYAN_LONG") != "" {
 		return long
@@ -27,10 +27,10 @@ func operations(long, usual int) int {
 	return usual
 }
 
-// B3-9 in the simulator.
+// Matching in the simulator.
 func TestMatchingAgainstTheRules(t *testing.T) {
 	const seeds = 8
-	total := operations(1_000_000, 120_000)
+	total := operations(1_000_000, 60_000)
 	var done atomic.Int64
 	for seed := range uint64(seeds) {
 		ranks := []int{1, 2, 3, 7, 16}[seed%5]
@@ -52,11 +52,11 @@ func TestMatchingAgainstTheRules(t *testing.T) {
 	require.GreaterOrEqual(t, done.Load(), int64(total))
 }
 
-// B3-9 with deaths: ranks that take no part die, one after the other, so that
-// receives by wildcard are pending, acknowledged, matched, cancelled in every order.
+// Ranks that take no part die one after the other, so that wildcard receives are pending,
+// acknowledged, matched and cancelled in every order.
 func TestMatchingWithDeathsAgainstTheRules(t *testing.T) {
 	const living, victims = 4, 3
-	total := operations(500_000, 40_000)
+	total := operations(500_000, 25_000)
 	var pending, acked atomic.Int64
 	for seed := range uint64(8) {
 		require.NoError(t, banyan.Simulate(living+victims, banyan.Simulation{
@@ -67,7 +67,8 @@ func TestMatchingWithDeathsAgainstTheRules(t *testing.T) {
 			},
 			Faults: func(s *sim.Sim) error {
 				for i := range victims {
-					if err := s.Kill(proc.ID(living+i), fabric.Time(time.Microsecond)*fabric.Time(200+int(seed)*50+400*i)); err != nil {
+					if err := s.Kill(proc.ID(living+i),
+						fabric.Time(time.Microsecond)*fabric.Time(200+int(seed)*50+400*i)); err != nil {
 						return err
 					}
 				}
@@ -76,11 +77,11 @@ func TestMatchingWithDeathsAgainstTheRules(t *testing.T) {
 		}, func(w *banyan.World) error {
 			c := w.Comm()
 			if c.Rank() >= living {
-				_, _ = c.Recv(nil, 0, 1<<20) // nobody sends it; rank 0 may leave first
+				_, _ = c.Recv(nil, 0, 1<<20) // never sent; rank 0 may leave first
 				return nil
 			}
 			for i := range victims {
-				c.Irecv(nil, living+i, 1<<20) // so that the death will be noticed
+				c.Irecv(nil, living+i, 1<<20) // so that this rank notices the death
 			}
 			m, err := newMatcher(c, seed, living)
 			if err != nil {
@@ -97,15 +98,16 @@ func TestMatchingWithDeathsAgainstTheRules(t *testing.T) {
 	require.GreaterOrEqual(t, acked.Load(), int64(ranktest.Scaled(8*living, living)))
 }
 
-// opsEnv tells the ranks of a real job how many operations to do.
+// opsEnv is the number of operations of a rank.
 const opsEnv = "BANYAN_TEST_OPS"
 
-// B3-9 with processes, by shared memory and sockets.
+// Matching with processes, over shared memory and sockets.
 func TestMatchingAgainstTheRulesWithProcesses(t *testing.T) {
 	n := operations(160_000, 10_000)
 	for _, env := range [][]string{
 		nil, {ranktest.NoCopyEnv + "=1"}, {ranktest.EagerEnv + "=1"},
-		{"BANYAN_FABRIC=tcp"}, {"BANYAN_FABRIC=unix", ranktest.EagerEnv + "=1"}, {ranktest.Nodes("a;a;b;b"), "BANYAN_FABRIC=shm,tcp"},
+		{"BANYAN_FABRIC=tcp"}, {"BANYAN_FABRIC=unix", ranktest.EagerEnv + "=1"},
+		{ranktest.Nodes("a;a;b;b"), "BANYAN_FABRIC=shm,tcp"},
 	} {
 		ranktest.Succeed(t, 4, "matching", append(env, opsEnv+"="+strconv.Itoa(n/4))...)
 	}

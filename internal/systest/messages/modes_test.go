@@ -12,14 +12,13 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// The tags of these tests: the message that is tested, and signals.
+// Tags of the tested message and of signals.
 const (
 	tagTested = 1
 	tagSignal = 2
 )
 
-// signal and await are a message without content: who awaits knows that the
-// other has come as far as the signal.
+// signal and await exchange an empty message: after await the peer has reached its signal.
 func signal(c *banyan.Comm, peer int) error { return c.Send(nil, peer, tagSignal) }
 
 func await(c *banyan.Comm, peer int) error {
@@ -27,8 +26,7 @@ func await(c *banyan.Comm, peer int) error {
 	return err
 }
 
-// A synchronous send is complete once its receive has been matched and not
-// before, at every length; a standard send of a short message before it.
+// A synchronous send of any length completes when its receive has matched, and not before.
 func TestSynchronousSend(t *testing.T) {
 	for _, size := range []int{0, 8, 3000, 20_000, 1 << 20} {
 		ranktest.WithAndWithoutGet(t, 2, func(c *banyan.Comm) error {
@@ -39,7 +37,7 @@ func TestSynchronousSend(t *testing.T) {
 				return ranktest.ExpectPattern(c, 0, tagTested, size)
 			}
 			r := c.Issend(ranktest.Pattern(0, size), 1, tagTested)
-			// The peer answers after the message has arrived at it.
+			// The peer answers after the message has arrived.
 			if err := errors.Join(signal(c, 1), await(c, 1)); err != nil {
 				return err
 			}
@@ -108,7 +106,7 @@ func TestSynchronousSendToOneself(t *testing.T) {
 	}
 }
 
-// A synchronous send whose receiver dies ends with the failure (S1-14).
+// ULFM 17.2.2: a synchronous send whose receiver dies ends with the failure.
 func TestSynchronousSendToTheDead(t *testing.T) {
 	for _, size := range []int{0, 8, 100_000} {
 		require.NoError(t, ranktest.WithDeath(2, func(c *banyan.Comm) error {
@@ -125,8 +123,8 @@ func TestModesWithProcesses(t *testing.T) {
 	}
 }
 
-// several lets goroutines of both ranks wait for the first of many, at the same
-// time, and counts what the last rounds allocate.
+// several has goroutines of both ranks wait for the first of many requests at the same time, and
+// counts the allocations of the last rounds.
 func several(w *banyan.World) error {
 	c := w.Comm()
 	const goroutines, rounds = 4, 400
@@ -149,8 +147,8 @@ func several(w *banyan.World) error {
 		err = errors.Join(err, <-errs)
 	}
 	runtime.ReadMemStats(&after)
-	// Each round has a dozen calls. What firstOfMany itself makes, and the
-	// parkers of goroutines, are some hundreds.
+	// Each round has a dozen calls. firstOfMany itself and the parkers of goroutines allocate some
+	// hundred times.
 	if n := after.Mallocs - before.Mallocs; n > goroutines*rounds/2 {
 		err = errors.Join(err, fmt.Errorf("%d allocations in %d rounds", n, goroutines*rounds))
 	}

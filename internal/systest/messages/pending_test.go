@@ -16,8 +16,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// pending: rank 3 of 4 kills itself with everything under way that can be; what the
-// others have with it ends, what they may have with it is pending, the rest goes on.
+// pending has rank 3 of 4 kill itself with all kinds of operations under way. Operations with it
+// end, wildcards are pending, all others go on.
 func pending(w *banyan.World) error {
 	c := w.Comm()
 	const long = 8 << 20
@@ -26,8 +26,8 @@ func pending(w *banyan.World) error {
 	}
 	small, big := make([]byte, 8), make([]byte, long)
 	wild := c.Irecv(small, banyan.AnySource, 1)
-	// What the dead announced and nobody received yet, what nobody will send, and
-	// what it will not receive, in all sizes.
+	// In all sizes: messages that the victim announced, messages that no rank sends, and messages
+	// that the victim does not receive.
 	reqs := []banyan.Request{c.Irecv(nil, 3, 2), c.Issend(nil, 3, 3), c.Isend(big, 3, 4), c.Issend(big[:3000], 3, 5)}
 	alive := c.Irecv(make([]byte, 8), (c.Rank()+1)%3, 6)
 	if _, err := c.Recv(nil, 3, 9); err != nil {
@@ -54,7 +54,7 @@ func pending(w *banyan.World) error {
 	if n, err := c.AckFailed(c.Size()); n != 1 || err != nil {
 		return fmt.Errorf("%d are acknowledged, %w", n, err)
 	}
-	if err := barrier(c, 3); err != nil { // all have seen theirs pending
+	if err := barrier(c, 3); err != nil { // all ranks have a pending receive
 		return err
 	}
 	next, before := (c.Rank()+1)%3, (c.Rank()+2)%3
@@ -73,7 +73,7 @@ func pending(w *banyan.World) error {
 	return err
 }
 
-// victim announces long messages, and dies when all others have met it.
+// victim announces long messages and dies when all others have met it.
 func victim(c *banyan.Comm, long int) error {
 	for rank := range 3 {
 		c.Isend(make([]byte, long), rank, 7)
@@ -89,11 +89,11 @@ func victim(c *banyan.Comm, long int) error {
 	return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 }
 
-// S1-3, S1-10, S1-13, S1-14, S1-36 with processes, by all fabrics and both ways of
-// moving long messages.
+// ULFM 17.2.2 with processes, over all fabrics and both ways of moving long messages.
 func TestPendingWithProcesses(t *testing.T) {
 	for _, env := range [][]string{
-		nil, {ranktest.NoCopyEnv + "=1"}, {"BANYAN_FABRIC=tcp"}, {"BANYAN_FABRIC=unix"}, {ranktest.Nodes("a;a;b;b"), "BANYAN_FABRIC=shm,tcp"},
+		nil, {ranktest.NoCopyEnv + "=1"}, {"BANYAN_FABRIC=tcp"}, {"BANYAN_FABRIC=unix"},
+		{ranktest.Nodes("a;a;b;b"), "BANYAN_FABRIC=shm,tcp"},
 	} {
 		res, out := ranktest.Job(t, launch.Continue, 4, "pending", env...)
 		for rank, e := range res.Ends {
@@ -112,7 +112,7 @@ func dead(c *banyan.Comm, rank int) error {
 	return ranktest.WantFailed(err, rank)
 }
 
-// isPending checks that err says that a receive is in doubt for a rank.
+// isPending checks that an error says that a receive is pending because of a rank.
 func isPending(err error, rank int) error {
 	if !errors.Is(err, banyan.ErrProcFailedPending) || errors.Is(err, banyan.ErrProcFailed) {
 		return fmt.Errorf("want a pending receive, got: %v", err)
@@ -120,8 +120,8 @@ func isPending(err error, rank int) error {
 	return ranktest.WantFailed(err, rank)
 }
 
-// sets are the calls on several requests. Each gets a receive that is pending, one
-// that is complete and one that waits, and says what it has told of the first.
+// sets are the calls on several requests. Each gets a pending, a complete and a waiting receive,
+// and returns the error of the pending one.
 var sets = map[string]func(c *banyan.Comm, reqs []banyan.Request) error{
 	"wait any": func(_ *banyan.Comm, reqs []banyan.Request) error {
 		i, st, err := banyan.WaitAny(reqs)
@@ -203,8 +203,8 @@ func pendingAndComplete(out []banyan.Outcome, err error) error {
 	return out[0].Err
 }
 
-// S1-13, S4-13: of a set of requests one that is pending is told of and stays, the
-// complete ones end, those that wait are left; after an acknowledgement all go on.
+// ULFM 17.2.2: of a set of requests a pending one is reported and stays, complete ones end, waiting
+// ones stay. After an acknowledgement all go on.
 func TestPendingInSets(t *testing.T) {
 	for name, call := range sets {
 		require.NoError(t, ranktest.WithDeath(3, func(c *banyan.Comm) error {
@@ -218,7 +218,7 @@ func TestPendingInSets(t *testing.T) {
 			if err := errors.Join(dead(c, 2), c.Send([]byte("b"), c.Rank(), 2), c.Send(nil, c.Rank(), 98)); err != nil {
 				return err
 			}
-			if _, err := c.Recv(nil, c.Rank(), 98); err != nil { // the other has arrived
+			if _, err := c.Recv(nil, c.Rank(), 98); err != nil { // the other message has arrived
 				return err
 			}
 			if err := isPending(call(c, reqs), 2); err != nil {
@@ -247,8 +247,8 @@ func TestPendingInSets(t *testing.T) {
 	}
 }
 
-// S1-14: a persistent receive from the dead ends with the failure each time it is
-// started; one from any source that is pending stays active (S1-13).
+// A persistent receive from a failed rank ends with the failure each time it is started. A pending
+// one from any source stays active.
 func TestPersistentRequestsOfTheDead(t *testing.T) {
 	require.NoError(t, ranktest.WithDeath(3, func(c *banyan.Comm) error {
 		if c.Rank() == 1 {
@@ -288,8 +288,8 @@ func TestPersistentRequestsOfTheDead(t *testing.T) {
 	}))
 }
 
-// S1-14, S4-13: calls that block on any source end with ErrProcFailed, with and
-// without a context, and leave nothing posted that could take a later message.
+// Blocking calls on any source end with ErrProcFailed, with and without a context, and leave no
+// posted receive that could take a later message.
 func TestBlockingCallsOnAnySource(t *testing.T) {
 	calls := map[string]func(c *banyan.Comm, ctx context.Context) error{
 		"recv": func(c *banyan.Comm, _ context.Context) error { return lastOf(c.Recv(nil, banyan.AnySource, 1)) },
@@ -320,7 +320,7 @@ func TestBlockingCallsOnAnySource(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
-			watch := c.Irecv(nil, 2, 8) // so that this rank learns of the death in the call
+			watch := c.Irecv(nil, 2, 8) // so that this rank learns of the death during the call
 			for range 2 {
 				err := call(c, ctx)
 				if !errors.Is(err, banyan.ErrProcFailed) || ranktest.WantFailed(err, 2) != nil {
@@ -335,14 +335,14 @@ func TestBlockingCallsOnAnySource(t *testing.T) {
 			}
 			st, err := c.Recv(make([]byte, 1), banyan.AnySource, 1)
 			if err != nil || st.Count != 1 {
-				return fmt.Errorf("the message is gone: %+v, %w", st, err)
+				return fmt.Errorf("the message is lost: %+v, %w", st, err)
 			}
 			return nil
 		}), name)
 	}
 }
 
-// A context that ends takes a pending receive back; one that has not ended leaves it.
+// The end of a context cancels a pending receive; without it the receive stays.
 func TestContextOfAPendingReceive(t *testing.T) {
 	require.NoError(t, ranktest.WithDeath(3, func(c *banyan.Comm) error {
 		if c.Rank() == 1 {
@@ -367,5 +367,5 @@ func TestContextOfAPendingReceive(t *testing.T) {
 	}))
 }
 
-// lastOf is the error of a call that returns another result before it.
+// lastOf is the error of a call with another result before it.
 func lastOf[T any](_ T, err error) error { return err }

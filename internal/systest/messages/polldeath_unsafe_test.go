@@ -25,16 +25,16 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// Why unsafe: a word is laid over the page of another process's segment that is mapped for it.
+// Why unsafe: it lays a word over the mapped page of another process's segment.
 
-// waitEnv is what survivors wait in, endEnv how the last rank ends.
+// waitEnv names the operation in which survivors wait, endEnv how the last rank ends.
 const (
 	waitEnv = "BANYAN_TEST_WAIT"
 	endEnv  = "BANYAN_TEST_END"
 )
 
-// polls has the last rank end while the others, which poll, wait for it. Their watchers are told nothing, so they find it
-// themselves or wait for ever.
+// polls has the last rank end while the others poll for it. Their watchers learn nothing, so they
+// find the end themselves or wait for ever.
 func polls(w *banyan.World) error {
 	c := w.Comm()
 	last := c.Size() - 1
@@ -78,8 +78,9 @@ func polls(w *banyan.World) error {
 	}
 }
 
-// tellNothing takes from this rank's watchers what tells of the end of a process: its descriptor and the kernel's record from
-// all sets of epoll, and the request to be woken from the word that is this rank's in the segment of the process.
+// tellNothing removes from this rank's watchers all sources of a process's end: its descriptor and
+// the kernel's record from all epoll sets, and the wake-up request from this rank's word in the
+// segment of the process.
 func tellNothing(pid, rank int) error {
 	names, err := filepath.Glob("/proc/self/fd/*")
 	if err != nil {
@@ -109,7 +110,8 @@ func tellNothing(pid, rank int) error {
 	return unasked(pid, rank)
 }
 
-// unasked takes back that the kernel is to wake this rank when it marks its word in the segment of a process.
+// unasked withdraws the request that the kernel wake this rank when it marks its word in the
+// segment of a process.
 func unasked(pid, rank int) error {
 	const page, words, asks = 4096, 2048, 1 << 31
 	names, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
@@ -130,7 +132,7 @@ func unasked(pid, rank int) error {
 			return err
 		}
 		word := (*atomic.Uint32)(unsafe.Pointer(&b[words+8*rank]))
-		for os.Getenv("BANYAN_EXITS") == "off" && word.Load()&asks == 0 { // the watcher is about to ask
+		for os.Getenv("BANYAN_EXITS") == "off" && word.Load()&asks == 0 { // the watcher has not asked yet
 			runtime.Gosched()
 		}
 		word.And(^uint32(asks))
@@ -139,8 +141,8 @@ func unasked(pid, rank int) error {
 	return errors.New("the process has no segment")
 }
 
-// A rank that polls learns of a death although its watcher learns nothing, whatever it waits in, and whether the kernel keeps a record
-// or not.
+// A polling rank learns of a death although its watcher learns nothing, in every kind of wait, with
+// and without a record by the kernel.
 func TestPollingRankFindsDeath(t *testing.T) {
 	records := map[string]launch.OpenExits{"": nil}
 	if ok, why := hook.Available(); ok {

@@ -15,8 +15,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// A probe tells of the message that the next receive gets, and leaves it there;
-// messages of every protocol are seen, by name and by wildcard.
+// A probe reports the message that the next receive gets, and leaves it there. It sees messages of
+// every protocol, by name and by wildcard.
 func TestProbe(t *testing.T) {
 	ranktest.WithAndWithoutGet(t, 2, func(c *banyan.Comm) error {
 		for i, size := range ranktest.Sizes {
@@ -51,8 +51,8 @@ func TestProbe(t *testing.T) {
 	}, banyan.WithEagerLimit(50_000))
 }
 
-// A message that a matched probe has found is seen by nobody else; the next one
-// of the same source and tag overtakes it.
+// A message that a matched probe has found is invisible to all others. The next one of the same
+// source and tag overtakes it.
 func TestMatchedProbe(t *testing.T) {
 	ranktest.WithAndWithoutGet(t, 2, func(c *banyan.Comm) error {
 		for _, size := range ranktest.Sizes {
@@ -78,7 +78,8 @@ func TestMatchedProbe(t *testing.T) {
 			}
 			buf := make([]byte, size)
 			st, err := m.Recv(buf)
-			if err = errors.Join(err, ranktest.WantStatus(m.Status(), 0, tagTested, size), ranktest.WantStatus(st, 0, tagTested, size)); err != nil {
+			if err = errors.Join(err, ranktest.WantStatus(m.Status(), 0, tagTested, size),
+				ranktest.WantStatus(st, 0, tagTested, size)); err != nil {
 				return err
 			}
 			if !bytes.Equal(buf, ranktest.Pattern(0, size)) {
@@ -95,7 +96,7 @@ func TestMatchedProbe(t *testing.T) {
 	}, banyan.WithEagerLimit(50_000))
 }
 
-// A probed message that is longer than the buffer is cut.
+// A probed message that is longer than the buffer is truncated.
 func TestMatchedProbeTruncates(t *testing.T) {
 	ranktest.WithAndWithoutGet(t, 1, func(c *banyan.Comm) error {
 		for _, size := range ranktest.Sizes[1:] {
@@ -106,7 +107,8 @@ func TestMatchedProbeTruncates(t *testing.T) {
 			}
 			buf := make([]byte, size-1)
 			st, err := m.Recv(buf)
-			if !errors.Is(err, banyan.ErrTruncate) || st.Count != size-1 || !bytes.Equal(buf, ranktest.Pattern(0, size)[:size-1]) {
+			if !errors.Is(err, banyan.ErrTruncate) || st.Count != size-1 ||
+				!bytes.Equal(buf, ranktest.Pattern(0, size)[:size-1]) {
 				return fmt.Errorf("%d bytes: %+v, %v", size, st, err)
 			}
 			if _, err := r.Wait(); err != nil {
@@ -137,13 +139,14 @@ func TestProbeOfNobody(t *testing.T) {
 	})
 }
 
-// S1-14, S2-13: a probe that waits when the rank dies ends with the failure, one
-// by wildcard too, and so do those that are begun later.
+// A waiting probe ends with the failure when the rank dies, also by wildcard, and so do later
+// probes.
 func TestProbeOfTheDead(t *testing.T) {
 	for _, src := range []int{2, banyan.AnySource} {
 		for _, claim := range []bool{false, true} {
 			require.NoError(t, ranktest.WithDeath(3, func(c *banyan.Comm) error {
-				// The dead must be known to this rank, or a wildcard does not learn of it.
+				// This rank must know of the failed rank, or a wildcard does not learn of the
+				// death.
 				if c.Rank() == 0 {
 					c.Irecv(nil, 2, 8)
 				} else {
@@ -174,8 +177,8 @@ func TestProbeOfTheDead(t *testing.T) {
 	}
 }
 
-// A message that was probed before its sender died is delivered if it was whole,
-// else its receive tells of the failure.
+// A probed message whose sender has died is delivered if it was complete. Otherwise its receive
+// fails.
 func TestProbedMessageOfTheDead(t *testing.T) {
 	whole, lost := 0, 0
 	for _, size := range ranktest.Sizes {
@@ -192,7 +195,7 @@ func probedDeath(size int, step uint64, whole, lost *int) error {
 	return banyan.Simulate(2, banyan.Simulation{
 		Seed:    step,
 		Options: []banyan.Option{banyan.WithEagerLimit(50_000)},
-		Faults: func(s *sim.Sim) error { // at the step, or when it waits
+		Faults: func(s *sim.Sim) error { // at the step, or while it waits
 			return errors.Join(s.KillAtStep(1, step), s.Kill(1, fabric.Time(time.Millisecond)))
 		},
 	}, func(w *banyan.World) error {
@@ -204,7 +207,7 @@ func probedDeath(size int, step uint64, whole, lost *int) error {
 		if err != nil {
 			return ranktest.WantFailed(err, 1)
 		}
-		if _, err := c.Recv(nil, 1, 77); ranktest.WantFailed(err, 1) != nil { // until it is dead
+		if _, err := c.Recv(nil, 1, 77); ranktest.WantFailed(err, 1) != nil { // until it has died
 			return err
 		}
 		buf := make([]byte, size)

@@ -16,7 +16,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// Every role works whatever joins the ranks: one fabric, or several at once.
+// Every role works over any fabric, and over several at once.
 func TestRolesOnEveryFabric(t *testing.T) {
 	for name, env := range map[string][]string{
 		"unix":          {"BANYAN_FABRIC=unix"},
@@ -37,11 +37,11 @@ func TestRolesOnEveryFabric(t *testing.T) {
 	}
 }
 
-// routes compares what ranks say of their routes and nodes with what they were
-// given.
+// routes compares the reported routes and nodes with the configuration.
 func routes(w *banyan.World) error {
 	c := w.Comm()
-	names, allowed := ranktest.PerRank(ranktest.NodesEnv, c.Size(), ""), ranktest.PerRank(ranktest.FabricsEnv, c.Size(), os.Getenv("BANYAN_FABRIC"))
+	names, allowed := ranktest.PerRank(ranktest.NodesEnv, c.Size(), ""), ranktest.PerRank(ranktest.FabricsEnv,
+		c.Size(), os.Getenv("BANYAN_FABRIC"))
 	here := names[c.Rank()]
 	var order []string
 	mates := 0
@@ -68,7 +68,8 @@ func routes(w *banyan.World) error {
 		switch {
 		case r.Fabric != want:
 			return fmt.Errorf("rank %d reaches %d by %+v, want %s", c.Rank(), rank, r, want)
-		case want != "self" && r.Why == "", len(r.WhyNot) != slices.Index([]string{"shm", "unix", "tcp"}, want) && want != "self":
+		case want != "self" && r.Why == "", len(r.WhyNot) != slices.Index([]string{"shm", "unix", "tcp"}, want) &&
+			want != "self":
 			return fmt.Errorf("rank %d reaches %d by %+v: reasons are missing", c.Rank(), rank, r)
 		}
 	}
@@ -83,7 +84,7 @@ func routes(w *banyan.World) error {
 	if !errors.Is(err, banyan.ErrArgument) || w.Node(-1) != -1 || w.Node(c.Size()) != -1 {
 		return fmt.Errorf("a rank that is not there: %w", err)
 	}
-	return c.Barrier() // whoever has finalized has no route
+	return c.Barrier() // a finalized rank has no route
 }
 
 func expected(together bool, a, b string) string {
@@ -95,8 +96,8 @@ func expected(together bool, a, b string) string {
 	return ""
 }
 
-// A pair that no fabric joins is the error of who needs it, with all reasons; other
-// pairs go on.
+// A pair without a common fabric is an error of the operation that needs it, with all reasons.
+// Other pairs go on.
 func TestNoRoute(t *testing.T) {
 	ranktest.Succeed(t, 3, "no route", ranktest.Fabrics("shm;shm;tcp"))
 	ranktest.Succeed(t, 3, "no route", ranktest.Nodes("a;a;b"), "BANYAN_FABRIC=shm")
@@ -120,7 +121,8 @@ func noRoute(w *banyan.World) error {
 		if err == nil {
 			return fmt.Errorf("rank %d reaches rank %d", c.Rank(), rank)
 		}
-		for _, part := range []string{"no fabric joins", fmt.Sprintf("process %d", c.Rank()), fmt.Sprintf("process %d", rank), "not shm", "not unix", "not tcp", "BANYAN_FABRIC"} {
+		for _, part := range []string{"no fabric joins", fmt.Sprintf("process %d", c.Rank()),
+			fmt.Sprintf("process %d", rank), "not shm", "not unix", "not tcp", "BANYAN_FABRIC"} {
 			if !strings.Contains(err.Error(), part) {
 				return fmt.Errorf("%s is missing in: %w", part, err)
 			}
@@ -129,9 +131,10 @@ func noRoute(w *banyan.World) error {
 	return nil
 }
 
-// A death is known across every fabric.
+// A death is reported across every fabric.
 func TestDeathOnEveryFabric(t *testing.T) {
-	for _, env := range []string{"BANYAN_FABRIC=unix", "BANYAN_FABRIC=tcp", ranktest.Nodes("a;b;a"), ranktest.Nodes("a;a;b")} {
+	for _, env := range []string{"BANYAN_FABRIC=unix", "BANYAN_FABRIC=tcp", ranktest.Nodes("a;b;a"),
+		ranktest.Nodes("a;a;b")} {
 		res, out := ranktest.Job(t, launch.Continue, 3, "die", env)
 		for _, e := range res.Ends {
 			require.Equal(t, e.Rank == 1, e.Failed(), "%s: %v\n%s", env, e, out)
@@ -139,8 +142,7 @@ func TestDeathOnEveryFabric(t *testing.T) {
 	}
 }
 
-// What is wrong in the environment is said before the job is joined; the option
-// counts before it.
+// A wrong environment is reported before the job is joined; the option takes precedence.
 func TestFabricOfOptionAndEnvironment(t *testing.T) {
 	t.Setenv("BANYAN_FABRIC", "tcp,pigeon")
 	_, err := banyan.Init()
@@ -159,24 +161,25 @@ func TestFabricOfOptionAndEnvironment(t *testing.T) {
 	require.ErrorContains(t, err, "BANYAN_NODE")
 }
 
-// In the simulator the simulated machine says who shares a node.
+// In the simulator its topology decides which ranks share a node.
 func TestSimulatedNodes(t *testing.T) {
-	err := banyan.Simulate(6, banyan.Simulation{Configure: func(c *sim.Config) { c.Topology.ProcsPerNode = 4 }}, func(w *banyan.World) error {
-		if w.Node(3) != 0 || w.Node(4) != 1 {
-			return fmt.Errorf("nodes %d and %d", w.Node(3), w.Node(4))
-		}
-		here, err := w.Comm().SplitByNode(0)
-		if err == nil && here.Size() != []int{4, 2}[w.Node(w.Comm().Rank())] {
-			err = fmt.Errorf("%d ranks on this node", here.Size())
-		}
-		if err != nil {
-			return err
-		}
-		r, err := w.Route((w.Comm().Rank() + 1) % 6)
-		if err == nil && r.Fabric != "sim" {
-			err = fmt.Errorf("route %v", r)
-		}
-		return errors.Join(err, w.Comm().Barrier()) // who has finalized has no route
-	})
+	err := banyan.Simulate(6, banyan.Simulation{Configure: func(c *sim.Config) { c.Topology.ProcsPerNode = 4 }},
+		func(w *banyan.World) error {
+			if w.Node(3) != 0 || w.Node(4) != 1 {
+				return fmt.Errorf("nodes %d and %d", w.Node(3), w.Node(4))
+			}
+			here, err := w.Comm().SplitByNode(0)
+			if err == nil && here.Size() != []int{4, 2}[w.Node(w.Comm().Rank())] {
+				err = fmt.Errorf("%d ranks on this node", here.Size())
+			}
+			if err != nil {
+				return err
+			}
+			r, err := w.Route((w.Comm().Rank() + 1) % 6)
+			if err == nil && r.Fabric != "sim" {
+				err = fmt.Errorf("route %v", r)
+			}
+			return errors.Join(err, w.Comm().Barrier()) // a finalized rank has no route
+		})
 	require.NoError(t, err)
 }

@@ -42,7 +42,7 @@ func TestCrowd(t *testing.T)          { ranktest.Succeed(t, 8, "crowd") }
 func TestWrongArguments(t *testing.T) { ranktest.Succeed(t, 2, "wrong") }
 func TestThreads(t *testing.T)        { ranktest.Succeed(t, 2, "threads") }
 
-// orders checks what matches what: tags, wildcards, contexts, truncation.
+// orders checks matching: tags, wildcards, contexts, truncation.
 func orders(w *banyan.World) error {
 	c := w.Comm()
 	d, err := c.Dup()
@@ -50,7 +50,7 @@ func orders(w *banyan.World) error {
 		return err
 	}
 	me, peer := c.Rank(), 1-c.Rank()
-	// All are sent before any is received; the duplicate's come first.
+	// All are sent before any is received; those on the duplicate come first.
 	sends := []struct {
 		c    *banyan.Comm
 		tag  int
@@ -107,8 +107,7 @@ func wrongArguments(w *banyan.World) error {
 	return nil
 }
 
-// threads lets several goroutines of each rank talk at once, each with its own
-// tag.
+// threads has several goroutines of each rank communicate at once, each with its own tag.
 func threads(w *banyan.World) error {
 	c := w.Comm()
 	const goroutines, rounds = 6, 300
@@ -137,7 +136,7 @@ func threads(w *banyan.World) error {
 	return nil
 }
 
-// The detector is off: it allocates a little in each period, whatever is sent.
+// The detector is off: it allocates a little in each period.
 func TestNoAllocationPerMessage(t *testing.T) {
 	ranktest.Succeed(t, 2, "allocs", "BANYAN_DETECT=off")
 	ranktest.Succeed(t, 2, "allocs", ranktest.UnawareEnv+"=1", "BANYAN_DETECT=off")
@@ -145,8 +144,8 @@ func TestNoAllocationPerMessage(t *testing.T) {
 	ranktest.Succeed(t, 2, "allocs", ranktest.EagerEnv+"=1", ranktest.NoCopyEnv+"=1", "BANYAN_DETECT=off")
 }
 
-// allocs counts what the process allocates over many messages of each
-// protocol, after a warm-up, on both sides.
+// allocs counts the allocations over many messages of each protocol, after a warm-up, on both
+// sides.
 func allocs(w *banyan.World) error {
 	c := w.Comm()
 	for _, size := range []int{0, 8, 48, 4000, 20_000, 300_000} {
@@ -190,17 +189,18 @@ func allocs(w *banyan.World) error {
 			}
 		}
 		runtime.ReadMemStats(&after)
-		// The runtime allocates a little of its own now and then; one allocation
-		// in each exchange of 34 messages would be at least as many as rounds.
-		if n := after.Mallocs - before.Mallocs; n > uint64(rounds/2+20) { // and some once: a thread, messages that came early
+		// The runtime allocates a little of its own now and then; one allocation in each exchange
+		// of 34 messages would be at least as many as rounds.
+		// And some once: a thread, unexpected messages
+		if n := after.Mallocs - before.Mallocs; n > uint64(rounds/2+20) {
 			return fmt.Errorf("rank %d: %d allocations in %d exchanges of %d bytes", c.Rank(), n, rounds, size)
 		}
 	}
 	return nil
 }
 
-// A rank that dies in the middle of a stream of messages is reported to the
-// one that waits for it, by rank and cause; what arrived before was whole.
+// The death of a rank in the middle of a stream of messages is reported with rank and cause.
+// Messages that arrived before are complete.
 func TestDeathInMidStream(t *testing.T) {
 	for _, env := range [][]string{nil, {ranktest.NoCopyEnv + "=1"}, {ranktest.EagerEnv + "=1"}} {
 		for range ranktest.Scaled(10, 2) {
@@ -260,7 +260,7 @@ func dieInMidStream(w *banyan.World) error {
 	}
 }
 
-// survivors checks that ranks 0 and 2 go on as if nothing had happened (S1-3).
+// survivors checks that ranks 0 and 2 still communicate.
 func survivors(c *banyan.Comm) error {
 	peer := 2 - c.Rank()
 	out, in := ranktest.Pattern(c.Rank(), 70_000), make([]byte, 70_000)
@@ -273,8 +273,7 @@ func survivors(c *banyan.Comm) error {
 	return nil
 }
 
-// A rank that returns without finalizing has failed, and Finalize of the others
-// ends all the same.
+// A rank that returns without Finalize has failed. Finalize of the others returns.
 func TestEndWithoutFinalize(t *testing.T) {
 	res, out := ranktest.Job(t, launch.Continue, 2, "early end")
 	require.Equal(t, 3, res.Ends[1].Code)

@@ -19,7 +19,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// stride is how far the steps lie apart at which ranks die: all are taken with BANYAN_LONG.
+// stride is the distance between steps at which ranks die. With BANYAN_LONG it is 1.
 func stride(usual uint64) uint64 {
 	if os.Getenv("BANYAN_LONG") != "" {
 		return 1
@@ -27,16 +27,15 @@ func stride(usual uint64) uint64 {
 	return usual * uint64(ranktest.Scaled(1, 4))
 }
 
-// scene is a simulated job with a detector, of which some ranks die. Whoever is through stays
-// until all are, as behind the fence of a launcher.
+// scene is a simulated job with a detector, of which some ranks die. A rank that has finished stays
+// until all have, as in the fence of a launcher.
 type scene struct {
 	n    int
 	seed uint64
-	// at and step say when ranks die: in time, or within their so-manieth step.
+	// at has the times of deaths, step the steps.
 	at, step map[int]uint64
 	machine  *sim.Sim
 	through  []bool
-	suicides int
 }
 
 func (s *scene) run(body func(w *banyan.World) error, opts ...banyan.Option) error {
@@ -71,8 +70,9 @@ func (s *scene) arrange(machine *sim.Sim) error {
 
 func (s *scene) stay(w *banyan.World) {
 	for {
-		gone := ranksIn(w.Comm().GetFailed(), w.Comm())
-		if !slices.Contains(s.through, false) || !slices.ContainsFunc(s.waited(), func(r int) bool { return !slices.Contains(gone, r) }) {
+		dead := ranksIn(w.Comm().GetFailed(), w.Comm())
+		if !slices.Contains(s.through, false) ||
+			!slices.ContainsFunc(s.waited(), func(r int) bool { return !slices.Contains(dead, r) }) {
 			return
 		}
 		w.Sleep(10 * time.Millisecond)
@@ -88,17 +88,7 @@ func (s *scene) waited() (ranks []int) {
 	return ranks
 }
 
-// die kills a rank from within.
-func (s *scene) die(w *banyan.World) error {
-	if err := s.machine.Kill(proc.ID(w.Comm().Rank()), s.machine.Now()); err != nil {
-		return err
-	}
-	for {
-		w.Sleep(time.Millisecond)
-	}
-}
-
-// ranksIn gives the ranks in c of a group's members, ascending.
+// ranksIn is the ranks in c of a group's members, ascending.
 func ranksIn(g banyan.Group, c *banyan.Comm) []int {
 	all := make([]int, g.Size())
 	for i := range all {
@@ -123,13 +113,14 @@ func knows(w *banyan.World, c *banyan.Comm, ranks ...int) {
 	}
 }
 
-// S1-38: without failures the result is the AND of all contributions, each time, of blocking and
-// non-blocking calls alike; a boolean is a flag of 0 and 1.
+// ULFM 17.3.1, MPI_COMM_AGREE: without failures the result is the AND of all contributions, each
+// time, of blocking and non-blocking calls.
 func TestAgreeIsTheAND(t *testing.T) {
 	ranktest.EverySize(t, func(c *banyan.Comm) error {
 		for round := range 4 {
 			word := func(rank int) uint64 {
-				return rand.New(rand.NewPCG(uint64(rank), uint64(round))).Uint64() | rand.New(rand.NewPCG(uint64(round), 99)).Uint64()
+				return rand.New(rand.NewPCG(uint64(rank),
+					uint64(round))).Uint64() | rand.New(rand.NewPCG(uint64(round), 99)).Uint64()
 			}
 			var want, one, two uint64 = ^uint64(0), word(c.Rank()), 1
 			for rank := range c.Size() {
@@ -138,7 +129,7 @@ func TestAgreeIsTheAND(t *testing.T) {
 			if c.Rank() == round%c.Size() {
 				two = 0
 			}
-			first, second := c.IAgree(&one), c.IAgree(&two)
+			first, second := c.Iagree(&one), c.Iagree(&two)
 			three, err := c.Agree(word(c.Rank()) >> 1)
 			if err != nil {
 				return err
@@ -157,16 +148,16 @@ func TestAgreeIsTheAND(t *testing.T) {
 	})
 }
 
-// said is what one rank saw of one agreement of the loop.
+// said is one rank's view of one agreement of the loop.
 type said struct {
 	flag   uint64
-	failed []int // that the error named; nil: there was none
-	acked  []int // before
-	known  []int // after
+	failed []int // named by the error; nil: no error
+	acked  []int // before the agreement
+	known  []int // after it
 }
 
-// insist is the loop by which ranks come to have acknowledged the same failures: acknowledge what is known, agree,
-// until nobody finds an error.
+// insist acknowledges the known failures and agrees, until no rank gets an error. Then all ranks
+// have acknowledged the same failures.
 func insist(c *banyan.Comm, log *[]said) error {
 	for {
 		if _, err := c.AckFailed(c.GetFailed().Size()); err != nil {
@@ -189,7 +180,7 @@ func insist(c *banyan.Comm, log *[]said) error {
 	}
 }
 
-// consistent checks what the survivors saw: the same, in every agreement.
+// consistent checks that the survivors had the same view of every agreement.
 func consistent(t *testing.T, story string, n int, logs [][]said, died map[int]bool) {
 	t.Helper()
 	var first []said
@@ -203,26 +194,28 @@ func consistent(t *testing.T, story string, n int, logs [][]said, died map[int]b
 		require.Len(t, log, len(first), "%s, rank %d", story, rank)
 		for i, s := range log {
 			require.Equal(t, first[i].flag, s.flag, "%s, rank %d, agreement %d", story, rank, i)
-			require.Equal(t, first[i].failed, s.failed, "%s, rank %d, agreement %d: S1-39: alike at all ranks", story, rank, i)
+			require.Equal(t, first[i].failed, s.failed, "%s, rank %d, agreement %d: the same at all ranks", story,
+				rank, i)
 			absent := s.flag & (1<<n - 1)
 			for absent != 0 {
 				who := bits.TrailingZeros64(absent)
 				absent &= absent - 1
 				require.True(t, died[who], "%s: rank %d has no part", story, who)
-				require.Contains(t, s.known, who, "%s, rank %d, agreement %d: S1-40", story, rank, i)
+				require.Contains(t, s.known, who, "%s, rank %d, agreement %d: known afterwards", story, rank, i)
 				if !slices.Contains(s.acked, who) {
-					require.Contains(t, s.failed, who, "%s, rank %d, agreement %d: S1-39: not acknowledged", story, rank, i)
+					require.Contains(t, s.failed, who, "%s, rank %d, agreement %d: not acknowledged", story, rank, i)
 				}
 			}
 		}
 		last := log[len(log)-1]
-		require.Equal(t, first[len(first)-1].acked, last.acked, "%s, rank %d: the loop ends with the same acknowledged", story, rank)
+		require.Equal(t, first[len(first)-1].acked, last.acked,
+			"%s, rank %d: the loop ends with the same acknowledged", story, rank)
 	}
 }
 
-// S1-39, S1-40: whoever dies whenever, the errors of agreements and their results are alike at all survivors; who
-// has no part in a result is known afterwards; and acknowledging and agreeing again ends, with the same
-// ranks acknowledged everywhere.
+// Whichever ranks die and whenever, the errors and results of agreements are the same at all
+// survivors. Ranks without a contribution are known to have failed afterwards. Acknowledging and
+// agreeing again ends, with the same ranks acknowledged everywhere.
 func TestAgreeUntilAllHaveAcknowledged(t *testing.T) {
 	errored := 0
 	for seed := range uint64(ranktest.Often(150, 5000)) {
@@ -239,7 +232,8 @@ func TestAgreeUntilAllHaveAcknowledged(t *testing.T) {
 				if err := insist(c, &logs[c.Rank()]); err != nil {
 					return err
 				}
-				w.Sleep(time.Duration(rand.New(rand.NewPCG(seed, uint64(c.Rank()))).Int64N(int64(10 * time.Millisecond))))
+				w.Sleep(time.Duration(rand.New(rand.NewPCG(seed,
+					uint64(c.Rank()))).Int64N(int64(10 * time.Millisecond))))
 			}
 			return nil
 		}), "seed %d", seed)
@@ -253,8 +247,8 @@ func TestAgreeUntilAllHaveAcknowledged(t *testing.T) {
 	require.NotZero(t, errored)
 }
 
-// Two or three ranks die at every step of an agreement, the second and third while the others see to
-// the first.
+// Two or three ranks die at every step of an agreement, the second and third while the others
+// handle the first.
 func TestAgreeAndDeathAtEveryStep(t *testing.T) {
 	const n = 6
 	cut := 0
@@ -282,10 +276,4 @@ func TestAgreeAndDeathAtEveryStep(t *testing.T) {
 		}
 	}
 	require.NotZero(t, cut, "nobody died in the middle of its agreements")
-}
-
-// mayDie takes one from the number of ranks that may die by their own hand: all but one.
-func (s *scene) mayDie() bool {
-	s.suicides++
-	return s.suicides < s.n
 }

@@ -24,8 +24,9 @@ func twoSides(w *banyan.World) (*banyan.Comm, error) {
 	return side.CreateInter(0, c, 1-c.Rank()%2, 9)
 }
 
-// S1-33, S1-38 to S1-41 on intercommunicators: agree gives each side the AND of what the living of the other
-// side say, errors are alike on both until both have acknowledged, and shrink leaves the living of both.
+// Agree on an intercommunicator gives each side the AND of the contributions of the other side's
+// living ranks. Errors are the same on both sides until both have acknowledged. Shrink keeps the
+// living ranks of both.
 func TestRecoveryOfTwoSides(t *testing.T) {
 	for seed := range uint64(ranktest.Often(60, 2000)) {
 		r := rand.New(rand.NewPCG(seed, 41))
@@ -36,7 +37,7 @@ func TestRecoveryOfTwoSides(t *testing.T) {
 			alive := slices.DeleteFunc([]int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}[:n], func(o int) bool {
 				return slices.Contains(dead, o) || o%2 != rank%2
 			})
-			if len(alive) > 1 && r.IntN(2) == 0 { // one is left of each side
+			if len(alive) > 1 && r.IntN(2) == 0 { // one of each side stays alive
 				s.at[rank] = uint64(50 * time.Millisecond)
 				dead = append(dead, rank)
 			}
@@ -69,7 +70,8 @@ func TestRecoveryOfTwoSides(t *testing.T) {
 				w.Sleep(time.Hour)
 			}
 			w.Sleep(60 * time.Millisecond)
-			if me == 0 || !slices.Contains(dead, 0) && me == 1 { // some know, others are told by the agreement
+			// Some know of the deaths, others learn of them in the agreement
+			if me == 0 || !slices.Contains(dead, 0) && me == 1 {
 				knows(w, w.Comm(), dead...)
 			}
 			return mend(w, c, dead, revoked, words[me], and(1-me%2, dead))
@@ -77,7 +79,7 @@ func TestRecoveryOfTwoSides(t *testing.T) {
 	}
 }
 
-// mend is what the living of both sides do.
+// mend is the program of the living ranks of both sides.
 func mend(w *banyan.World, c *banyan.Comm, dead []int, revoked bool, mine, want uint64) error {
 	if len(dead) > 0 && revoked {
 		if err := c.Revoke(); err != nil {
@@ -92,7 +94,7 @@ func mend(w *banyan.World, c *banyan.Comm, dead []int, revoked bool, mine, want 
 		got := ranktest.RanksIn(c.GetFailed(), w.Comm())
 		slices.Sort(got)
 		if err == nil && round == 0 && len(dead) > 0 {
-			return errors.New("S1-39: nobody has acknowledged, and nobody gets an error")
+			return errors.New("no rank has acknowledged, and none gets an error")
 		}
 		if slices.Equal(got, dead) && all != want {
 			return fmt.Errorf("agreement %d: %x, want %x", round, all, want)
@@ -109,9 +111,11 @@ func mend(w *banyan.World, c *banyan.Comm, dead []int, revoked bool, mine, want 
 	if err != nil {
 		return err
 	}
-	for side, g := range map[int]banyan.Group{w.Comm().Rank() % 2: left.Group(), 1 - w.Comm().Rank()%2: left.RemoteGroup()} {
+	for side, g := range map[int]banyan.Group{w.Comm().Rank() % 2: left.Group(),
+		1 - w.Comm().Rank()%2: left.RemoteGroup()} {
 		for rank := range w.Comm().Size() {
-			if in := slices.Contains(ranktest.RanksIn(g, w.Comm()), rank); in != (rank%2 == side && !slices.Contains(dead, rank)) {
+			if in := slices.Contains(ranktest.RanksIn(g, w.Comm()), rank); in != (rank%2 == side &&
+				!slices.Contains(dead, rank)) {
 				return fmt.Errorf("rank %d in what is left of side %d: %v", rank, side, in)
 			}
 		}
@@ -129,8 +133,7 @@ func mend(w *banyan.World, c *banyan.Comm, dead []int, revoked bool, mine, want 
 	return working(all)
 }
 
-// A side of which nobody lives: the AND over it is that over nothing, all ones, and what is left of the
-// communicator has no other side: it is none.
+// A side without living ranks: the AND over it is all ones, and Shrink returns no communicator.
 func TestOneSideIsDead(t *testing.T) {
 	for seed := range uint64(ranktest.Often(20, 500)) {
 		n := 2 + int(seed)%7
@@ -155,7 +158,7 @@ func TestOneSideIsDead(t *testing.T) {
 			}
 			var request banyan.Request
 			left := c
-			request = c.IShrink(&left)
+			request = c.Ishrink(&left)
 			if _, err := request.Wait(); err != nil || left != nil {
 				return fmt.Errorf("shrink: %v, %w", left, err)
 			}

@@ -9,11 +9,10 @@ import (
 var roles = ranktest.Roles{
 	"answers":         answers,
 	"cycles":          cycles,
-	"dwindle":         dwindle,
+	"dwindle":         dwindleRank,
 	"revokes":         revokes,
 	"second shrink":   secondShrink,
 	"silent recovery": silentRecovery,
-	"suicides":        suicides,
 	"survive":         survive,
 	"validates":       validates,
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// overlapping makes green of all ranks but the last and orange of all but the first.
+// overlapping makes two communicators: green without the last rank, orange without the first.
 func overlapping(c *banyan.Comm) (green, orange *banyan.Comm, err error) {
 	all := c.Group()
 	g, err := all.Exclude(c.Size() - 1)
@@ -34,15 +34,17 @@ func overlapping(c *banyan.Comm) (green, orange *banyan.Comm, err error) {
 	return green, orange, err
 }
 
-// A question of the MPI forum (issue 20 of its tracker): two communicators with members in common are both
-// revoked, and one member turns to shrinking the green one first, another to the orange one. With IShrink none
-// waits for the other, though each member begins them in an order of its own and somebody dies meanwhile.
+// A question of the MPI forum (issue 20 of its tracker): two communicators with common members are
+// both revoked, and one member shrinks the green one first, another the orange one. With Ishrink
+// none waits for the other, though each member starts them in an order of its own and a rank dies
+// meanwhile.
 func TestOverlappingCommunicatorsShrinkInAnyOrder(t *testing.T) {
 	for seed := range uint64(ranktest.Often(60, 3000)) {
 		r := rand.New(rand.NewPCG(seed, 51))
 		n := 4 + r.IntN(7)
 		victim := 1 + r.IntN(n-2)
-		s := &scene{n: n, seed: seed, at: map[int]uint64{victim: uint64(time.Millisecond) + uint64(r.Int64N(int64(100*time.Microsecond)))}}
+		at := uint64(time.Millisecond) + uint64(r.Int64N(int64(100*time.Microsecond)))
+		s := &scene{n: n, seed: seed, at: map[int]uint64{victim: at}}
 		require.NoError(t, s.run(func(w *banyan.World) error {
 			green, orange, err := overlapping(w.Comm())
 			if err != nil {
@@ -58,7 +60,7 @@ func TestOverlappingCommunicatorsShrinkInAnyOrder(t *testing.T) {
 					if err := c.Revoke(); err != nil {
 						return err
 					}
-					requests = append(requests, c.IShrink(&left[i]))
+					requests = append(requests, c.Ishrink(&left[i]))
 				}
 			}
 			if err := banyan.WaitAll(requests); err != nil {
@@ -71,7 +73,7 @@ func TestOverlappingCommunicatorsShrinkInAnyOrder(t *testing.T) {
 				if c == nil {
 					continue
 				}
-				for c.Size() == both[i].Size() { // it died later, or has not yet
+				for c.Size() == both[i].Size() { // it dies later
 					w.Sleep(10 * time.Microsecond)
 					if c, err = rebuild(c); err != nil {
 						return err
@@ -86,8 +88,8 @@ func TestOverlappingCommunicatorsShrinkInAnyOrder(t *testing.T) {
 	}
 }
 
-// Shrink waits for all, so communicators with members in common are shrunk in one order everywhere: else those
-// members wait for each other. It is what the documentation warns of.
+// Shrink waits for all members, so communicators with common members must be shrunk in one order
+// everywhere, as the documentation says. Otherwise members wait for each other.
 func TestOverlappingShrinksThatBlockNeedOneOrder(t *testing.T) {
 	shrink := func(alike bool) error {
 		return banyan.Simulate(4, banyan.Simulation{}, func(w *banyan.World) error {
@@ -114,14 +116,14 @@ func TestOverlappingShrinksThatBlockNeedOneOrder(t *testing.T) {
 	require.ErrorIs(t, shrink(false), sim.ErrDeadlock)
 }
 
-// S1-42: requests of agreements stand beside others in sets, and overlap with whatever else is done.
-func TestIAgreeAmongOtherRequests(t *testing.T) {
+// Requests of agreements can be mixed with others in sets, and overlap with all other operations.
+func TestIagreeAmongOtherRequests(t *testing.T) {
 	ranktest.EverySize(t, func(c *banyan.Comm) error {
 		n, me := c.Size(), c.Rank()
 		word, into := uint64(1)<<me, (*banyan.Comm)(nil)
 		in := make([]byte, 8)
 		reqs := []banyan.Request{
-			c.Irecv(in, (me+n-1)%n, 1), c.IAgree(&word), c.IShrink(&into), c.Isend(make([]byte, 8), (me+1)%n, 1),
+			c.Irecv(in, (me+n-1)%n, 1), c.Iagree(&word), c.Ishrink(&into), c.Isend(make([]byte, 8), (me+1)%n, 1),
 		}
 		if err := c.Barrier(); err != nil { // while they are under way
 			return err
@@ -143,22 +145,23 @@ func TestIAgreeAmongOtherRequests(t *testing.T) {
 		}
 		for done := false; !done; {
 			var err error
-			other := c.IAgree(&word)
+			other := c.Iagree(&word)
 			for !done && err == nil {
-				other.Cancel() // what others take part in is not taken back
+				other.Cancel() // an agreement cannot be cancelled
 				_, done, err = other.Test()
 			}
 			if err != nil {
 				return err
 			}
 		}
-		_, err := c.IAgree(&word).Wait()
+		_, err := c.Iagree(&word).Wait()
 		return errors.Join(err, into.Barrier())
 	})
 }
 
-// S1-42: a wait for an agreement ends with its context; the agreement goes on, and can be waited for again.
-func TestIAgreeOutlivesTheContextOfAWait(t *testing.T) {
+// A wait for an agreement ends with its context. The agreement goes on, and can be waited for
+// again.
+func TestIagreeOutlivesTheContextOfAWait(t *testing.T) {
 	require.NoError(t, banyan.Simulate(2, banyan.Simulation{}, func(w *banyan.World) error {
 		c := w.Comm()
 		if c.Rank() == 1 {
@@ -172,7 +175,7 @@ func TestIAgreeOutlivesTheContextOfAWait(t *testing.T) {
 			return err
 		}
 		flag := uint64(3)
-		reqs := []banyan.Request{c.IAgree(&flag)}
+		reqs := []banyan.Request{c.Iagree(&flag)}
 		ended, end := context.WithCancel(context.Background())
 		end()
 		_, one := reqs[0].WaitContext(ended)
@@ -193,7 +196,7 @@ func TestIAgreeOutlivesTheContextOfAWait(t *testing.T) {
 	}))
 }
 
-// Ranks that call different operations learn it, all of them, and the next operations are as if nothing had been.
+// Ranks that call different operations all get an error, and the next operations work.
 func TestAgreeMeetsShrink(t *testing.T) {
 	require.NoError(t, banyan.Simulate(5, banyan.Simulation{}, func(w *banyan.World) error {
 		c := w.Comm()
@@ -215,7 +218,7 @@ func TestAgreeMeetsShrink(t *testing.T) {
 	}))
 }
 
-// Freed, a communicator agrees on nothing new; what is under way ends as if it had not been freed.
+// On a freed communicator no agreement starts. Those under way end as usual.
 func TestAgreeOnTheFreed(t *testing.T) {
 	require.NoError(t, banyan.Simulate(3, banyan.Simulation{}, func(w *banyan.World) error {
 		c, err := w.Comm().Dup()
@@ -223,7 +226,7 @@ func TestAgreeOnTheFreed(t *testing.T) {
 			return err
 		}
 		flag, left := uint64(7)<<c.Rank(), (*banyan.Comm)(nil)
-		reqs := []banyan.Request{c.IAgree(&flag), c.IShrink(&left)}
+		reqs := []banyan.Request{c.Iagree(&flag), c.Ishrink(&left)}
 		if err := c.Free(); err != nil {
 			return err
 		}
@@ -231,7 +234,7 @@ func TestAgreeOnTheFreed(t *testing.T) {
 			return fmt.Errorf("agree: %w", err)
 		}
 		into := c
-		if _, err := c.IShrink(&into).Wait(); !errors.Is(err, banyan.ErrClosed) || into != nil {
+		if _, err := c.Ishrink(&into).Wait(); !errors.Is(err, banyan.ErrClosed) || into != nil {
 			return fmt.Errorf("shrink: %v, %w", into, err)
 		}
 		if err := banyan.WaitAll(reqs); err != nil || flag != 4 {
@@ -241,8 +244,8 @@ func TestAgreeOnTheFreed(t *testing.T) {
 	}))
 }
 
-// Who finalizes while it has agreements under way ends them, whether somebody waits for them or nobody; who is not
-// there afterwards has departed: that is no failure.
+// Finalize ends the agreements under way, with or without waiting goroutines. A finalized rank has
+// departed; that is no failure.
 func TestFinalizeEndsAgreements(t *testing.T) {
 	require.NoError(t, banyan.Simulate(3, banyan.Simulation{}, func(w *banyan.World) error {
 		c := w.Comm()
@@ -252,7 +255,7 @@ func TestFinalizeEndsAgreements(t *testing.T) {
 			}
 		}
 		flag := uint64(0)
-		lost, left := c.IAgree(&flag), c.IAgree(&flag)
+		lost, left := c.Iagree(&flag), c.Iagree(&flag)
 		if c.Rank() == 0 { // the others cannot agree without it
 			if err := w.Finalize(); err != nil {
 				return err
@@ -266,13 +269,13 @@ func TestFinalizeEndsAgreements(t *testing.T) {
 			return nil
 		}
 		_, err := lost.Wait()
-		_ = left // nobody waits for it
+		_ = left // no goroutine waits for it
 		return err
 	}))
 }
 
-// What has been decided and revoked is handed over before a rank departs, though nothing was ever sent to those
-// who wait for it.
+// Before a rank departs it passes on decisions and revocations, also to ranks to which it never
+// sent a message.
 func TestLeavingAtOnceKeepsNothingFromOthers(t *testing.T) {
 	for seed := range uint64(ranktest.Often(40, 1000)) {
 		n := 2 + int(seed)%11
@@ -286,10 +289,10 @@ func TestLeavingAtOnceKeepsNothingFromOthers(t *testing.T) {
 				return err
 			}
 			if w.Comm().Rank() == n-1 {
-				return d.Revoke() // and it leaves
+				return d.Revoke() // and it departs
 			}
 			_, err = d.Recv(nil, (d.Rank()+1)%n, 1)
-			if errors.Is(err, banyan.ErrDeparted) { // that one has heard before, and left
+			if errors.Is(err, banyan.ErrDeparted) { // that rank learned of it before, and departed
 				for range 1000 {
 					if d.IsRevoked() {
 						return nil
@@ -308,14 +311,15 @@ func TestLeavingAtOnceKeepsNothingFromOthers(t *testing.T) {
 	}
 }
 
-// The engine without checks in its messages agrees and shrinks all the same.
+// The unaware engine agrees and shrinks too.
 func TestRecoveryUnaware(t *testing.T) {
 	s := &scene{n: 4, at: map[int]uint64{2: uint64(time.Millisecond)}}
 	require.NoError(t, s.run(func(w *banyan.World) error {
 		if w.Comm().Rank() == 2 {
 			w.Sleep(time.Hour)
 		}
-		if flag, err := w.Comm().Agree(^(uint64(1) << w.Comm().Rank())); ranktest.WantFailed(err, 2) != nil || flag != ^uint64(0b1011) {
+		if flag, err := w.Comm().Agree(^(uint64(1) << w.Comm().Rank())); ranktest.WantFailed(err, 2) != nil ||
+			flag != ^uint64(0b1011) {
 			return fmt.Errorf("%x, %w", flag, err)
 		}
 		left, err := w.Comm().Shrink()

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -21,8 +20,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// disaster is a job of real processes of which some kill themselves, by its seed: the same in all ranks and in the
-// test.
+// disaster is a job of real processes of which some kill themselves, drawn from a seed by all ranks
+// and the test.
 type disaster struct {
 	n      int
 	doomed map[int]time.Duration
@@ -38,7 +37,7 @@ func newDisaster(seed uint64) *disaster {
 	return d
 }
 
-// survive agrees again and again while ranks die, and goes on with the survivors, on both sides.
+// survive agrees repeatedly while ranks die, and goes on with the survivors, on both sides.
 func survive(w *banyan.World) error {
 	seed, err := ranktest.JobSeed()
 	if err != nil {
@@ -50,7 +49,7 @@ func survive(w *banyan.World) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Barrier(); err != nil && !errors.Is(err, banyan.ErrProcFailed) { // some are quick
+	if err := c.Barrier(); err != nil && !errors.Is(err, banyan.ErrProcFailed) { // some die early
 		return err
 	}
 	if delay, doomed := d.doomed[me]; doomed {
@@ -92,7 +91,7 @@ func survive(w *banyan.World) error {
 	return errors.Join(working(all), working(c))
 }
 
-// sameLog checks that the survivors have seen the same agreements.
+// sameLog checks that the survivors have had the same agreements.
 func sameLog(c *banyan.Comm, log []said) error {
 	h := fnv.New64()
 	for _, s := range log {
@@ -101,12 +100,13 @@ func sameLog(c *banyan.Comm, log []said) error {
 	low, high := []uint64{h.Sum64()}, []uint64{h.Sum64()}
 	err := errors.Join(banyan.Allreduce(c, low, banyan.Min), banyan.Allreduce(c, high, banyan.Max))
 	if err == nil && low[0] != high[0] {
-		err = errors.New("S1-39: the agreements were not the same at all ranks")
+		err = errors.New("the agreements were not the same at all ranks")
 	}
 	return err
 }
 
-// everyFabric are the ways to join ranks of one machine: by memory, by sockets, and as on several machines.
+// everyFabric has the environments that join ranks by memory, by sockets, and as on several
+// machines.
 var everyFabric = map[string][]string{
 	"shm": {"BANYAN_FABRIC=shm"}, "tcp": {"BANYAN_FABRIC=tcp"}, "mixed": {ranktest.Nodes("a;b;a;c;b;a;c;c;b")},
 }
@@ -121,13 +121,16 @@ func TestSurvivorsAgreeAndShrink(t *testing.T) {
 			}
 			for seed := first; seed < first+uint64(runs); seed++ {
 				d := newDisaster(seed)
-				res, out := ranktest.Job(t, launch.Continue, d.n, "survive", append(env, fmt.Sprintf("%s=%d", ranktest.SeedEnv, seed))...)
+				res, out := ranktest.Job(t, launch.Continue, d.n, "survive",
+					append(env, fmt.Sprintf("%s=%d", ranktest.SeedEnv, seed))...)
 				for rank, end := range res.Ends {
 					if _, doomed := d.doomed[rank]; doomed {
-						require.Equal(t, syscall.SIGKILL, end.Signal, "BANYAN_SEED=%d: rank %d: %v\n%s", seed, rank, end, out)
+						require.Equal(t, syscall.SIGKILL, end.Signal, "BANYAN_SEED=%d: rank %d: %v\n%s", seed, rank,
+							end, out)
 						killed++
 					} else {
-						require.False(t, end.Failed(), "BANYAN_SEED=%d: rank %d: %v, doomed %v\n%s", seed, rank, end, d.doomed, out)
+						require.False(t, end.Failed(), "BANYAN_SEED=%d: rank %d: %v, doomed %v\n%s", seed, rank, end,
+							d.doomed, out)
 					}
 				}
 			}
@@ -136,68 +139,23 @@ func TestSurvivorsAgreeAndShrink(t *testing.T) {
 	}
 }
 
-// suicides has ranks kill themselves, one after the other, until one is left.
-func suicides(w *banyan.World) error {
-	seed, err := ranktest.JobSeed()
-	if err != nil {
-		return err
-	}
-	for c := w.Comm(); ; {
-		now := c.Size()
-		if now == 1 {
-			fmt.Fprintln(os.Stderr, c.Name())
-			return working(c)
-		}
-		// Who is slow may find two fewer at once: the next one is told by the number of the living.
-		if c.Rank() == rand.New(rand.NewPCG(seed, uint64(now))).IntN(now) {
-			die := func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }
-			time.AfterFunc(time.Duration(rand.N(1500))*time.Microsecond, die)
-		}
-		for c.Size() == now {
-			if c, err = rebuild(c); err != nil {
-				return err
-			}
+// testFor tests a request for a while, and reports whether it has ended.
+func testFor(w *banyan.World, r banyan.Request, most time.Duration) (bool, error) {
+	for started := w.Now(); w.Now() < started+most; {
+		if _, done, err := r.Test(); done {
+			return true, err
 		}
 	}
+	return false, nil
 }
 
-func TestRealSuicidesUntilOneIsLeft(t *testing.T) {
-	for name, env := range ranktest.JoinedBy(everyFabric) {
-		t.Run(name, func(t *testing.T) {
-			const n = 8
-			seed := uint64(time.Now().UnixNano())
-			for range ranktest.Often(1, 100) {
-				seed++
-				res, out := ranktest.Job(t, launch.Continue, n, "suicides", append(env, fmt.Sprintf("%s=%d", ranktest.SeedEnv, seed))...)
-				alive := 0
-				for _, end := range res.Ends {
-					if !end.Failed() {
-						alive++
-					} else {
-						require.Equal(t, syscall.SIGKILL, end.Signal, "%v\n%s", end, out)
-					}
-				}
-				require.Equal(t, 1, alive, out)
-				require.GreaterOrEqual(t, strings.Count(out, ".left"), n/2, out) // what is left of what was left
-			}
-		})
-	}
-}
-
-// answers has rank 0 decide an agreement and leave the library for good, and rank 1 die before it has told rank 3 what
-// was decided: rank 3 goes on when rank 0 has told it, which it does though it makes no call.
+// answers has rank 0 decide an agreement and then leave the library, and rank 1 die before it has
+// passed the decision on to rank 3. Rank 3 goes on when rank 0 has answered, although rank 0 makes
+// no call.
 func answers(w *banyan.World) error {
 	c, flag, fifo := w.Comm(), uint64(1), os.Getenv(ranktest.FIFOEnv)
 	pid := make([]byte, 8)
-	while := func(r banyan.Request, most time.Duration) (bool, error) {
-		for begun := w.Now(); w.Now() < begun+most; {
-			if _, done, err := r.Test(); done {
-				return true, err
-			}
-		}
-		return false, nil
-	}
-	agree := func() error { // if rank 1 is slow, it has no part
+	agree := func() error { // if rank 1 is slow, it does not take part
 		if _, err := c.Agree(1); !errors.Is(err, banyan.ErrProcFailed) {
 			return err
 		}
@@ -218,7 +176,7 @@ func answers(w *banyan.World) error {
 		if err := c.Send(pid, 2, 1); err != nil {
 			return err
 		}
-		if done, err := while(c.IAgree(&flag), 50*time.Millisecond); done { // passes on what rank 3 says
+		if done, err := testFor(w, c.Iagree(&flag), 50*time.Millisecond); done { // forwards the contribution of rank 3
 			return fmt.Errorf("agreed without rank 2: %w", err)
 		}
 		for err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err == nil; w.Sleep(time.Second) {
@@ -232,11 +190,12 @@ func answers(w *banyan.World) error {
 		if err := ranktest.AwaitStop(victim); err != nil {
 			return err
 		}
-		r := c.IAgree(&flag)
-		if _, err := while(r, 2*time.Second); err != nil {
+		r := c.Iagree(&flag)
+		if _, err := testFor(w, r, 2*time.Second); err != nil {
 			return err
 		}
-		if err := syscall.Kill(victim, syscall.SIGKILL); err != nil && err != syscall.ESRCH { // the detector may have
+		// The detector may have done so
+		if err := syscall.Kill(victim, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
 			return err
 		}
 		if _, err := r.Wait(); err != nil && !errors.Is(err, banyan.ErrProcFailed) {
@@ -250,8 +209,8 @@ func answers(w *banyan.World) error {
 	return os.WriteFile(fifo, nil, 0)
 }
 
-// Whoever has returned from an agreement still answers those who have not, also while it computes: within a period of the
-// detector, or at once with asynchronous progress.
+// A rank that has returned from an agreement still answers others while it computes: within a
+// period of the detector, or at once with asynchronous progress.
 func TestWhoComputesAnswersAgreements(t *testing.T) {
 	t.Parallel() // it waits for the detector's period
 	for name, env := range map[string][]string{

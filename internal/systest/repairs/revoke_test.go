@@ -64,7 +64,8 @@ func barred(c *banyan.Comm) map[string]func() error {
 	return ops
 }
 
-// arguments are those of a method of Comm: of its numbers every other one is a rank, the rest are 0.
+// arguments are those of a method of Comm: of its numbers every other one is a rank, the rest are
+// 0.
 func arguments(method reflect.Type, c *banyan.Comm, buf []byte, rank int) (args []reflect.Value) {
 	numbers := 0
 	for i := range method.NumIn() {
@@ -93,15 +94,17 @@ func arguments(method reflect.Type, c *banyan.Comm, buf []byte, rank int) (args 
 
 // unbarred are the methods that work on a revoked communicator: they are local, or made for it.
 var unbarred = []string{
-	"AckFailed", "Compare", "ErrorHandler", "FailureAck", "FailureGetAcked", "Free", "GetFailed", "Group", "GroupFailed",
-	"IsInter", "IsRevoked", "Name", "Profile", "Rank", "ReenableAnySource", "RemoteGroup", "RemoteGroupFailed", "Revoke",
+	"AckFailed", "Compare", "ErrorHandler", "FailureAck", "FailureGetAcked", "Free", "GetFailed", "Group",
+	"GroupFailed",
+	"IsInter", "IsRevoked", "Name", "Profile", "Rank", "ReenableAnySource", "RemoteGroup", "RemoteGroupFailed",
+	"Revoke",
 	"SetErrorHandler", "SetProfile", "Size",
-	"Agree", "IAgree", "Shrink", "IShrink",
-	"Validate", "IValidate", "SetErrorRange", "ErrorRange", "SetUniformity", "Uniformity",
+	"Agree", "Iagree", "Shrink", "Ishrink",
+	"Validate", "Ivalidate", "SetErrorRange", "ErrorRange", "SetUniformity", "Uniformity",
 	"SetDesign", "Design", "SetTree", "Tree",
 }
 
-// bridged are those that want two sides: see TestRevokedIntercommunicator.
+// bridged are those that need two sides: see TestRevokedIntercommunicator.
 var bridged = []string{"CreateInter", "Merge"}
 
 // requireBarred checks that every operation ends with ErrRevoked.
@@ -124,7 +127,7 @@ func cmpOr(err error) error {
 	return err
 }
 
-// The lists name methods that exist.
+// The listed methods exist.
 func TestExceptedMethodsExist(t *testing.T) {
 	for _, name := range slices.Concat(unbarred, bridged) {
 		_, ok := reflect.TypeFor[*banyan.Comm]().MethodByName(name)
@@ -132,8 +135,8 @@ func TestExceptedMethodsExist(t *testing.T) {
 	}
 }
 
-// S1-30, S1-31: once a communicator has been revoked, here or by another rank, all operations that are not
-// local are ErrRevoked, also when a member has failed; S1-33, S1-41: those made for it work, and so do queries.
+// ULFM 17.3.1, MPI_COMM_REVOKE: after a revocation, by this rank or another, all operations that
+// are not local return ErrRevoked, also when a member has failed. Agree, Shrink and queries work.
 func TestOperationsOnARevokedCommunicator(t *testing.T) {
 	ranktest.WithAndWithoutGet(t, 3, func(w *banyan.Comm) error {
 		c, err := w.Dup()
@@ -156,10 +159,10 @@ func TestOperationsOnARevokedCommunicator(t *testing.T) {
 		_, ack := c.AckFailed(9)
 		flag, agree := c.Agree(1<<c.Rank() | 8)
 		later := ^uint64(0)
-		iagree := ended(c.IAgree(&later))
+		iagree := ended(c.Iagree(&later))
 		left, shrink := c.Shrink()
 		var again *banyan.Comm
-		ishrink := ended(c.IShrink(&again))
+		ishrink := ended(c.Ishrink(&again))
 		if err := errors.Join(ack, agree, iagree, shrink, ishrink); err != nil {
 			return err
 		}
@@ -181,8 +184,8 @@ func TestOperationsOnARevokedCommunicator(t *testing.T) {
 	})
 }
 
-// Both sides of an intercommunicator hear of its revocation, and what either side has for itself goes with it; its
-// parents stay.
+// Both sides of an intercommunicator learn of its revocation, which covers each side's internal
+// communicator. Its parents stay.
 func TestRevokedIntercommunicator(t *testing.T) {
 	ranktest.WithAndWithoutGet(t, 5, func(w *banyan.Comm) error {
 		half, err := w.Split(w.Rank()%2, 0)
@@ -213,7 +216,7 @@ func TestRevokedIntercommunicator(t *testing.T) {
 	})
 }
 
-// Whatever waits when a communicator is revoked by another rank ends.
+// A revocation by another rank ends every waiting operation.
 func TestWaitingOperationsEndWhenRevoked(t *testing.T) {
 	names := []string{}
 	require.NoError(t, banyan.Simulate(1, banyan.Simulation{}, func(w *banyan.World) error {
@@ -233,9 +236,10 @@ func TestWaitingOperationsEndWhenRevoked(t *testing.T) {
 				w.Sleep(time.Millisecond)
 				return errors.Join(c.Revoke(), w.Comm().Barrier())
 			}
-			// What does not wait for rank 2 or for a receive succeeds, and the second time is too late.
+			// An operation that waits neither for rank 2 nor for a receive succeeds; its repetition
+			// is too late.
 			for err == nil {
-				if err = barred(c)[name](); err == nil { // it may not have made progress
+				if err = barred(c)[name](); err == nil { // a call without progress
 					w.Sleep(100 * time.Microsecond)
 					_, _, err = w.Comm().Iprobe(banyan.AnySource, 0)
 				}
@@ -248,7 +252,7 @@ func TestWaitingOperationsEndWhenRevoked(t *testing.T) {
 	}
 }
 
-// A collective on a revoked intercommunicator is ErrRevoked, as everything else on it.
+// A collective on a revoked intercommunicator returns ErrRevoked, like every other operation.
 func TestCollectiveOnRevokedIntercommunicator(t *testing.T) {
 	sides := make([]*banyan.Comm, 2)
 	require.NoError(t, banyan.Simulate(2, banyan.Simulation{}, func(w *banyan.World) error {
@@ -262,8 +266,9 @@ func TestCollectiveOnRevokedIntercommunicator(t *testing.T) {
 		if err := inter.Revoke(); err != nil {
 			return err
 		}
-		_, begun := inter.IBarrier().Wait()
-		for i, err := range []error{inter.Barrier(), inter.Bcast(nil, 0), banyan.Allreduce(inter, []int{1}, banyan.Sum), begun} {
+		_, started := inter.Ibarrier().Wait()
+		for i, err := range []error{inter.Barrier(), inter.Bcast(nil, 0),
+			banyan.Allreduce(inter, []int{1}, banyan.Sum), started} {
 			if !errors.Is(err, banyan.ErrRevoked) || errors.Is(err, banyan.ErrArgument) {
 				return fmt.Errorf("operation %d: %w", i, err)
 			}

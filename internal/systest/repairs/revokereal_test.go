@@ -14,21 +14,23 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// roundsEnv is how often the ranks revoke.
+// roundsEnv is the number of revocations.
 const roundsEnv = "BANYAN_TEST_ROUNDS"
 
-// pendingBytes is the length of the messages that are under way when a communicator is revoked.
+// pendingBytes is the length of the messages under way at a revocation.
 const pendingBytes = 4 << 20
 
-// A communicator with long messages under way in both directions is revoked by whoever's turn it is, shrunk and freed,
-// a hundred times: all requests end, nothing touches their buffers afterwards, and nothing is left (S1-28, S1-29, S1-32).
+// ULFM 17.3.1: ranks take turns in revoking a communicator with long messages under way in both
+// directions, then shrink and free it. All requests end, their buffers do not change afterwards,
+// and no memory and no descriptor is left.
 func TestRevokeWithLongMessagesPending(t *testing.T) {
 	rounds := 15
 	if os.Getenv("BANYAN_LONG") != "" {
 		rounds = 100
 	}
 	fabrics := map[string][]string{
-		"shm": nil, "streamed": {ranktest.NoCopyEnv + "=1"}, "tcp": {"BANYAN_FABRIC=tcp"}, "mixed": {ranktest.Nodes("a;a;b;b")},
+		"shm": nil, "streamed": {ranktest.NoCopyEnv + "=1"}, "tcp": {"BANYAN_FABRIC=tcp"},
+		"mixed": {ranktest.Nodes("a;a;b;b")},
 	}
 	if testing.Short() {
 		rounds = 6
@@ -80,7 +82,8 @@ func revokeOnce(w *banyan.Comm, round, revoker int, out, in [][]byte) error {
 			continue
 		}
 		fill(out[peer], byte(round))
-		// Of half of the pairs one side has not posted its receives: what is announced there is withdrawn.
+		// One side of half of the pairs has not posted its receives: the announced messages are
+		// withdrawn.
 		if (round+peer)%2 == 0 {
 			reqs = append(reqs, c.Irecv(in[peer], peer, 1))
 		}
@@ -116,8 +119,8 @@ func fill(b []byte, with byte) {
 	}
 }
 
-// unread checks that the buffers belong to the application again: what it writes into them stays, here and
-// in what its peers got.
+// unread checks that the buffers belong to the application again: new contents stay, here and in
+// the peers' buffers.
 func unread(c *banyan.Comm, out, in [][]byte) error {
 	for peer := range c.Size() {
 		if peer == c.Rank() {
@@ -140,7 +143,7 @@ func unread(c *banyan.Comm, out, in [][]byte) error {
 	return c.Barrier()
 }
 
-// leavings are what a process has in use.
+// leavings are the resources that a process uses.
 type leavings struct{ descriptors, heap int }
 
 func count() leavings {

@@ -14,7 +14,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// working checks that a communicator does all that one does.
+// working checks the operations of a communicator.
 func working(c *banyan.Comm) error {
 	sum := []int64{int64(c.Rank())}
 	if err := banyan.Allreduce(c, sum, banyan.Sum); err != nil {
@@ -48,27 +48,27 @@ func working(c *banyan.Comm) error {
 	return errors.Join(dup.Barrier(), odd.Barrier(), node.Free(), dup.Free(), odd.Free())
 }
 
-// S1-34, S1-35: whoever is dead, at any number of ranks up to six: the survivors are left in their order,
-// if only one of them knew; and the new communicator works, beside and after the old one.
+// For every set of failed ranks of up to six ranks, the survivors keep their order, if only one of
+// them knew of the failures. The new communicator works, beside and after the old one.
 func TestShrinkKeepsTheOrder(t *testing.T) {
 	for n := 1; n <= 6; n++ {
-		for dead := range 1<<n - 1 {
-			s := &scene{n: n, seed: uint64(dead), at: map[int]uint64{}}
-			var gone, left []int
+		for set := range 1<<n - 1 {
+			s := &scene{n: n, seed: uint64(set), at: map[int]uint64{}}
+			var dead, left []int
 			for rank := range n {
-				if dead>>rank&1 != 0 {
+				if set>>rank&1 != 0 {
 					s.at[rank] = uint64(time.Millisecond)
-					gone = append(gone, rank)
+					dead = append(dead, rank)
 				} else {
 					left = append(left, rank)
 				}
 			}
 			require.NoError(t, s.run(func(w *banyan.World) error {
-				if slices.Contains(gone, w.Comm().Rank()) {
+				if slices.Contains(dead, w.Comm().Rank()) {
 					w.Sleep(time.Hour)
 				}
-				if w.Comm().Rank() == left[dead%len(left)] {
-					knows(w, w.Comm(), gone...)
+				if w.Comm().Rank() == left[set%len(left)] {
+					knows(w, w.Comm(), dead...)
 				}
 				c, err := w.Comm().Shrink()
 				if err != nil {
@@ -89,13 +89,13 @@ func TestShrinkKeepsTheOrder(t *testing.T) {
 					return fmt.Errorf("nobody has died since: %w", err)
 				}
 				return c.Free()
-			}), "%d ranks, %v dead", n, gone)
+			}), "%d ranks, %v dead", n, dead)
 		}
 	}
 }
 
-// S1-34: a failure that has been an error at one rank, of a receive that only it began, is left out,
-// though no other rank knew of it.
+// A failure that one rank got as an error of its own receive is left out, though no other rank knew
+// of it.
 func TestShrinkLeavesOutWhoWasReported(t *testing.T) {
 	for seed := range uint64(ranktest.Often(60, 2000)) {
 		r := rand.New(rand.NewPCG(seed, 31))
@@ -117,7 +117,7 @@ func TestShrinkLeavesOutWhoWasReported(t *testing.T) {
 					return err
 				}
 			default:
-				w.Sleep(2 * time.Millisecond) // without a look: what came is not known
+				w.Sleep(2 * time.Millisecond) // without progress: this rank does not know of the death
 			}
 			left, err := c.Shrink()
 			if err != nil {
@@ -132,8 +132,8 @@ func TestShrinkLeavesOutWhoWasReported(t *testing.T) {
 	}
 }
 
-// S1-29, S1-33, S1-41: on a revoked communicator agree and shrink do what they do, and nothing else does; what comes of it
-// is not revoked.
+// ULFM 17.3.1: on a revoked communicator Agree and Shrink work and no other operation does. The new
+// communicator is not revoked.
 func TestRecoveryOnTheRevoked(t *testing.T) {
 	for seed := range uint64(ranktest.Often(40, 1000)) {
 		r := rand.New(rand.NewPCG(seed, 32))
@@ -146,7 +146,7 @@ func TestRecoveryOnTheRevoked(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			under, flag := c.IAgree(new(uint64)), uint64(5)
+			under, flag := c.Iagree(new(uint64)), uint64(5)
 			if c.Rank() == victim {
 				w.Sleep(time.Hour)
 			}
@@ -183,8 +183,8 @@ func TestRecoveryOnTheRevoked(t *testing.T) {
 	}
 }
 
-// rebuild goes on with the survivors, as in ULFM's example 17.3: whoever meets an error revokes, and all
-// shrink, until a barrier and an agreement succeed.
+// rebuild goes on with the survivors, as in the example of ULFM 17.3: a rank with an error revokes,
+// and all shrink, until a barrier succeeds.
 func rebuild(c *banyan.Comm) (*banyan.Comm, error) {
 	for {
 		err := c.Barrier()
@@ -205,34 +205,8 @@ func rebuild(c *banyan.Comm) (*banyan.Comm, error) {
 	}
 }
 
-// Ranks take their lives, one or several at a time, until one is left; the others shrink what has been shrunk
-// before.
-func TestSuicidesUntilOneIsLeft(t *testing.T) {
-	for seed := range uint64(ranktest.Often(25, 2000)) {
-		r := rand.New(rand.NewPCG(seed, 33))
-		s := &scene{n: 1 + r.IntN(10), seed: seed}
-		alone := 0
-		require.NoError(t, s.run(func(w *banyan.World) error {
-			c, r := w.Comm(), rand.New(rand.NewPCG(seed, uint64(w.Comm().Rank())))
-			for c.Size() > 1 {
-				if r.IntN(3) == 0 && len(s.waited()) > 1 && s.mayDie() {
-					return s.die(w)
-				}
-				w.Sleep(time.Duration(r.IntN(1000)) * time.Microsecond)
-				var err error
-				if c, err = rebuild(c); err != nil {
-					return err
-				}
-			}
-			alone++
-			return working(c)
-		}), "seed %d", seed)
-		require.Equal(t, 1, alone, "seed %d", seed)
-	}
-}
-
-// Two or three ranks die at every step of shrinks, the second and third while the others see to the first: in
-// the end the survivors, and only they, have a communicator that works.
+// Two or three ranks die at every step of shrinks, the second and third while the others handle the
+// first. In the end the survivors, and only they, have a working communicator.
 func TestShrinkAndDeathAtEveryStep(t *testing.T) {
 	const n = 6
 	for step := uint64(1); step < 700; step += stride(11) {
@@ -247,7 +221,7 @@ func TestShrinkAndDeathAtEveryStep(t *testing.T) {
 			c := w.Comm()
 			if slices.Contains(victims, c.Rank()) {
 				for {
-					c, _ = rebuild(c) // it dies on the way, or idles until then
+					c, _ = rebuild(c) // it dies on the way, or idles until it dies
 				}
 			}
 			for {
@@ -268,8 +242,8 @@ func TestShrinkAndDeathAtEveryStep(t *testing.T) {
 	}
 }
 
-// What a shrunken communicator has of the old one: handler and profile, and no attributes; as others that are
-// not duplicates.
+// A shrunken communicator inherits handler and profile, and no attributes, like others that are not
+// duplicates.
 func TestShrinkInheritsHandlerAndProfile(t *testing.T) {
 	key := banyan.NewKey(banyan.CopyValue[int], nil)
 	s := &scene{n: 3, at: map[int]uint64{1: uint64(time.Millisecond)}}

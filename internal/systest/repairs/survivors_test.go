@@ -15,17 +15,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// timesEnv is how often a role does what it does, and for how long at a time.
+// timesEnv is the number of repetitions of a role, spanEnv the length of one.
 const (
 	timesEnv = "BANYAN_TEST_TIMES"
 	spanEnv  = "BANYAN_TEST_SPAN"
 )
 
-// joined are ways to join n ranks.
+// joined has environments that join n ranks.
 func joined(n int) map[string]string {
 	many := func(words ...string) string {
 		all := make([]string, n)
@@ -36,11 +38,12 @@ func joined(n int) map[string]string {
 	}
 	return map[string]string{
 		"shm": "BANYAN_FABRIC=shm", "unix": "BANYAN_FABRIC=unix", "tcp": "BANYAN_FABRIC=tcp",
-		"nodes": ranktest.Nodes(many("a", "a", "b")), "mixed": ranktest.Fabrics(many("shm,tcp", "tcp", "unix,tcp", "shm,unix,tcp")),
+		"nodes": ranktest.Nodes(many("a", "a", "b")),
+		"mixed": ranktest.Fabrics(many("shm,tcp", "tcp", "unix,tcp", "shm,unix,tcp")),
 	}
 }
 
-// repaired is the loop of an application: it works until that was well everywhere, with fewer and
+// repaired is the loop of an application: it works until that succeeds everywhere, with fewer and
 // fewer ranks.
 func repaired(c *banyan.Comm) (*banyan.Comm, error) {
 	for {
@@ -73,19 +76,15 @@ func shrunken(c *banyan.Comm) (*banyan.Comm, error) {
 		return nil, err
 	}
 	left, err := c.Shrink()
-	if err == nil && strings.Contains(c.Name(), ".") { // not the world's
+	if err == nil && strings.Contains(c.Name(), ".") { // not the world
 		err = c.Free()
 	}
 	return left, err
 }
 
-// dwindle has ranks kill themselves, one to three at a time, until one is left. The one that starts last
-// may die before the first.
-func dwindle(w *banyan.World) error {
-	seed, err := ranktest.JobSeed()
-	if err != nil {
-		return err
-	}
+// dwindle has ranks die, one to three at a time, until one remains: the last of the order. The one
+// whose death starts last may die before the first. die ends this rank after a delay.
+func dwindle(w *banyan.World, seed uint64, die func(after time.Duration)) error {
 	c, r := w.Comm(), rand.New(rand.NewPCG(seed, 31))
 	n, me := c.Size(), c.Rank()
 	order := r.Perm(n)
@@ -93,10 +92,11 @@ func dwindle(w *banyan.World) error {
 		some := min(1+r.IntN(3), n-1-dead)
 		for _, victim := range order[dead : dead+some] {
 			if delay := time.Duration(r.IntN(2000)) * time.Microsecond; victim == me {
-				time.AfterFunc(delay, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }) // cannot fail
+				die(delay)
 			}
 		}
 		for dead += some; c.Size() > n-dead; {
+			var err error
 			if c, err = repaired(c); err != nil {
 				return err
 			}
@@ -105,12 +105,32 @@ func dwindle(w *banyan.World) error {
 	if c.Size() != 1 || order[n-1] != me {
 		return fmt.Errorf("%d ranks are left, the last is to be %d", c.Size(), order[n-1])
 	}
-	fmt.Println("one is left")
-	return c.Free()
+	return working(c)
 }
 
-// Ranks kill themselves wherever they are in the recovery from the deaths before, until one is left.
-func TestSeveralSuicidesUntilOneIsLeft(t *testing.T) {
+func dwindleRank(w *banyan.World) error {
+	seed, err := ranktest.JobSeed()
+	if err != nil {
+		return err
+	}
+	return dwindle(w, seed, func(after time.Duration) {
+		time.AfterFunc(after, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }) // cannot fail
+	})
+}
+
+func TestSuicidesUntilOneIsLeftSimulated(t *testing.T) {
+	for seed := range uint64(ranktest.Often(25, 2000)) {
+		s := &scene{n: 1 + int(seed%10), seed: seed}
+		require.NoError(t, s.run(func(w *banyan.World) error {
+			return dwindle(w, seed, func(after time.Duration) {
+				_ = s.machine.Kill(proc.ID(w.Comm().Rank()), s.machine.Now()+fabric.Time(after)) // it runs
+			})
+		}), "seed %d, %d ranks", seed, s.n)
+	}
+}
+
+// Ranks kill themselves anywhere in the recovery from earlier deaths, until one remains.
+func TestSuicidesUntilOneIsLeft(t *testing.T) {
 	n, runs := 7, ranktest.Scaled(2, 1)
 	if os.Getenv("BANYAN_LONG") != "" {
 		n, runs = 32, 20
@@ -119,7 +139,8 @@ func TestSeveralSuicidesUntilOneIsLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for range runs {
 				seed := uint64(time.Now().UnixNano())
-				res, out := ranktest.Job(t, launch.Continue, n, "dwindle", env, fmt.Sprintf("%s=%d", ranktest.SeedEnv, seed))
+				res, out := ranktest.Job(t, launch.Continue, n, "dwindle", env,
+					fmt.Sprintf("%s=%d", ranktest.SeedEnv, seed))
 				last := rand.New(rand.NewPCG(seed, 31)).Perm(n)[n-1]
 				for _, end := range res.Ends {
 					if end.Rank == last {
@@ -133,8 +154,8 @@ func TestSeveralSuicidesUntilOneIsLeft(t *testing.T) {
 	}
 }
 
-// silentRecovery has one rank after the other compute without a call, while the others agree and
-// shrink, which waits for it.
+// silentRecovery has one rank after the other compute without a call while the others agree and
+// shrink.
 func silentRecovery(w *banyan.World) error {
 	times, err := strconv.Atoi(os.Getenv(timesEnv))
 	if err != nil {
@@ -150,8 +171,8 @@ func silentRecovery(w *banyan.World) error {
 			return err
 		}
 		if turn%c.Size() == c.Rank() {
-			for begun := w.Now(); w.Now() < begun+span; {
-				_ = make([]byte, 1<<16) // and is collected
+			for start := w.Now(); w.Now() < start+span; {
+				_ = make([]byte, 1<<16) // garbage
 			}
 		}
 		flag, err := c.Agree(^uint64(1 << c.Rank()))
@@ -169,7 +190,8 @@ func silentRecovery(w *banyan.World) error {
 	return nil
 }
 
-// Who makes no call for longer than the detector waits does not count as dead in an agreement.
+// A rank that makes no call for longer than the detector's timeout does not count as failed in an
+// agreement.
 func TestRecoveryWaitsForTheSilent(t *testing.T) {
 	t.Parallel() // most ranks wait
 	env := []string{timesEnv + "=1", spanEnv + "=6500ms", ranktest.Steady[0], ranktest.Steady[1]}
@@ -189,7 +211,8 @@ func TestRecoveryWaitsForTheSilent(t *testing.T) {
 // bulk is more than any fabric takes at once.
 const bulk = 4 << 20
 
-// cycles revokes, with large requests pending, shrinks, and frees, many times. At a quarter of them a rank dies.
+// cycles revokes with large requests pending, shrinks and frees, many times. In four of the cycles
+// a rank dies.
 func cycles(w *banyan.World) error {
 	times, err := strconv.Atoi(os.Getenv(timesEnv))
 	if err != nil {
@@ -214,7 +237,8 @@ func cycles(w *banyan.World) error {
 			}
 		}
 		for _, req := range reqs {
-			if _, err := req.Wait(); err != nil && !errors.Is(err, banyan.ErrRevoked) && !errors.Is(err, banyan.ErrProcFailed) {
+			if _, err := req.Wait(); err != nil && !errors.Is(err, banyan.ErrRevoked) &&
+				!errors.Is(err, banyan.ErrProcFailed) {
 				return fmt.Errorf("turn %d: %w", turn, err)
 			}
 		}
@@ -241,7 +265,7 @@ func cycles(w *banyan.World) error {
 	return nil
 }
 
-// Recovery after recovery in one job.
+// Many recoveries in one job.
 func TestManyRecoveries(t *testing.T) {
 	const n = 6
 	times := ranktest.Scaled(24, 8)
@@ -262,13 +286,13 @@ func TestManyRecoveries(t *testing.T) {
 	}
 }
 
-// What other libraries are known to hang in.
+// Cases in which other libraries are known to hang.
 
-// secondShrink has rank 1 die, then rank 2, and shrinks after each; then the even and the odd of those who are left
-// make an intercommunicator, which is merged. Everything that is made is made of what is left.
+// secondShrink has rank 1 die, then rank 2, and shrinks after each. Then the even and the odd
+// remaining ranks create an intercommunicator and merge it.
 func secondShrink(w *banyan.World) error {
 	c := w.Comm()
-	talk, err := c.Dup() // which is not revoked
+	talk, err := c.Dup() // not revoked
 	if err != nil {
 		return err
 	}
@@ -316,7 +340,7 @@ func secondShrink(w *banyan.World) error {
 	return errors.Join(merged.Barrier(), merged.Free(), inter.Free(), half.Free(), c.Free(), talk.Free())
 }
 
-// dieLast kills this rank when all of so many ranks have come so far.
+// dieLast kills this rank after it has received a message from all other ranks.
 func dieLast(talk *banyan.Comm, ranks int) error {
 	for range ranks - 1 {
 		if err := talk.FailureAck(); err != nil {
@@ -330,7 +354,7 @@ func dieLast(talk *banyan.Comm, ranks int) error {
 }
 
 // open-mpi/ompi #13915: agree across nodes; #11724: merge after the second shrink; #11153: dup
-// without a failure detector; #11432: agree where nobody tells of the failure.
+// without a failure detector; #11432: agree without a notice of the failure.
 func TestTroublesOfOthers(t *testing.T) {
 	const n = 6
 	for name, env := range ranktest.JoinedBy(joined(n)) {

@@ -20,13 +20,14 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// S2-5, S2-7, S4-9, S4-17 to S4-19, S0-27 to S0-32: all sets of failures of small jobs and some of a
-// larger one: collectives fail at every rank until the validate, which gives all the same ranks, and
-// then every one does what it would do had the gone never been there. In both profiles.
+// All sets of failures of small jobs and some of a larger one, in both profiles. Collectives fail
+// at every rank until the validate, which returns the same ranks everywhere. Then every collective
+// works as if the failed ranks had never existed.
 func TestCollectivesAfterEverySetOfFailures(t *testing.T) {
 	var jobs []ranktest.SimulatedJob
 	add := func(n int, set uint64) {
-		j := ranktest.SimulatedJob{N: n, Seed: set, Kills: map[int]time.Duration{}, Opts: []banyan.Option{banyan.WithProfile(ranktest.BothProfiles[len(jobs)%2])}}
+		j := ranktest.SimulatedJob{N: n, Seed: set, Kills: map[int]time.Duration{},
+			Opts: []banyan.Option{banyan.WithProfile(ranktest.BothProfiles[len(jobs)%2])}}
 		for rank := range n {
 			if set>>rank&1 != 0 {
 				j.Kills[rank] = time.Millisecond
@@ -47,12 +48,12 @@ func TestCollectivesAfterEverySetOfFailures(t *testing.T) {
 		require.NoError(t, j.Run(func(w *banyan.World) error {
 			c := w.Comm()
 			w.Sleep(2 * time.Second)
-			gone := ranktest.RanksIn(c.GetFailed(), c)
-			slices.Sort(gone)
-			if len(gone) != len(j.Kills) {
-				return fmt.Errorf("%v known of %v", gone, j.Kills)
+			dead := ranktest.RanksIn(c.GetFailed(), c)
+			slices.Sort(dead)
+			if len(dead) != len(j.Kills) {
+				return fmt.Errorf("%v known of %v", dead, j.Kills)
 			}
-			if len(gone) > 0 {
+			if len(dead) > 0 {
 				if err := c.Barrier(); !errors.Is(err, banyan.ErrRankFailStop) {
 					return fmt.Errorf("a barrier before the validate: %w", err)
 				}
@@ -61,27 +62,28 @@ func TestCollectivesAfterEverySetOfFailures(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if got := ranktest.RanksIn(failed, c); !slices.Equal(got, gone) || c.FailureGetAcked().Size() != len(gone) {
-				return fmt.Errorf("agreed on %v, acknowledged %v, want %v", got, ranktest.RanksIn(c.FailureGetAcked(), c), gone)
+			if got := ranktest.RanksIn(failed, c); !slices.Equal(got, dead) || c.FailureGetAcked().Size() != len(dead) {
+				return fmt.Errorf("agreed on %v, acknowledged %v, want %v", got,
+					ranktest.RanksIn(c.FailureGetAcked(), c), dead)
 			}
-			err = ranktest.CheckCollectivesAndSplit(c, gone)
+			err = ranktest.CheckCollectivesAndSplit(c, dead)
 			ranktest.Linger(w)
 			return err
 		}), "%d ranks without %v", j.N, j.Kills)
 	}
 }
 
-// victimsEnv has, for each rank that kills itself, after how many microseconds.
+// victimsEnv has, for each rank that kills itself, the delay in microseconds.
 const victimsEnv = "BANYAN_TEST_VICTIMS"
 
-// validates has ranks validate until all victims are gone, each of which is killed after some time, wherever
-// it is. The living compare what they have been told.
+// validates has ranks validate until all victims are dead. Each victim dies after some time, in any
+// call. The living ranks compare their results.
 func validates(w *banyan.World) error {
 	c := w.Comm()
 	if err := c.SetProfile(banyan.RTS); err != nil {
 		return err
 	}
-	_ = c.Barrier() // who is early may die before it is over
+	_ = c.Barrier() // an early victim may die before it is over
 	deaths := ranktest.PerRank(victimsEnv, c.Size(), "")
 	victims := 0
 	for rank, after := range deaths {
@@ -94,7 +96,9 @@ func validates(w *banyan.World) error {
 			return err
 		}
 		if rank == c.Rank() {
-			time.AfterFunc(time.Duration(us)*time.Microsecond, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }) // cannot fail
+			// Cannot fail
+			time.AfterFunc(time.Duration(us)*time.Microsecond,
+				func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) })
 		}
 	}
 	history := fnv.New64()
@@ -103,7 +107,7 @@ func validates(w *banyan.World) error {
 		if err != nil {
 			return err
 		}
-		_ = c.Barrier() // the next validate is for its error
+		_ = c.Barrier() // the next validate reports its error
 		fmt.Fprint(history, ranktest.RanksIn(failed, c))
 		if known == victims && failed.Size() == victims {
 			break
@@ -112,10 +116,10 @@ func validates(w *banyan.World) error {
 			return fmt.Errorf("ranks %v have failed, of which %d were to", ranktest.RanksIn(failed, c), victims)
 		}
 	}
-	var gone []int
+	var dead []int
 	for rank, after := range deaths {
 		if after != "" {
-			gone = append(gone, rank)
+			dead = append(dead, rank)
 		}
 	}
 	all := make([]byte, 8*c.Size())
@@ -124,14 +128,14 @@ func validates(w *banyan.World) error {
 		return err
 	}
 	for rank := range c.Size() {
-		if theirs := all[8*rank:][:8]; !slices.Contains(gone, rank) && !slices.Equal(theirs, mine) {
+		if theirs := all[8*rank:][:8]; !slices.Contains(dead, rank) && !slices.Equal(theirs, mine) {
 			return fmt.Errorf("rank %d was told something else than rank %d", rank, c.Rank())
 		}
 	}
-	return ranktest.CheckCollectivesAndSplit(c, gone)
+	return ranktest.CheckCollectivesAndSplit(c, dead)
 }
 
-// S2-5: real processes are killed inside validates, some at once and some after others, on every fabric.
+// Real processes are killed inside validates, some at once and some after others, on every fabric.
 func TestValidateKilledInside(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 5))
 	for name, env := range map[string][]string{
@@ -163,22 +167,23 @@ func TestValidateKilledInside(t *testing.T) {
 // collective are the operations of barred that need all ranks.
 var collective = []string{
 	"Barrier", "Bcast", "ReduceBytes", "AllreduceBytes", "AllgatherBytes", "GatherBytes", "ScatterBytes",
-	"IBarrier", "IBcast", "IReduceBytes", "IAllreduceBytes", "IAllgatherBytes", "IGatherBytes", "IScatterBytes",
+	"Ibarrier", "Ibcast", "IreduceBytes", "IallreduceBytes", "IallgatherBytes", "IgatherBytes", "IscatterBytes",
 	"bcast", "reduce", "allreduce", "allgather", "Split", "SplitByNode",
 }
 
-// S2-7, S1-36, S4-18: as soon as a rank knows of a failure each collective ends there with it, each time, also when the
-// failure has been acknowledged: in both profiles (under ULFM the first one by messages), and also where the messages of collectives look for no failures.
+// As soon as a rank knows of a failure each collective fails there with it, each time, also when
+// the failure has been acknowledged: in both profiles, and in the unaware design.
 func TestEveryCollectiveIsInactive(t *testing.T) {
 	for _, profile := range ranktest.BothProfiles {
 		for _, design := range []banyan.Design{banyan.Rebalance, banyan.Unaware} {
-			j := ranktest.SimulatedJob{N: 4, Kills: map[int]time.Duration{3: 100 * time.Millisecond}, Opts: []banyan.Option{banyan.WithProfile(profile), banyan.WithDesign(design)}}
+			j := ranktest.SimulatedJob{N: 4, Kills: map[int]time.Duration{3: 100 * time.Millisecond},
+				Opts: []banyan.Option{banyan.WithProfile(profile), banyan.WithDesign(design)}}
 			require.NoError(t, j.Run(inactive), "%v, %v", profile, design)
 		}
 	}
 }
 
-// inactive does everything while all live, and then when the last rank has died.
+// inactive calls every collective while all ranks live, and again after the death of the last.
 func inactive(w *banyan.World) error {
 	c := w.Comm()
 	ops := barred(c)
@@ -202,11 +207,14 @@ func inactive(w *banyan.World) error {
 	return nil
 }
 
-// S0-32: with ranks that are agreed to be gone, groups include and exclude them, communicators are made with them
-// and without, and collectives on those go on among who is left; whether creation is uniform or not.
-func TestGroupsWithTheGone(t *testing.T) {
+// With validated failed ranks, groups include and exclude them, communicators are created with and
+// without them, and collectives on those work among the remaining ranks, whether creation is
+// uniform or not.
+func TestGroupsWithFailedRanks(t *testing.T) {
 	for _, level := range []banyan.Uniformity{banyan.UniformNothing, banyan.UniformCreation} {
-		j := ranktest.SimulatedJob{N: 6, Seed: 32, Kills: map[int]time.Duration{1: time.Millisecond, 3: time.Millisecond}, Opts: []banyan.Option{banyan.WithProfile(banyan.RTS)}}
+		j := ranktest.SimulatedJob{N: 6, Seed: 32,
+			Kills: map[int]time.Duration{1: time.Millisecond,
+				3: time.Millisecond}, Opts: []banyan.Option{banyan.WithProfile(banyan.RTS)}}
 		require.NoError(t, j.Run(func(w *banyan.World) error {
 			c := w.Comm()
 			w.Sleep(2 * time.Second)
@@ -216,15 +224,15 @@ func TestGroupsWithTheGone(t *testing.T) {
 			if err := c.SetUniformity(level); err != nil {
 				return err
 			}
-			err := errors.Join(amongTheGone(c), withoutTheGone(c))
+			err := errors.Join(amongFailedRanks(c), withoutFailedRanks(c))
 			ranktest.Linger(w)
 			return err
 		}), "%v", level)
 	}
 }
 
-// amongTheGone makes a communicator of ranks of which the first and the last are gone.
-func amongTheGone(c *banyan.Comm) error {
+// amongFailedRanks creates a communicator whose first and last ranks have failed.
+func amongFailedRanks(c *banyan.Comm) error {
 	some, err := c.Group().Include(3, 0, 4, 2, 1)
 	if err != nil {
 		return err
@@ -239,20 +247,20 @@ func amongTheGone(c *banyan.Comm) error {
 	if want := slices.Index([]int{3, 0, 4, 2, 1}, c.Rank()); d.Rank() != want || d.Size() != 5 {
 		return fmt.Errorf("rank %d of %d, want %d of 5", d.Rank(), d.Size(), want)
 	}
-	if gone := ranksIn(d.FailureGetAcked(), d); !slices.Equal(gone, []int{0, 4}) {
-		return fmt.Errorf("gone are %v", gone)
+	if dead := ranksIn(d.FailureGetAcked(), d); !slices.Equal(dead, []int{0, 4}) {
+		return fmt.Errorf("acknowledged are %v", dead)
 	}
 	if err := d.Send([]byte("abc"), 0, 1); err != nil {
-		return fmt.Errorf("to the gone: %w", err)
+		return fmt.Errorf("to a failed rank: %w", err)
 	}
 	if st, err := d.Recv(nil, 4, 1); err != nil || st.Source != banyan.ProcNull {
-		return fmt.Errorf("from the gone: %+v, %w", st, err)
+		return fmt.Errorf("from a failed rank: %+v, %w", st, err)
 	}
 	return ranktest.CheckCollectivesAndSplit(d, []int{0, 4})
 }
 
-// withoutTheGone makes one without them.
-func withoutTheGone(c *banyan.Comm) error {
+// withoutFailedRanks creates one without failed ranks.
+func withoutFailedRanks(c *banyan.Comm) error {
 	alive, err := c.Group().Exclude(1, 3)
 	if err != nil {
 		return err

@@ -15,16 +15,16 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// S4-20: ranks have called a broadcast as often as it happened, up to seven times more than others, when
-// they validate. The next broadcast is the next one at all of them, and nobody gets what an
-// earlier root has sent.
+// Some ranks have called broadcasts, up to seven more than others, before they validate. The next
+// broadcast matches at all of them, and no rank gets the data of an earlier one.
 func TestUnequalCallsBeforeValidate(t *testing.T) {
 	for seed := range uint64(ranktest.Scaled(60, 10)) {
 		rng := rand.New(rand.NewPCG(seed, 20))
 		n := 2 + rng.IntN(6)
 		victim := 1 + rng.IntN(n-1)
 		j := ranktest.SimulatedJob{N: n, Seed: seed, Kills: map[int]time.Duration{victim: time.Millisecond}}
-		j.Opts = []banyan.Option{banyan.WithProfile(ranktest.BothProfiles[seed%2]), banyan.WithEagerLimit(int(seed%3) * 100)}
+		j.Opts = []banyan.Option{banyan.WithProfile(ranktest.BothProfiles[seed%2]),
+			banyan.WithEagerLimit(int(seed%3) * 100)}
 		calls := make([]int, n)
 		for i := range calls {
 			calls[i] = rng.IntN(8)
@@ -45,7 +45,7 @@ func TestUnequalCallsBeforeValidate(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			for failed.Size() == 0 { // it came before the death
+			for failed.Size() == 0 { // the validate came before the death
 				w.Sleep(time.Millisecond)
 				if failed, err = c.Validate(); err != nil {
 					return err
@@ -59,7 +59,7 @@ func TestUnequalCallsBeforeValidate(t *testing.T) {
 				return err
 			}
 			got[c.Rank()] = string(buf[:3])
-			d, err := c.Dup() // S4-22
+			d, err := c.Dup()
 			if err == nil {
 				err = d.Barrier()
 			}
@@ -72,15 +72,16 @@ func TestUnequalCallsBeforeValidate(t *testing.T) {
 	}
 }
 
-// S2-5, S2-8, S2-10, S4-28: ranks die at any moment of blocks of collectives, each with one validate at its end.
-// The validates give all survivors the same; a block whose validate has nobody new has succeeded, with
-// the same outcome, at all ranks, and one that has is repeated by all.
+// Ranks die at any moment of blocks of collectives, each with one validate at its end. The
+// validates return the same ranks at all survivors. A block whose validate returns no new rank has
+// succeeded with the same outcome at all ranks; other blocks are repeated by all.
 func TestBlocksOfCollectivesUnderFailures(t *testing.T) {
 	repeated := 0
 	for seed := range uint64(ranktest.Scaled(150, 20)) {
 		rng := rand.New(rand.NewPCG(seed, 10))
 		n := 2 + rng.IntN(11)
-		j := ranktest.SimulatedJob{N: n, Seed: seed, Kills: map[int]time.Duration{}, Opts: []banyan.Option{banyan.WithProfile(ranktest.BothProfiles[seed%2])}}
+		j := ranktest.SimulatedJob{N: n, Seed: seed, Kills: map[int]time.Duration{},
+			Opts: []banyan.Option{banyan.WithProfile(ranktest.BothProfiles[seed%2])}}
 		for range rng.IntN(n) {
 			j.Kills[rng.IntN(n)] = time.Duration(rng.Int64N(int64(400 * time.Microsecond)))
 		}
@@ -127,11 +128,13 @@ func firstOf(a, b []string) []string {
 	return b
 }
 
-// S4-10: several communicators with members in common, which each rank names in its own order, and some
-// of them twice. Those with the same members share an agreement.
+// Several communicators with common members, which each rank names in its own order, and some of
+// them twice. Those with the same members share an agreement.
 func TestValidateMultiple(t *testing.T) {
 	for seed := range uint64(ranktest.Scaled(30, 6)) {
-		j := ranktest.SimulatedJob{N: 7, Seed: seed, Kills: map[int]time.Duration{2: 3 * time.Millisecond, 5: 3*time.Millisecond + time.Duration(seed)*20*time.Microsecond}}
+		j := ranktest.SimulatedJob{N: 7, Seed: seed,
+			Kills: map[int]time.Duration{2: 3 * time.Millisecond,
+				5: 3*time.Millisecond + time.Duration(seed)*20*time.Microsecond}}
 		require.NoError(t, j.Run(func(w *banyan.World) error {
 			c := w.Comm()
 			dup, err := c.Dup()
@@ -176,8 +179,8 @@ func TestValidateMultiple(t *testing.T) {
 				}
 			}
 			for _, o := range []*banyan.Comm{c, dup, back} {
-				gone, err := o.GetFailed().Translate([]int{0, 1}, o.Group())
-				if err = errors.Join(err, ranktest.CheckCollectivesAndSplit(o, gone)); err != nil {
+				dead, err := o.GetFailed().Translate([]int{0, 1}, o.Group())
+				if err = errors.Join(err, ranktest.CheckCollectivesAndSplit(o, dead)); err != nil {
 					return fmt.Errorf("%s: %w", o.Name(), err)
 				}
 			}
@@ -188,9 +191,10 @@ func TestValidateMultiple(t *testing.T) {
 	}
 }
 
-// What does not fit together is an error at all ranks, and changes nothing.
+// A mismatch is an error at all ranks and changes nothing.
 func TestValidateThatDoesNotFit(t *testing.T) {
-	require.NoError(t, ranktest.SimulatedJob{N: 3, Kills: map[int]time.Duration{2: time.Millisecond}}.Run(func(w *banyan.World) error {
+	require.NoError(t, ranktest.SimulatedJob{N: 3,
+		Kills: map[int]time.Duration{2: time.Millisecond}}.Run(func(w *banyan.World) error {
 		c := w.Comm()
 		d, err := c.Dup()
 		if err != nil {
@@ -216,7 +220,7 @@ func TestValidateThatDoesNotFit(t *testing.T) {
 		if failed, err := c.Validate(); err != nil || failed.Size() != 1 {
 			return fmt.Errorf("%d failed: %w", failed.Size(), err)
 		}
-		_, err = banyan.IValidateMultiple(nil, c).Wait()
+		_, err = banyan.IvalidateMultiple(nil, c).Wait()
 		if !errors.Is(err, banyan.ErrArgument) {
 			return fmt.Errorf("no room: %w", err)
 		}
@@ -229,17 +233,18 @@ func TestValidateThatDoesNotFit(t *testing.T) {
 		if _, err = banyan.ValidateMultiple(c, d); !errors.Is(err, banyan.ErrClosed) {
 			return fmt.Errorf("freed: %w", err)
 		}
-		err = c.Barrier() // and c was not left in the middle of it
+		err = c.Barrier() // and c was not left in an operation
 		ranktest.Linger(w)
 		return err
 	}))
 }
 
-// Both sides of an intercommunicator agree; what creates communicators is led by the lowest that are
-// left. A leader that is gone is an error for all of its side.
+// Both sides of an intercommunicator agree. The lowest living ranks lead the creation of
+// communicators. A failed leader is an error for all of its side.
 func TestValidateOfBothSides(t *testing.T) {
 	for seed := range uint64(4) {
-		j := ranktest.SimulatedJob{N: 6, Seed: seed, Kills: map[int]time.Duration{0: 5 * time.Millisecond, 1: 5 * time.Millisecond, 4: 5 * time.Millisecond}}
+		j := ranktest.SimulatedJob{N: 6, Seed: seed,
+			Kills: map[int]time.Duration{0: 5 * time.Millisecond, 1: 5 * time.Millisecond, 4: 5 * time.Millisecond}}
 		require.NoError(t, j.Run(func(w *banyan.World) error {
 			c := w.Comm()
 			side, err := c.Split(c.Rank()%2, 0) // 0 2 4, 1 3 5
@@ -292,7 +297,7 @@ func TestValidateOfBothSides(t *testing.T) {
 	}
 }
 
-// Ranks that have finalized are gone as well, and are no failures.
+// Finalized ranks are excluded as well, and are no failures.
 func TestValidateWithoutTheDeparted(t *testing.T) {
 	require.NoError(t, ranktest.SimulatedJob{N: 4}.Run(func(w *banyan.World) error {
 		c := w.Comm()

@@ -1,3 +1,3 @@
-// Package startup tests how jobs start and end: launchers, settings, deaths during Init and Finalize,
-// and ranks that end without Finalize. Floor 8.
+// Package startup tests how jobs start and end: launchers, settings, deaths during Init and
+// Finalize, and ranks that end without Finalize. Floor 8.
 package startup

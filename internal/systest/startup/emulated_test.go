@@ -1,8 +1,8 @@
 //go:build emulator
 
-// These tests run ranks that are built for arm64 under QEMU's user mode, which has no robust lists, no
-// futex_waitv and no process_vm_readv, and shows a process a /proc/PID/stat of its own. make test-emulator
-// runs them, make emulator installs what they need.
+// These tests run ranks that are built for arm64 under QEMU's user mode, which has no robust lists,
+// no futex_waitv and no process_vm_readv, and shows a process a /proc/PID/stat of its own. make
+// test-emulator runs them, make emulator installs what they need.
 
 package startup
 
@@ -32,19 +32,22 @@ func farmFor(t *testing.T, arch string) string {
 	return path
 }
 
-// Emulated ranks, alone and beside others, share memory, take nobody living for dead and notice the one that dies.
+// Emulated ranks, alone and beside others, share memory, take no living rank for failed and notice
+// a death.
 func TestEmulatedRanks(t *testing.T) {
 	const emulator, n = "qemu-aarch64-static", 4
 	_, err := exec.LookPath(emulator)
 	require.NoError(t, err, "make emulator installs it")
 	emulated, here := farmFor(t, "arm64"), farmFor(t, "amd64")
 	for name, some := range map[string]string{
-		"all": "true", "those of even rank": "test $((PMI_RANK % 2)) = 0", "those of odd rank": "test $((PMI_RANK % 2)) = 1",
+		"all": "true", "those of even rank": "test $((PMI_RANK % 2)) = 0",
+		"those of odd rank": "test $((PMI_RANK % 2)) = 1",
 	} {
 		t.Run(name, func(t *testing.T) {
 			script := some + ` && exec ` + emulator + ` "$0" -kill; exec "$1" -kill`
 			var out bytes.Buffer
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a rank that takes a living one for dead hangs
+			// A rank that takes a living one for failed hangs
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			res, err := launch.Run(ctx, launch.Spec{
 				N: n, Argv: []string{"/bin/sh", "-c", script, emulated, here},

@@ -26,11 +26,11 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// farewell is one job: by its seed, the same in all ranks and in the test.
+// farewell is a job, drawn from a seed by all ranks and the test.
 type farewell struct {
 	n      int
 	fabric string
-	doomed map[int]time.Duration // from a rank's last words before Finalize to its death
+	doomed map[int]time.Duration // from a rank's last message before Finalize to its death
 	random *rand.Rand
 }
 
@@ -47,7 +47,7 @@ func newFarewell(seed uint64) *farewell {
 	return f
 }
 
-// leave sends what nobody waits for, and finalizes. A doomed rank dies meanwhile.
+// leave sends messages without receivers, and finalizes. A doomed rank dies meanwhile.
 func leave(w *banyan.World) error {
 	seed, err := ranktest.JobSeed()
 	if err != nil {
@@ -70,7 +70,7 @@ func leave(w *banyan.World) error {
 	return w.Finalize()
 }
 
-// S1-12: whoever dies before, in and after Finalize, the others' Finalize ends well.
+// Whichever rank dies before, in and after Finalize, the others' Finalize succeeds.
 func TestFinalizeAmongDeaths(t *testing.T) {
 	first, runs, killed := uint64(time.Now().UnixNano()), ranktest.Scaled(40, 8), 0
 	if seed, err := strconv.ParseUint(os.Getenv("BANYAN_SEED"), 10, 64); err == nil {
@@ -83,7 +83,7 @@ func TestFinalizeAmongDeaths(t *testing.T) {
 	require.True(t, killed > 0 || runs == 1, "nobody was killed")
 }
 
-// part runs the job of a seed and says how many ranks were killed in time.
+// part runs the job of a seed and returns the number of ranks killed in time.
 func part(t *testing.T, seed uint64) (killed int) {
 	f := newFarewell(seed)
 	exe, err := os.Executable()
@@ -98,9 +98,11 @@ func part(t *testing.T, seed uint64) (killed int) {
 	var errs bytes.Buffer
 	res, err := launch.Run(ctx, launch.Spec{
 		N: f.n, Argv: []string{exe}, Stdout: io.Discard, Stderr: &errs, OnFailure: launch.Continue, Signals: signals,
-		Env: append(os.Environ(), ranktest.RoleEnv+"=leave", fmt.Sprintf("%s=%d", ranktest.SeedEnv, seed), "BANYAN_FABRIC="+f.fabric),
+		Env: append(os.Environ(), ranktest.RoleEnv+"=leave", fmt.Sprintf("%s=%d", ranktest.SeedEnv, seed),
+			"BANYAN_FABRIC="+f.fabric),
 	})
-	story := fmt.Sprintf("BANYAN_SEED=%d runs it again: %d ranks, %s, doomed %v\n%s", seed, f.n, f.fabric, f.doomed, errs.String())
+	story := fmt.Sprintf("BANYAN_SEED=%d runs it again: %d ranks, %s, doomed %v\n%s", seed, f.n, f.fabric, f.doomed,
+		errs.String())
 	require.NoError(t, err, "%s", story)
 	for rank, end := range res.Ends {
 		if _, doomed := f.doomed[rank]; doomed && end.Signal == syscall.SIGKILL {
@@ -115,7 +117,7 @@ func part(t *testing.T, seed uint64) (killed int) {
 const strangerRanks = 3
 
 // strangers are ranks that lose their launcher. Rank 2 finalizes and exits; rank 0 has met rank 1
-// alone and wants to send to it then.
+// alone and then sends to it.
 func strangers(w *banyan.World) error {
 	c, fifo := w.Comm(), os.Getenv(ranktest.FIFOEnv)
 	line, err := os.OpenFile(fifo, os.O_WRONLY, 0)
@@ -128,7 +130,7 @@ func strangers(w *banyan.World) error {
 		}
 	}
 	fmt.Fprintln(line, c.Rank(), os.Getpid())
-	if c.Rank() != 1 { // until the launcher is gone, and of rank 0 until rank 2 is
+	if c.Rank() != 1 { // until the launcher is dead, and in rank 0 until rank 2 has ended
 		if _, err := os.ReadFile(fmt.Sprint(fifo, c.Rank())); err != nil {
 			return err
 		}
@@ -138,7 +140,7 @@ func strangers(w *banyan.World) error {
 		if err = unmetFailure(c.Send(nil, 2, 1)); err != nil {
 			break
 		}
-		_, err = c.Recv(nil, banyan.AnySource, 2) // nobody is in doubt
+		_, err = c.Recv(nil, banyan.AnySource, 2) // there is no doubt
 	case 1:
 		err = c.Send(nil, 0, 2)
 	}
@@ -150,25 +152,27 @@ func strangers(w *banyan.World) error {
 // unmetFailure checks the error of a first contact without launcher.
 func unmetFailure(err error) error {
 	var failed *banyan.ProcFailedError
-	if errors.As(err, &failed) && failed.Cause == (proc.Cause{Kind: proc.Unreachable, Code: proc.NoAddress}) && errors.Is(err, join.ErrLauncherGone) {
+	if errors.As(err, &failed) && failed.Cause == (proc.Cause{Kind: proc.Unreachable, Code: proc.NoAddress}) &&
+		errors.Is(err, join.ErrLauncherGone) {
 		return nil
 	}
 	return fmt.Errorf("first contact with a rank whose address nobody can tell: %w", err)
 }
 
-// Where the launcher is gone nothing holds ranks together in Finalize. A rank that has left is not
-// taken for dead all the same: those it has met know that it has departed, and the others cannot
-// look for it, as the launcher had its address: what they send to it fails, but nobody is in doubt.
+// Without the launcher nothing synchronizes ranks in Finalize. A rank that has left still does not
+// count as failed: ranks that it has met know that it has departed, and others cannot reach it,
+// because the launcher had its address. Their sends fail.
 func TestFinalizeWithoutLauncher(t *testing.T) {
 	for _, fabric := range []string{"shm", "tcp"} {
 		t.Run(fabric, func(t *testing.T) {
-			told := leaveAlone(t, "BANYAN_FABRIC="+fabric, "BANYAN_DETECT=off") // it connects in its own time
+			// The detector would connect at a time of its own
+			told := leaveAlone(t, "BANYAN_FABRIC="+fabric, "BANYAN_DETECT=off")
 			require.ElementsMatch(t, []string{"told 0 <nil>", "told 1 <nil>", "told 2 <nil>"}, told)
 		})
 	}
 }
 
-// leaveAlone runs strangers whose launcher is killed, and gives what they say in the end.
+// leaveAlone runs strangers, kills their launcher, and returns their last lines.
 func leaveAlone(t *testing.T, env ...string) (told []string) {
 	a := lead(t, "strangers", env...)
 	leaver, err := unix.PidfdOpen(a.pids[2], 0)
@@ -192,7 +196,7 @@ type leaderless struct {
 	pids [strangerRanks]int
 }
 
-// lead starts such ranks, and returns when each has said its pid.
+// lead starts such ranks, and returns when each has printed its pid.
 func lead(t *testing.T, role string, env ...string) *leaderless {
 	a := &leaderless{fifo: filepath.Join(t.TempDir(), "fifo")}
 	for _, name := range []string{"", "0", "2"} {
@@ -202,7 +206,7 @@ func lead(t *testing.T, role string, env ...string) *leaderless {
 	require.NoError(t, err)
 	a.cmd = exec.Command(exe)
 	a.cmd.Env = append(append(os.Environ(), ranktest.RoleEnv+"=launches "+role, ranktest.FIFOEnv+"="+a.fifo), env...)
-	a.cmd.Stderr = os.Stderr // which the ranks keep when the launcher is gone
+	a.cmd.Stderr = os.Stderr // the ranks keep it after the launcher's death
 	require.NoError(t, a.cmd.Start())
 	a.line, err = os.Open(a.fifo)
 	require.NoError(t, err)
@@ -222,7 +226,7 @@ func (a *leaderless) kill(t *testing.T) {
 	_ = a.cmd.Wait()
 }
 
-// rest is what the ranks say in the end.
+// rest is the last lines of the ranks.
 func (a *leaderless) rest(t *testing.T) (told []string) {
 	for a.in.Scan() {
 		told = append(told, a.in.Text())
@@ -242,7 +246,7 @@ func unmetPair(w *banyan.World) error {
 	return line.Close()
 }
 
-// recoverUnmet says how many ranks are left.
+// recoverUnmet returns the number of remaining ranks.
 func recoverUnmet(c *banyan.Comm, line io.Writer) (int, error) {
 	for _, peer := range [][]int{{1}, {0, 2}, {1}}[c.Rank()] {
 		if _, err := c.Sendrecv(nil, peer, 0, nil, peer, 0); err != nil {
@@ -251,10 +255,11 @@ func recoverUnmet(c *banyan.Comm, line io.Writer) (int, error) {
 	}
 	fmt.Fprintln(line, c.Rank(), os.Getpid())
 	if c.Rank() == 0 {
-		if _, err := os.ReadFile(os.Getenv(ranktest.FIFOEnv) + "0"); err != nil { // until the launcher is gone
+		if _, err := os.ReadFile(os.Getenv(ranktest.FIFOEnv) + "0"); err != nil { // until the launcher is dead
 			return 0, err
 		}
-		if err := errors.Join(unmetFailure(c.Send(nil, 2, 1)), unmetFailure(c.Send(nil, 2, 1)), c.Revoke()); err != nil {
+		if err := errors.Join(unmetFailure(c.Send(nil, 2, 1)), unmetFailure(c.Send(nil, 2, 1)),
+			c.Revoke()); err != nil {
 			return 0, err
 		}
 	} else if _, err := c.Recv(nil, banyan.AnySource, 1); !errors.Is(err, banyan.ErrRevoked) {
@@ -267,25 +272,25 @@ func recoverUnmet(c *banyan.Comm, line io.Writer) (int, error) {
 	return left.Size(), left.Barrier()
 }
 
-// The usual recovery ends where a first contact fails for want of a launcher: the higher one of the two that cannot
-// reach each other is left out, and the others go on.
+// The usual recovery works when a first contact fails without the launcher: the higher of the two
+// ranks that cannot reach each other is excluded, and the others go on.
 func TestRecoveryWithoutLauncher(t *testing.T) {
 	for _, fabric := range []string{"shm", "tcp"} {
 		t.Run(fabric, func(t *testing.T) {
-			a := lead(t, "unmet pair", "BANYAN_FABRIC="+fabric, "BANYAN_DETECT=off") // it connects in its own time
+			// The detector would connect at a time of its own
+			a := lead(t, "unmet pair", "BANYAN_FABRIC="+fabric, "BANYAN_DETECT=off")
 			a.kill(t)
 			require.NoError(t, os.WriteFile(a.fifo+"0", nil, 0))
 			told := a.rest(t)
 			require.Subset(t, told, []string{"told 0 2 <nil>", "told 1 2 <nil>"})
-			if len(told) > 2 { // it has not ended, but found that the others have departed
+			if len(told) > 2 { // it found that the others have departed
 				require.Contains(t, told, "told 2 1 <nil>")
 			}
 		})
 	}
 }
 
-// Goroutines that wait when the library is finalized, or call it afterwards, get
-// an error.
+// Goroutines that wait during Finalize, or call the library afterwards, get an error.
 func TestFinalizeUnderOthers(t *testing.T) {
 	for round := range 100 {
 		w, err := banyan.Init(banyan.WithAware(round%2 == 0), banyan.WithAsyncProgress(round%4 < 2))

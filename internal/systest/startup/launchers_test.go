@@ -1,8 +1,8 @@
 //go:build launchers
 
-// These tests need launchers that the project does not build: MPICH's Hydra,
-// mpicc.mpich, Slurm with munge. Where one lacks they fail. make test-launchers
-// runs them, make launchers installs what they need.
+// These tests need launchers that the project does not build: MPICH's Hydra, mpicc.mpich, Slurm
+// with munge. They fail without them. make test-launchers runs them, make launchers installs what
+// they need.
 
 package startup
 
@@ -38,8 +38,8 @@ func init() {
 	roles["bereaved"], roles["unmet"], roles["late"] = bereaved, unmet, late
 }
 
-// bereaved: rank 2 dies, rank 1 learns of it, ranks 0 and 3 have talked to nobody
-// when they finalize.
+// bereaved: rank 2 dies and rank 1 learns of it; ranks 0 and 3 have communicated with no one when
+// they finalize.
 func bereaved(w *banyan.World) error {
 	c := w.Comm()
 	switch c.Rank() {
@@ -64,8 +64,7 @@ func bereaved(w *banyan.World) error {
 	return nil
 }
 
-// unmet has rank 2 die when the others are in Finalize, or soon will be, without
-// anybody having sent anything.
+// unmet has rank 2 die while the others are in Finalize, or shortly before, without any message.
 func unmet(w *banyan.World) error {
 	if w.Comm().Rank() == 2 {
 		w.Sleep(50 * time.Millisecond)
@@ -78,7 +77,8 @@ func unmet(w *banyan.World) error {
 	return nil
 }
 
-// late has rank 2 die and rank 0 finalize some time after the others, of which rank 1 knows of the death.
+// late has rank 2 die and rank 0 finalize some time after the others, of which rank 1 knows of the
+// death.
 func late(w *banyan.World) error {
 	c := w.Comm()
 	switch c.Rank() {
@@ -100,22 +100,24 @@ func late(w *banyan.World) error {
 	return nil
 }
 
-// leaves checks that the survivors end in order although the launcher's fence
-// would wait for the dead for ever.
+// leaves checks that the survivors end normally although the launcher's fence would wait for the
+// failed rank for ever.
 func leaves(t *testing.T, role string, env []string, name string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(env, ranktest.RoleEnv+"="+role)
-	out, _ := cmd.CombinedOutput() // the launcher reports the dead, each in its way
+	out, _ := cmd.CombinedOutput() // the launcher reports the failed rank, each in its way
 	require.NoError(t, ctx.Err(), "%s hangs\n%s", cmd, out)
 	said := regexp.MustCompile(`rank \d has left`).FindAllString(string(out), -1)
-	require.ElementsMatch(t, []string{"rank 0 has left", "rank 1 has left", "rank 3 has left"}, said, "%s\n%s", cmd, out)
+	require.ElementsMatch(t, []string{"rank 0 has left", "rank 1 has left", "rank 3 has left"}, said, "%s\n%s", cmd,
+		out)
 	return string(out)
 }
 
-// Those who know of a death wait in Finalize for those who live, though Hydra would have them wait for the dead.
+// Ranks that know of a death wait in Finalize for the living ones, though Hydra would have them
+// wait for the failed one.
 func TestLaunchersHydraLate(t *testing.T) {
 	out := leaves(t, "late", asFour(), "mpiexec.mpich", "-disable-auto-cleanup", "-n", strconv.Itoa(four),
 		"/bin/sh", "-c", "trap : USR1; "+me(t)+"; true")
@@ -131,18 +133,19 @@ func TestLaunchersHydraLate(t *testing.T) {
 	require.Greater(t, slices.Min(left), slices.Max(called), out)
 }
 
-// The shell keeps the dead rank's connection to the launcher open: Hydra 4.0 ends
-// all ranks, whatever its options say, when it writes to one that is closed.
+// The shell keeps the failed rank's connection to the launcher open: Hydra 4.0 ends all ranks,
+// whatever its options, when it writes to a closed one.
 func TestLaunchersHydraAfterADeath(t *testing.T) {
 	leaves(t, "bereaved", asFour(), "mpiexec.mpich", "-disable-auto-cleanup", "-n", strconv.Itoa(four),
 		"/bin/sh", "-c", "trap : USR1; "+me(t)+"; true")
 }
 
-// S1-12: one that dies while all others finalize, who have never met it nor each
-// other, keeps them from nothing: they find out by then who is alive.
+// A rank that dies while all others finalize, and that has met none of them, delays no one: they
+// then find out which ranks are alive.
 func TestLaunchersHydraUnmet(t *testing.T) {
 	for _, fabric := range []string{"shm", "tcp"} {
-		leaves(t, "unmet", append(asFour(), "BANYAN_FABRIC="+fabric), "mpiexec.mpich", "-disable-auto-cleanup", "-n", strconv.Itoa(four),
+		leaves(t, "unmet", append(asFour(), "BANYAN_FABRIC="+fabric), "mpiexec.mpich", "-disable-auto-cleanup", "-n",
+			strconv.Itoa(four),
 			"/bin/sh", "-c", "trap : USR1; "+me(t)+"; true")
 	}
 }
@@ -151,8 +154,8 @@ func TestLaunchersOwnAfterADeath(t *testing.T) {
 	leaves(t, "bereaved", asFour(), ftbench(t), "run", "-n", strconv.Itoa(four), "--on-failure=continue", "--", me(t))
 }
 
-// many checks that the world is the one that was asked for: its size, each rank
-// once, everybody reachable from everybody.
+// many checks that the world is the requested one: its size, each rank once, all ranks reachable
+// from each other.
 func many(w *banyan.World) error {
 	c := w.Comm()
 	if n, err := strconv.Atoi(os.Getenv(manyEnv)); err != nil || c.Size() != n {
@@ -167,8 +170,8 @@ func many(w *banyan.World) error {
 
 const four = 4
 
-// asFour is the environment for four ranks in the role "many", with nothing
-// left of a launcher that runs this test.
+// asFour is the environment for four ranks in the role "many", without variables of a launcher of
+// this test.
 func asFour() []string {
 	var env []string
 	for _, e := range os.Environ() {
@@ -179,7 +182,7 @@ func asFour() []string {
 	return append(env, ranktest.RoleEnv+"=many", fmt.Sprintf("%s=%d", manyEnv, four))
 }
 
-// tool runs a program, which must be there and succeed.
+// tool runs a program, which must exist and succeed.
 func tool(t *testing.T, env []string, name string, args ...string) (stdout string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
@@ -196,7 +199,7 @@ func me(t *testing.T) string {
 	return exe
 }
 
-// spoke checks that each of the four ranks has said that all is well, once.
+// spoke checks that each of the four ranks has reported success, once.
 func spoke(t *testing.T, out string) {
 	t.Helper()
 	said := regexp.MustCompile(`rank \d+ of \d+`).FindAllString(out, -1)
@@ -211,7 +214,8 @@ func TestLaunchersHydra(t *testing.T) {
 	spoke(t, tool(t, asFour(), "mpiexec.mpich", "-n", strconv.Itoa(four), me(t)))
 }
 
-// A rank that finalizes late under Hydra, which answers nothing to the ranks in a fence, is lost to nobody, nor are those that wait.
+// A rank that finalizes late under Hydra, which answers nothing to ranks in a fence, does not count
+// as failed, nor do the waiting ranks.
 func TestLaunchersHydraNaps(t *testing.T) {
 	var all sync.WaitGroup
 	for _, seed := range []uint64{21, 4, 5} { // shm, unix, tcp
@@ -230,7 +234,8 @@ func TestLaunchersHydraNaps(t *testing.T) {
 
 // Two proxies, as on two machines: the launcher's mapping tells them apart.
 func TestLaunchersHydraOnTwoHosts(t *testing.T) {
-	spoke(t, tool(t, asFour(), "mpiexec.mpich", "-launcher", "fork", "-hosts", "localhost:2,127.0.0.1:2", "-n", strconv.Itoa(four), me(t)))
+	spoke(t, tool(t, asFour(), "mpiexec.mpich", "-launcher", "fork", "-hosts", "localhost:2,127.0.0.1:2", "-n",
+		strconv.Itoa(four), me(t)))
 }
 
 func TestLaunchersOwn(t *testing.T) {

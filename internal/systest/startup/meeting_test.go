@@ -21,14 +21,14 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// unled is a rank that is started without launcher.
+// unled is a rank started without launcher.
 type unled struct {
 	*exec.Cmd
 	out bytes.Buffer
 }
 
-// startUnled starts n ranks in a role with RANK and WORLD_SIZE. Each may have one
-// variable of its own.
+// startUnled starts n ranks in a role with RANK and WORLD_SIZE. Each may have one variable of its
+// own.
 func startUnled(t *testing.T, n int, role string, own ...string) []*unled {
 	t.Helper()
 	return startUnledIn(t, n, append(os.Environ(), ranktest.RoleEnv+"="+role), own...)
@@ -56,15 +56,15 @@ func startUnledIn(t *testing.T, n int, env []string, own ...string) []*unled {
 	return ranks
 }
 
-// ports numbers those that have been tried, from anywhere on.
+// ports counts the tried ports, from a random one on.
 var ports = sync.OnceValue(func() *atomic.Int32 {
 	var n atomic.Int32
 	n.Store(rand.Int32N(5000))
 	return &n
 })
 
-// freePort finds a port that nobody listens at, below those that the kernel
-// gives away by itself. No two tests get the same, and other packages' have other ranges.
+// freePort finds a port without listener, below those that the kernel assigns itself. No two tests
+// get the same, and other packages' tests have other ranges.
 func freePort(t *testing.T) string {
 	for range 100 {
 		port := strconv.Itoa(25000 + int(ports().Add(1))%5000)
@@ -85,8 +85,7 @@ func TestStartWithoutLauncher(t *testing.T) {
 	}
 }
 
-// Rank 0 has brought the ranks together; when it dies it is missed as any other
-// rank.
+// Rank 0 has been the server of the rendezvous. Its death is reported like that of any other rank.
 func TestDeathOfRankZeroWithoutLauncher(t *testing.T) {
 	ranks := startUnled(t, 3, "first dies")
 	_ = ranks[0].Wait()

@@ -22,15 +22,15 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// napping is a job in which nobody dies and some ranks sleep for several detection time-outs: by
-// its seed, the same in all ranks and in the test.
+// napping is a job in which no rank dies and some ranks sleep for several detector timeouts, drawn
+// from a seed by all ranks and the test.
 type napping struct {
 	seed    uint64
 	n       int
 	fabric  string
 	starter string        // "run", "hosts" in two namespaces, "none": without launcher
 	timeout time.Duration // of the detector
-	meets   int           // what ranks do between sleeping after Init and before Finalize
+	meets   int           // communication between the sleeps after Init and before Finalize
 	naps    [][napPoints]time.Duration
 }
 
@@ -59,16 +59,19 @@ func newNapping(seed uint64, most int) *napping {
 	return j
 }
 
-// usualNapping is the most ranks where there is little time, mostNapping with BANYAN_LONG.
+// usualNapping is the usual largest number of ranks, mostNapping that with BANYAN_LONG.
 const usualNapping, mostNapping = 8, 32
 
 func (j *napping) String() string {
-	return fmt.Sprintf("BANYAN_SEED=%d runs it again: %d ranks, %s, %s, detect.timeout %v, meets %d, sleeps %v", j.seed, j.n, j.fabric, j.starter, j.timeout, j.meets, j.naps)
+	return fmt.Sprintf("BANYAN_SEED=%d runs it again: %d ranks, %s, %s, detect.timeout %v, meets %d, sleeps %v",
+		j.seed, j.n, j.fabric, j.starter, j.timeout, j.meets, j.naps)
 }
 
 func (j *napping) env() []string {
-	return append(os.Environ(), ranktest.RoleEnv+"=naps", fmt.Sprintf("%s=%d", ranktest.SeedEnv, j.seed), "BANYAN_FABRIC="+j.fabric,
-		"BANYAN_DETECT_TIMEOUT="+j.timeout.String(), "BANYAN_DETECT_PERIOD="+(j.timeout/6).Round(time.Millisecond).String())
+	return append(os.Environ(), ranktest.RoleEnv+"=naps", fmt.Sprintf("%s=%d", ranktest.SeedEnv, j.seed),
+		"BANYAN_FABRIC="+j.fabric,
+		"BANYAN_DETECT_TIMEOUT="+j.timeout.String(),
+		"BANYAN_DETECT_PERIOD="+(j.timeout/6).Round(time.Millisecond).String())
 }
 
 // naps is the whole life of a rank of such a job.
@@ -109,7 +112,7 @@ func mostNappingRanks() int {
 	return usualNapping
 }
 
-// run carries the job out. Nobody may have been lost, nor counted as dead.
+// run runs the job. No rank may be lost or count as failed.
 func (j *napping) run(t *testing.T) error {
 	exe, err := os.Executable()
 	if err != nil {
@@ -119,7 +122,8 @@ func (j *napping) run(t *testing.T) error {
 		return j.runUnled(t)
 	}
 	var errs bytes.Buffer
-	spec := launch.Spec{N: j.n, Argv: []string{exe}, Env: j.env(), Stdout: io.Discard, Stderr: &errs, OnFailure: launch.Continue}
+	spec := launch.Spec{N: j.n, Argv: []string{exe}, Env: j.env(), Stdout: io.Discard, Stderr: &errs,
+		OnFailure: launch.Continue}
 	if j.starter == "hosts" {
 		net, err := netns.Open(netns.Config{Hosts: 2})
 		if err != nil {
@@ -135,11 +139,12 @@ func (j *napping) run(t *testing.T) error {
 	return nil
 }
 
-// onNamespaces has the ranks of a job run in two namespaces, half of them in each.
+// onNamespaces runs the ranks of a job in two namespaces, half of them in each.
 func onNamespaces(spec *launch.Spec, net *netns.Net, exe string) {
 	first := net.Name(0)
 	for i := range 2 {
-		spec.Hosts = append(spec.Hosts, launch.Host{Name: net.Name(i), Slots: (spec.N + 1) / 2, Env: []string{"BANYAN_NODE=" + net.Name(i)}})
+		spec.Hosts = append(spec.Hosts, launch.Host{Name: net.Name(i), Slots: (spec.N + 1) / 2,
+			Env: []string{"BANYAN_NODE=" + net.Name(i)}})
 	}
 	spec.Proxy = []string{exe, ranktest.ProxyArg}
 	spec.Shell = func(host string, cmd *exec.Cmd) error {
@@ -152,7 +157,7 @@ func onNamespaces(spec *launch.Spec, net *netns.Net, exe string) {
 
 func (j *napping) runUnled(t *testing.T) error {
 	for rank, u := range startUnledIn(t, j.n, j.env()) {
-		// A rank that waits long for rank 0 says so.
+		// A rank that waits long for rank 0 logs that.
 		if err := u.Wait(); err != nil || strings.Contains(u.out.String(), "counts as dead") {
 			return fmt.Errorf("%v\nrank %d: error %v\n%s", j, rank, err, u.out.String())
 		}
@@ -160,10 +165,11 @@ func (j *napping) runUnled(t *testing.T) error {
 	return nil
 }
 
-// A rank that sleeps for several detection time-outs, before Init ends, between its calls or before Finalize, is
-// lost to nobody, and nobody else is: neither do ranks that wait for it meanwhile.
+// A rank that sleeps for several detector timeouts, before Init ends, between its calls or before
+// Finalize, does not count as failed, and neither do ranks that wait for it.
 func TestNobodyIsLostToSleep(t *testing.T) {
-	seeds := []uint64{21, 30, 45, 3, 4, 5} // the first three of ranks that were lost when a rank in a fence could ask nothing
+	// In the first three, ranks were lost when a rank in a fence got no answer from the launcher
+	seeds := []uint64{21, 30, 45, 3, 4, 5}
 	if testing.Short() {
 		seeds = seeds[:2]
 	}

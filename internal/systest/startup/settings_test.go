@@ -18,13 +18,12 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// lengthEnv is how long the message of the role "held back" is, and for each
-// rank whether its message must leave at once: "12000 true false".
+// lengthEnv is the length of the message of the role "held back", and for each rank whether its
+// message must leave at once: "12000 true false".
 const lengthEnv = "BANYAN_TEST_HELD"
 
-// heldBack has each rank send a message for which no receive is posted: it is
-// done at once if it goes eagerly, and not before it is received if it is
-// announced.
+// heldBack has each rank send a message for which no receive is posted: an eager one completes at
+// once, an announced one not before its receive.
 func heldBack(w *banyan.World) error {
 	length, early := 0, [2]bool{}
 	if _, err := fmt.Sscan(os.Getenv(lengthEnv), &length, &early[0], &early[1]); err != nil {
@@ -47,7 +46,7 @@ func heldBack(w *banyan.World) error {
 func sendHeld(c *banyan.Comm, msg []byte, early bool) error {
 	req := c.Isend(msg, 1-c.Rank(), 1)
 	var err error
-	if early { // as soon as there is a connection; what waits for the receive would wait for ever
+	if early { // as soon as there is a connection; an announced message would wait for ever
 		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 		defer stop()
 		if _, err = req.WaitContext(ctx); err != nil {
@@ -85,25 +84,31 @@ func settle(t *testing.T, text string) string {
 	return "BANYAN_TUNING=" + path
 }
 
-// What the environment and the files say shows in what a job of processes does,
-// and the option in the program counts before both.
+// The environment and the files take effect in a job of processes, and the option of the program
+// takes precedence over both.
 func TestSettingsHaveTheirEffect(t *testing.T) {
 	for name, tc := range map[string]struct {
 		early string
 		env   []string
 	}{
-		"default":                 {"true true", nil},
-		"file":                    {"false false", []string{settle(t, "shm.eager.near = 8k\nshm.eager.reply = 8k\n")}},
-		"another machine's":       {"true true", []string{settle(t, "[amd64 Some Other 9 CPUs]\nshm.eager.near = 8k\nshm.eager.reply = 8k\n")}},
-		"variable":                {"false false", []string{"BANYAN_SHM_EAGER=8k"}},
-		"variable before file":    {"true true", []string{settle(t, "shm.eager.near = 8k\n"), "BANYAN_SHM_EAGER_NEAR=16k"}},
-		"option before both":      {"true true", []string{settle(t, "shm.eager = 8k\n"), "BANYAN_SHM_EAGER=8k", ranktest.EagerEnv + "=20000"}},
+		"default": {"true true", nil},
+		"file":    {"false false", []string{settle(t, "shm.eager.near = 8k\nshm.eager.reply = 8k\n")}},
+		"another machine's": {"true true",
+			[]string{settle(t, "[amd64 Some Other 9 CPUs]\nshm.eager.near = 8k\nshm.eager.reply = 8k\n")}},
+		"variable": {"false false", []string{"BANYAN_SHM_EAGER=8k"}},
+		"variable before file": {"true true",
+			[]string{settle(t, "shm.eager.near = 8k\n"), "BANYAN_SHM_EAGER_NEAR=16k"}},
+		"option before both": {"true true",
+			[]string{settle(t, "shm.eager = 8k\n"), "BANYAN_SHM_EAGER=8k", ranktest.EagerEnv + "=20000"}},
 		"longer than a frame":     {"true true", []string{"BANYAN_SHM_RING_BYTES=16k"}},
 		"unexpected has no room":  {"true true", []string{"BANYAN_UNEXPECTED=1"}}, // room for four of the eager limit
 		"no kernel copy, no hint": {"true true", []string{"BANYAN_SHM_KERNEL_COPY=off"}},
 		"sockets":                 {"true true", []string{"BANYAN_FABRIC=unix", "BANYAN_SHM_EAGER_NEAR=8k"}},
-		"sockets by variable":     {"false true", []string{"BANYAN_FABRIC=tcp", "BANYAN_TCP_EAGER=8k"}}, // the second answers
-		"sockets by file":         {"false false", []string{"BANYAN_FABRIC=tcp", settle(t, "tcp.eager = 8k\ntcp.reply = 8k\ntcp.outbox = 128k\ntcp.heal = 2s\n")}},
+		// The second rank answers
+		"sockets by variable": {"false true", []string{"BANYAN_FABRIC=tcp", "BANYAN_TCP_EAGER=8k"}},
+		"sockets by file": {"false false",
+			[]string{"BANYAN_FABRIC=tcp", settle(t,
+				"tcp.eager = 8k\ntcp.reply = 8k\ntcp.outbox = 128k\ntcp.heal = 2s\n")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ranktest.Succeed(t, 2, "held back", append(tc.env, lengthEnv+"=12000 "+tc.early)...)
@@ -111,10 +116,11 @@ func TestSettingsHaveTheirEffect(t *testing.T) {
 	}
 }
 
-// Two ranks that read different files: each decides how it sends, and rings of
-// different sizes carry messages of every protocol.
+// Two ranks read different files: each decides how it sends, and rings of different sizes carry
+// messages of every protocol.
 func TestRanksWithDifferentFiles(t *testing.T) {
-	small := settle(t, "shm.eager.near = 8k\nshm.eager.reply = 8k\nshm.ring.bytes = 16k\nshm.ring.lines = 64\nwait.spins = 0\nunexpected = 64k\n")
+	small := settle(t, "shm.eager.near = 8k\nshm.eager.reply = 8k\nshm.ring.bytes = 16k\n"+
+		"shm.ring.lines = 64\nwait.spins = 0\nunexpected = 64k\n")
 	large := settle(t, "shm.eager = 4m\nshm.ring.bytes = 1m\nshm.kernel_copy = off\nwait.yields = 0\n")
 	for _, role := range []string{"held back", "ring", "crowd", "modes"}[:ranktest.Scaled(4, 2)] {
 		for early, files := range map[string][]string{"false true": {small, large}, "true false": {large, small}} {
@@ -126,7 +132,7 @@ func TestRanksWithDifferentFiles(t *testing.T) {
 	}
 }
 
-// A rank with a wrong setting says where it stands and does not start.
+// A rank with a wrong setting reports its place and does not start.
 func TestWrongSettings(t *testing.T) {
 	for env, want := range map[string]string{
 		settle(t, "\nshm.eager.near = 2m\n"): "tune.conf:2: shm.eager.near = 2m: 64 … 1m is possible",
@@ -150,7 +156,7 @@ func TestWrongSettings(t *testing.T) {
 	}
 }
 
-// WithLog is told what differs from the defaults, and which file was of no use.
+// WithLog reports the differences from the defaults, and unused files.
 func TestSettingsAreLogged(t *testing.T) {
 	name, path, _ := strings.Cut(settle(t, "wait.spins = 9\n[amd64 Some Other 9 CPUs]\nshm.eager.near = 8k\n"), "=")
 	t.Setenv(name, path)
@@ -162,20 +168,21 @@ func TestSettingsAreLogged(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, w.Finalize())
 	require.Len(t, log, 4)
-	require.Regexp(t, `^settings: .*tune.conf has nothing measured on this machine, \[.*\]; its parts are for \[amd64 Some Other 9 CPUs\]: run ftbench tune$`, log[0])
+	require.Regexp(t, `^settings: .*tune.conf has nothing measured on this machine, \[.*\]; `+
+		`its parts are for \[amd64 Some Other 9 CPUs\]: run ftbench tune$`, log[0])
 	require.Equal(t, "settings: shm.ring.bytes = 512k (BANYAN_SHM_RING_BYTES)", log[1])
 	require.Equal(t, "settings: shm.kernel_copy = off (WithoutKernelCopy)", log[2])
 	require.Equal(t, "settings: wait.spins = 9 ("+path+":1)", log[3])
 }
 
-// The simulator hears neither files nor variables: a seed means one run.
+// The simulator ignores files and variables: a seed means one run.
 func TestSimulatorIgnoresSettings(t *testing.T) {
 	t.Setenv("BANYAN_SHM_EAGER", "nonsense")
 	t.Setenv("BANYAN_TUNING", "/no/such/file")
 	require.NoError(t, banyan.Simulate(2, banyan.Simulation{}, ranktest.Ring))
 }
 
-// inForeignHome starts a rank as a user who may not look into HOME.
+// inForeignHome starts a rank as a user without access to HOME.
 func inForeignHome() error {
 	if err := errors.Join(syscall.Setgid(65534), syscall.Setuid(65534)); err != nil {
 		return err
@@ -187,11 +194,11 @@ func inForeignHome() error {
 	return w.Finalize()
 }
 
-// A file of settings that this user may not read stops no start, as in the home directory of whoever has called
-// sudo, unless it has been asked for.
+// An unreadable file of settings prevents no start, as in the home directory of a caller of sudo,
+// unless it was named explicitly.
 func TestSettingsOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
-		return // there is no other user to be
+		return // there is no other user
 	}
 	home := t.TempDir()
 	dir := filepath.Join(home, ".config", "banyan")

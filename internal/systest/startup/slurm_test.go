@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cluster is Slurm on this machine alone: a controller and two nodes, which
-// differ in their ports. All its files lie in dir.
+// cluster is Slurm on this machine alone: a controller and two nodes with different ports. All its
+// files lie in dir.
 type cluster struct {
 	t   *testing.T
 	dir string
@@ -50,7 +50,7 @@ NodeName=n1 NodeHostname=%[1]s NodeAddr=127.0.0.1 Port=%[5]s CPUs=4
 PartitionName=all Nodes=n0,n1 Default=YES State=UP
 `
 
-// startCluster starts the daemons; what they serve waits until they do.
+// startCluster starts the daemons; their clients wait until they serve.
 func startCluster(t *testing.T) *cluster {
 	c := &cluster{t: t, dir: t.TempDir()}
 	conf := filepath.Join(c.dir, "slurm.conf")
@@ -70,7 +70,7 @@ func startCluster(t *testing.T) *cluster {
 	for _, d := range []string{"state", "spool.n0", "spool.n1"} {
 		require.NoError(t, os.Mkdir(filepath.Join(c.dir, d), 0o755))
 	}
-	// munged trusts no folder of its own that others may write to.
+	// munged accepts no folder that others may write to.
 	require.NoError(t, os.Chmod(c.dir, 0o755))
 	c.daemon("munged", "--force", "--foreground", "--socket="+c.dir+"/munge.socket", "--key-file="+c.dir+"/munge.key",
 		"--log-file="+c.dir+"/munge.log", "--pid-file="+c.dir+"/munge.pid", "--seed-file="+c.dir+"/munge.seed")
@@ -96,14 +96,13 @@ func (c *cluster) daemon(name string, args ...string) {
 	})
 }
 
-// srun is a command that runs this binary on four ranks. Slurm ends it after
-// two minutes, so that nothing is left behind.
+// srun is a command that runs this binary on four ranks. Slurm ends it after two minutes, so that
+// nothing is left behind.
 func (c *cluster) srun(args ...string) []string {
 	return append(append([]string{"--time=2", "-n", strconv.Itoa(four)}, args...), me(c.t))
 }
 
-// Slurm's plugin for PMI-2 serves whichever version the rank asks for, and
-// Banyan asks for PMI-1.
+// Slurm's plugin for PMI-2 serves the version that the rank asks for, and Banyan asks for PMI-1.
 func TestLaunchersSlurm(t *testing.T) {
 	c := startCluster(t)
 	for _, nodes := range []string{"-N1", "-N2"} {

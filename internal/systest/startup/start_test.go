@@ -23,8 +23,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// interpose has all that this rank asks its launcher for pass through before, which gets each
-// line and may return what is to be done once the line is on its way.
+// interpose passes this rank's requests to the launcher through before, which gets each line and
+// may return a function to run after the line has been sent.
 func interpose(before func(line string) (after func())) error {
 	fd, err := strconv.Atoi(os.Getenv("PMI_FD"))
 	if err != nil {
@@ -54,8 +54,7 @@ func interpose(before func(line string) (after func())) error {
 	return nil
 }
 
-// counted joins and leaves, and prints how many values it has asked the
-// launcher for.
+// counted joins and leaves, and prints the number of values that it has asked the launcher for.
 func counted() error {
 	var gets atomic.Int64
 	err := interpose(func(line string) func() {
@@ -76,9 +75,8 @@ func counted() error {
 	return err
 }
 
-// What the ranks of a job ask the launcher for at the start grows with their
-// number, not with its square. Without the detector, which asks for the cards of those
-// it exchanges heartbeats with if the start takes long.
+// The number of requests of a job's start is linear in the number of ranks. The detector is off: it
+// asks for the cards of its heartbeat peers if the start takes long.
 func TestStartIsLinear(t *testing.T) {
 	const n = 16
 	exe, err := os.Executable()
@@ -97,11 +95,11 @@ func TestStartIsLinear(t *testing.T) {
 		sum += gets
 	}
 	require.Len(t, strings.Fields(out.String()), n)
-	// Each asks for the mapping and for the first rank's word, the first for n cards.
+	// Each rank asks for the mapping and for the first rank's topology, the first rank for n cards.
 	require.Equal(t, n+(n-1)+n, sum)
 }
 
-// fewFiles starts a rank that may open hardly more files than it has open.
+// fewFiles starts a rank that may open few more files than it has open.
 func fewFiles() error {
 	open, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -119,7 +117,7 @@ func fewFiles() error {
 	return err
 }
 
-// A rank that may not open a file for each peer that even a barrier takes says so at once.
+// A rank that may not open a file for each peer, which even a barrier needs, reports that at once.
 func TestTooFewFiles(t *testing.T) {
 	const n = 16
 	res, out := ranktest.Job(t, launch.Continue, n, "few files")
@@ -130,14 +128,14 @@ func TestTooFewFiles(t *testing.T) {
 	require.Contains(t, out, "raise the limit (ulimit -n)")
 }
 
-// stepEnv is when the rank of victimEnv is killed in the start: at an even step before a request to
-// the launcher goes out, at an odd one once it is on its way. 0 is before the first fence.
+// stepEnv is the step of the start at which the rank of victimEnv is killed: an even step before a
+// request to the launcher leaves, an odd one after it has left. 0 is before the first fence.
 const (
 	stepEnv   = "BANYAN_TEST_STEP"
 	victimEnv = "BANYAN_TEST_VICTIM"
 )
 
-// deadStart is the whole life of a rank in a job one of whose ranks dies while it starts.
+// deadStart is the whole life of a rank in a job of which one rank dies during the start.
 func deadStart() error {
 	if err := ranktest.Place(); err != nil {
 		return err
@@ -167,7 +165,7 @@ func deadStart() error {
 	return w.Finalize()
 }
 
-// dieAtStep has this rank killed while it starts.
+// dieAtStep has this rank killed during the start.
 func dieAtStep() error {
 	left, err := strconv.Atoi(os.Getenv(stepEnv))
 	if err != nil {
@@ -197,7 +195,7 @@ func dieAtStep() error {
 	})
 }
 
-// bereave expects that the victim is known to be dead by who needs it, and that the others go on.
+// bereave checks that operations with the victim report its death, and that the others go on.
 func bereave(w *banyan.World) error {
 	c := w.Comm()
 	victim, err := strconv.Atoi(os.Getenv(victimEnv))
@@ -222,12 +220,13 @@ func bereave(w *banyan.World) error {
 	return rest.Barrier()
 }
 
-// S1-11: a rank that dies after the first fence of the start does not keep the others from starting,
-// at whatever step it dies; they find that it has failed. Before that fence the start fails.
+// A rank that dies after the first fence of the start does not keep the others from starting, at
+// whatever step it dies. They find that it has failed. Before that fence the start fails.
 func TestDeathWhileStarting(t *testing.T) {
-	for name, env := range map[string]string{"shm": "BANYAN_FABRIC=shm", "tcp": "BANYAN_FABRIC=tcp", "both": ranktest.Nodes("a;a;b")} {
+	for name, env := range map[string]string{"shm": "BANYAN_FABRIC=shm", "tcp": "BANYAN_FABRIC=tcp",
+		"both": ranktest.Nodes("a;a;b")} {
 		for victim := range ranktest.Scaled(2, 1) {
-			if victim > 0 && name == "both" { // the steps of tcp
+			if victim > 0 && name == "both" { // the number of steps with tcp
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/rank %d", name, victim), func(t *testing.T) {
@@ -240,7 +239,7 @@ func TestDeathWhileStarting(t *testing.T) {
 	}
 }
 
-// dieWhileStarting reports false when the start is over before that step.
+// dieWhileStarting returns false when the start ends before that step.
 func dieWhileStarting(t *testing.T, victim, step int, env string) bool {
 	const n = 3
 	exe, err := os.Executable()
@@ -248,7 +247,8 @@ func dieWhileStarting(t *testing.T, victim, step int, env string) bool {
 	var out, errs bytes.Buffer
 	res, err := launch.Run(t.Context(), launch.Spec{
 		N: n, Argv: []string{exe}, Stdout: &out, Stderr: &errs, OnFailure: launch.Continue,
-		Env: append(os.Environ(), env, ranktest.RoleEnv+"=dead start", fmt.Sprintf("%s=%d", stepEnv, step), fmt.Sprintf("%s=%d", victimEnv, victim)),
+		Env: append(os.Environ(), env, ranktest.RoleEnv+"=dead start", fmt.Sprintf("%s=%d", stepEnv, step),
+			fmt.Sprintf("%s=%d", victimEnv, victim)),
 	})
 	require.NoError(t, err)
 	words := out.String()

@@ -19,13 +19,13 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// traceless joins, sees the last rank die, finalizes, and looks for what is left of it
-// all: descriptors, mapped segments, goroutines.
+// traceless joins, sees the last rank die, finalizes, and looks for leaks: descriptors, mapped
+// segments, goroutines.
 func traceless() error {
 	if err := ranktest.Place(); err != nil {
 		return err
 	}
-	// What is the runtime's own comes with the first use, and stays.
+	// Resources of Go's runtime appear with the first use, and stay.
 	signals := make(chan os.Signal, 1)
 	osig.Notify(signals, syscall.SIGUSR1)
 	osig.Stop(signals)
@@ -48,7 +48,8 @@ func traceless() error {
 		}
 		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
-	if err := errors.Join(ranktest.WantFailure("barrier", ranktest.BarrierUntilError(c)), world.Finalize()); err != nil {
+	if err := errors.Join(ranktest.WantFailure("barrier", ranktest.BarrierUntilError(c)),
+		world.Finalize()); err != nil {
 		return err
 	}
 	if after := held(); after != before {
@@ -64,11 +65,12 @@ func traceless() error {
 	return nil
 }
 
-// held lists this process's descriptors, but for the launcher's, and its mapped segments.
+// held lists this process's descriptors, without the launcher's, and its mapped segments.
 func held() string {
 	var list strings.Builder
 	for fd := range 200 {
-		if what, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err == nil && os.Getenv("PMI_FD") != fmt.Sprint(fd) {
+		if what, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err == nil &&
+			os.Getenv("PMI_FD") != fmt.Sprint(fd) {
 			fmt.Fprintln(&list, fd, what)
 		}
 	}
@@ -81,11 +83,12 @@ func held() string {
 	return list.String()
 }
 
-// Whatever joins the ranks, and though one of them has died, Finalize leaves nothing.
+// Finalize leaves nothing, over every fabric and after a death.
 func TestFinalizeLeavesNothing(t *testing.T) {
 	for name, env := range map[string][]string{
-		"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"}, "unix, asynchronous": {"BANYAN_FABRIC=unix", ranktest.AsyncEnv + "=1"},
-		"both": {ranktest.Nodes("a;b;a;b"), ranktest.AsyncEnv + "=1"},
+		"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"},
+		"unix, asynchronous": {"BANYAN_FABRIC=unix", ranktest.AsyncEnv + "=1"},
+		"both":               {ranktest.Nodes("a;b;a;b"), ranktest.AsyncEnv + "=1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			res, out := ranktest.Job(t, launch.Continue, 4, "traceless", env...)

@@ -18,10 +18,10 @@ import (
 
 var errBody = errors.New("no")
 
-// wayEnv is how rank 1 of an abrupt job ends.
+// wayEnv is the way in which rank 1 of an abrupt job ends.
 const wayEnv = "BANYAN_TEST_WAY"
 
-// abruptly are ends of a rank without Finalize, with the exit code and what is printed.
+// abruptly are ends of a rank without Finalize, with the exit code and the output.
 var abruptly = map[string]struct {
 	end  func(w *banyan.World)
 	code int
@@ -34,7 +34,8 @@ var abruptly = map[string]struct {
 	"panic, Finalize in a closure": {func(w *banyan.World) {
 		defer func() { fmt.Fprintln(os.Stderr, "finalize:", w.Finalize()) }()
 		panic("lost its way")
-	}, 2, []string{"panic: lost its way\n", "goroutine 1 [running]", "unwound_test.go", "finalize: finalize: a panic unwinds"}},
+	}, 2, []string{"panic: lost its way\n", "goroutine 1 [running]", "unwound_test.go",
+		"finalize: finalize: a panic unwinds"}},
 	"nil dereference": {func(w *banyan.World) {
 		defer w.Finalize()
 		var none *banyan.Simulation
@@ -64,7 +65,7 @@ var abruptly = map[string]struct {
 	"return": {func(*banyan.World) {}, 0, []string{"exited with code 0 without finalizing"}},
 }
 
-// unwind is the whole life of a rank: rank 1 ends in its way, the others need it.
+// unwind is the whole life of a rank: rank 1 ends in one of the ways, and the others wait for it.
 func unwind() error {
 	w, err := banyan.Init()
 	if err != nil {
@@ -91,7 +92,7 @@ func unwind() error {
 	return w.Finalize()
 }
 
-// A rank that ends without Finalize, by whatever way a Go program ends, has failed to the others. A deferred Finalize
+// A rank that ends without Finalize, in any way of a Go program, has failed. A deferred Finalize
 // neither keeps a panic from ending the rank nor hides its text.
 func TestAbruptEnds(t *testing.T) {
 	for name, way := range abruptly {
@@ -114,7 +115,8 @@ func TestAbruptEnds(t *testing.T) {
 	}
 }
 
-// A delete function that panics while Finalize deletes attributes: everything is ErrClosed afterwards, and Finalize says why.
+// A delete function that panics while Finalize deletes attributes: everything is ErrClosed
+// afterwards, and Finalize reports why.
 func TestFinalizePanics(t *testing.T) {
 	w, err := banyan.Init()
 	require.NoError(t, err)
@@ -128,7 +130,7 @@ func TestFinalizePanics(t *testing.T) {
 	}
 }
 
-// An error of Finalize is that of every further call.
+// Every further call of Finalize returns its first error.
 func TestFinalizeFails(t *testing.T) {
 	w, err := banyan.Init()
 	require.NoError(t, err)
@@ -145,12 +147,12 @@ func TestFinalizeFails(t *testing.T) {
 	closed(t, w.Comm())
 }
 
-// closed expects that whatever is begun on c is ErrClosed and nothing hangs.
+// closed checks that every operation on c is ErrClosed and none hangs.
 func closed(t *testing.T, c *banyan.Comm) {
 	t.Helper()
 	_, recv := c.Recv(nil, 0, 1)
 	_, agree := c.Agree(1)
-	_, barrier := c.IBarrier().Wait()
+	_, barrier := c.Ibarrier().Wait()
 	_, shrink := c.Shrink()
 	_, dup := c.Dup()
 	for _, err := range []error{recv, agree, barrier, shrink, dup, c.Send(nil, 0, 1), c.Barrier(), c.Revoke()} {
@@ -158,7 +160,7 @@ func closed(t *testing.T, c *banyan.Comm) {
 	}
 }
 
-// A program that recovers finalizes in order.
+// A program that recovers from a panic can finalize.
 func TestFinalizeAfterRecover(t *testing.T) {
 	w, err := banyan.Init()
 	require.NoError(t, err)
@@ -175,14 +177,15 @@ func TestFinalizeAfterRecover(t *testing.T) {
 	require.NoError(t, w.Finalize())
 }
 
-// runs are bodies for Run: rank 1 ends in its way, the others need it.
+// runs are bodies for Run: rank 1 ends in one of the ways, and the others wait for it.
 var runs = map[string]struct {
 	body func() error
 	code int
 	says []string
 }{
 	"error": {func() error { return errBody }, 1, []string{"banyan: rank 1: no\n"}},
-	"panic": {func() error { panic("lost its way") }, 2, []string{"panic: lost its way\n", "goroutine 1 [running]", "unwound_test.go"}},
+	"panic": {func() error { panic("lost its way") }, 2,
+		[]string{"panic: lost its way\n", "goroutine 1 [running]", "unwound_test.go"}},
 }
 
 // runToEnd is the life of a rank that Run ends.
@@ -214,7 +217,7 @@ func needs1(end func() error) func(w *banyan.World) error {
 	}
 }
 
-// A rank whose body returns an error, or panics, has failed to the others, which go on.
+// A rank whose body returns an error, or panics, has failed. The others go on.
 func TestRun(t *testing.T) {
 	for name, way := range runs {
 		for _, fabric := range []string{"shm", "tcp"} {
@@ -232,7 +235,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// What keeps a rank from starting is printed too.
+// The reason why a rank does not start is printed too.
 func TestRunDoesNotStart(t *testing.T) {
 	res, out := ranktest.Job(t, launch.Continue, 1, "runs", wayEnv+"=error", "BANYAN_FABRIC=pigeon")
 	require.Equal(t, 1, res.Ends[0].Code)
@@ -245,7 +248,7 @@ func TestSimulatedRun(t *testing.T) {
 	require.EqualError(t, err, "rank 1: no")
 }
 
-// In a test Run is a world of one, which has ended when it returns, also by FailNow.
+// In a test Run is a world of one rank, which has ended when Run returns, also by FailNow.
 func TestRunAlone(t *testing.T) {
 	for _, leave := range []func(){func() {}, runtime.Goexit} {
 		var c *banyan.Comm

@@ -32,7 +32,7 @@ func (s *session) recovery(verb, name string, c *banyan.Comm, a words) string {
 		return told(fmt.Sprintf("flag %d", all), err)
 	case "iagree":
 		s.flags[a["as"]] = &flag
-		s.reqs[a["as"]] = &started{Request: c.IAgree(&flag)}
+		s.reqs[a["as"]] = &started{Request: c.Iagree(&flag)}
 	case "flag":
 		return fmt.Sprintf("flag %d", *s.flags[name])
 	case "shrink":
@@ -44,7 +44,7 @@ func (s *session) recovery(verb, name string, c *banyan.Comm, a words) string {
 	case "ishrink":
 		into := new(*banyan.Comm)
 		s.shrunk[a["as"]] = into
-		s.reqs[a["as"]] = &started{Request: c.IShrink(into)}
+		s.reqs[a["as"]] = &started{Request: c.Ishrink(into)}
 	case "left":
 		return s.left(*s.shrunk[name], a["as"])
 	case "revoke":
@@ -60,7 +60,7 @@ func (s *session) recovery(verb, name string, c *banyan.Comm, a words) string {
 	return "ok"
 }
 
-// left names what has been shrunk, and tells its members' ranks in the world.
+// left names a shrunken communicator and returns its members' ranks in the world.
 func (s *session) left(c *banyan.Comm, name string) string {
 	s.comms[name] = c
 	ranks := ranktest.RanksIn(c.Group(), s.w.Comm())
@@ -70,7 +70,7 @@ func (s *session) left(c *banyan.Comm, name string) string {
 	return fmt.Sprintf("left %v", ranks)
 }
 
-// acknowledge has the verbs of an application that knows of failures.
+// acknowledge has the verbs for known failures.
 func (s *session) acknowledge(verb, name string, c *banyan.Comm) string {
 	ranks := func(g banyan.Group) string { return fmt.Sprint(ranktest.RanksIn(g, c)) }
 	var err error
@@ -103,8 +103,8 @@ func (s *session) acknowledge(verb, name string, c *banyan.Comm) string {
 	return "ok"
 }
 
-// validate has the verbs of run-through stabilization's repair; agreed tells what a validate that was
-// begun has come to.
+// validate has the verbs of run-through stabilization's repair. agreed returns the result of a
+// non-blocking validate.
 func (s *session) validate(verb, name string, c *banyan.Comm, a words) string {
 	switch verb {
 	case "validate":
@@ -115,7 +115,7 @@ func (s *session) validate(verb, name string, c *banyan.Comm, a words) string {
 		return fmt.Sprint(ranktest.RanksIn(g, c))
 	case "ivalidate":
 		var g banyan.Group
-		s.reqs[a["as"]] = &started{Request: c.IValidate(&g)}
+		s.reqs[a["as"]] = &started{Request: c.Ivalidate(&g)}
 		s.agreed[a["as"]] = &g
 		return "ok"
 	}

@@ -11,16 +11,16 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// session is one rank of a transcript: its communicators, requests and probed
-// messages by name.
+// session is one rank of a transcript, with its communicators, requests and probed messages by
+// name.
 type session struct {
 	w      *banyan.World
 	comms  map[string]*banyan.Comm
 	reqs   map[string]*started
-	agreed map[string]*banyan.Group // by validates that have been begun
+	agreed map[string]*banyan.Group // by non-blocking validates
 	probed map[string]*banyan.Message
-	flags  map[string]*uint64       // of agreements that have been begun
-	shrunk map[string]**banyan.Comm // by shrinks that have been begun
+	flags  map[string]*uint64       // of non-blocking agreements
+	shrunk map[string]**banyan.Comm // by non-blocking shrinks
 	told   []string                 // by the error handler, since the last question
 }
 
@@ -40,8 +40,7 @@ func newSession(w *banyan.World) *session {
 // words are the arguments of a verb: pairs of a name and a value.
 type words map[string]string
 
-// number gives a rank, tag or length; "any" and "null" mean what they mean in
-// MPI.
+// number is a rank, tag or length; "any" and "null" have their MPI meaning.
 func (a words) number(name string, otherwise int) int {
 	switch v := a[name]; v {
 	case "":
@@ -59,7 +58,7 @@ func (a words) number(name string, otherwise int) int {
 	}
 }
 
-// data is what is sent: text, or so many bytes of a pattern.
+// data is the contents of a message: text, or so many bytes of a pattern.
 func (a words) data() []byte {
 	if n := a.number("bytes", 0); n > 0 {
 		return ranktest.Pattern(0, n)
@@ -108,7 +107,7 @@ func failure(err error) string {
 	return err.Error()
 }
 
-// do carries out one verb and tells what came of it.
+// do carries out one verb and returns its result.
 func (s *session) do(line string) string {
 	f := strings.Fields(line)
 	verb, name := f[0], ""
@@ -182,8 +181,8 @@ func (s *session) sendrecv(c *banyan.Comm, a words) string {
 	return outcome(st, buf, err)
 }
 
-// collective is for those that end at once, or are begun: the step after begins when it has ended. With
-// data a broadcast tells what is in the buffer afterwards, which is dots before, but for the root's.
+// collective has the verbs of collectives. With data a broadcast returns the buffer's contents,
+// which are dots before except at the root.
 func (s *session) collective(verb string, c *banyan.Comm, a words) string {
 	var err error
 	switch buf := make([]byte, 8); {
@@ -220,7 +219,7 @@ func outcome(st banyan.Status, buf []byte, err error) string {
 	return found(st, buf[:st.Count])
 }
 
-// set has the verbs of several requests, named with commas.
+// set has the verbs of several requests, separated by commas.
 func (s *session) set(verb string, names []string) string {
 	reqs := make([]banyan.Request, len(names))
 	for i, name := range names {
@@ -340,7 +339,7 @@ func (s *session) manage(verb, name string, c *banyan.Comm, a words) string {
 	return "ok"
 }
 
-// create has the verbs that make communicators: of the ranks of a list, as 0,1,3.
+// create has the verbs that create communicators, of the ranks of a list such as 0,1,3.
 func (s *session) create(verb string, c *banyan.Comm, a words) (*banyan.Comm, error) {
 	switch verb {
 	case "dup":

@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// dirEnv is where the FIFOs of the ranks are.
+	// dirEnv is the directory of the ranks' FIFOs.
 	dirEnv = "BANYAN_TEST_DIR"
-	// unbornEnv names the rank that dies as it has joined.
+	// unbornEnv names a rank that dies right after it has joined.
 	unbornEnv = "BANYAN_TEST_UNBORN"
 )
 
@@ -45,7 +45,7 @@ func TestTranscriptsReal(t *testing.T) {
 	})
 }
 
-// acted is a transcript on real processes.
+// acted is a transcript played by real processes.
 type acted struct {
 	*transcript
 	lines []*wire
@@ -58,7 +58,8 @@ func startTranscript(t *testing.T, tr *transcript) *acted {
 	require.NoError(t, err)
 	dir := t.TempDir()
 	j := &acted{transcript: tr, ends: make(chan *launch.Result, 1)}
-	env := append(os.Environ(), ranktest.RoleEnv+"=transcript", ranktest.AsyncEnv+"=1", dirEnv+"="+dir, unbornEnv+"="+strconv.Itoa(tr.unborn))
+	env := append(os.Environ(), ranktest.RoleEnv+"=transcript", ranktest.AsyncEnv+"=1", dirEnv+"="+dir,
+		unbornEnv+"="+strconv.Itoa(tr.unborn))
 	if tr.eager > 0 {
 		env = append(env, ranktest.EagerEnv+"="+strconv.Itoa(tr.eager))
 	}
@@ -86,10 +87,10 @@ func startTranscript(t *testing.T, tr *transcript) *acted {
 	return j
 }
 
-// take carries one step out.
+// take carries out one step.
 func (j *acted) take(t *testing.T, s step) {
 	l := j.lines[s.rank]
-	begun, blocks := strings.CutPrefix(s.verb, "begin ")
+	verb, blocks := strings.CutPrefix(s.verb, "begin ")
 	switch {
 	case s.signal != 0:
 		require.NoError(t, syscall.Kill(l.pid, s.signal))
@@ -99,7 +100,7 @@ func (j *acted) take(t *testing.T, s step) {
 	case s.verb == "finalize":
 		fmt.Fprintln(l.to, s.verb)
 	case blocks:
-		fmt.Fprintln(l.to, begun)
+		fmt.Fprintln(l.to, verb)
 	case s.verb == "end":
 		require.NoError(t, s.meets(l.next(t)))
 	default:
@@ -107,7 +108,7 @@ func (j *acted) take(t *testing.T, s step) {
 	}
 }
 
-// wait checks how the ranks have ended: the living finalize whatever has happened (S1-12).
+// wait checks the ends of the ranks: the living ones finalize whatever has happened.
 func (j *acted) wait(t *testing.T) {
 	res := <-j.ends
 	require.Len(t, res.Ends, j.ranks)
@@ -118,10 +119,10 @@ func (j *acted) wait(t *testing.T) {
 			deaths++
 		}
 	}
-	require.Equal(t, deaths, strings.Count(j.out.String(), "\n"), j.out.String()) // a remark for each
+	require.Equal(t, deaths, strings.Count(j.out.String(), "\n"), j.out.String()) // one log line for each
 }
 
-// wire is how the test talks with a rank.
+// wire is the connection of the test with a rank.
 type wire struct {
 	pid      int
 	to, from *os.File
@@ -133,7 +134,7 @@ func newWire(t *testing.T, dir string, rank int) *wire {
 	open := func(name string) *os.File {
 		path := filepath.Join(dir, fmt.Sprintf("%s.%d", name, rank))
 		require.NoError(t, syscall.Mkfifo(path, 0o600))
-		f, err := os.OpenFile(path, os.O_RDWR, 0) // so that opening waits for nobody
+		f, err := os.OpenFile(path, os.O_RDWR, 0) // so that opening does not block
 		require.NoError(t, err)
 		t.Cleanup(func() { f.Close() })
 		return f
@@ -143,7 +144,7 @@ func newWire(t *testing.T, dir string, rank int) *wire {
 	return w
 }
 
-// next gives the rank's next line; a rank that hangs is an error.
+// next is the rank's next line; a rank that hangs is an error.
 func (w *wire) next(t *testing.T) string {
 	t.Helper()
 	require.NoError(t, w.from.SetReadDeadline(time.Now().Add(time.Minute)))

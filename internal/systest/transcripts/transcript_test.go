@@ -87,7 +87,8 @@ func readTranscript(t *testing.T, path string) *transcript {
 
 // head reads a line of the head.
 func (tr *transcript) head(f []string) bool {
-	flags := map[string]*bool{"simulated": &tr.simulated, "real": &tr.real, "detector": &tr.detector, "streamed": &tr.streams}
+	flags := map[string]*bool{"simulated": &tr.simulated, "real": &tr.real, "detector": &tr.detector,
+		"streamed": &tr.streams}
 	numbers := map[string]*int{"ranks": &tr.ranks, "eager": &tr.eager, "unborn": &tr.unborn}
 	switch flag, number := flags[f[0]], numbers[f[0]]; {
 	case flag != nil && len(f) == 1:
@@ -148,16 +149,15 @@ func (tr *transcript) dead(rank int) bool {
 	})
 }
 
-// early reports whether an answer may turn into the one that it must be, when
-// what is under way has arrived.
+// early reports whether an answer may still change into the required one.
 func (s *step) early(got string) bool {
 	return got != s.want && (got == "none" || got == "pending" || s.verb == "failed")
 }
 
-// patience is how often a step is tried that is early.
+// patience is the number of times that an early step is repeated.
 const patience = 1_000_000
 
-// meets tells a step's answer from what it must be.
+// meets compares a step's answer with the required one.
 func (s *step) meets(got string) error {
 	if got != s.want {
 		return fmt.Errorf("line %d: rank %d: %s\n\twant %s\n\tgot  %s", s.line, s.rank, s.verb, s.want, got)
@@ -195,7 +195,7 @@ func (st *stage) play(w *banyan.World) error {
 	s, me, said := newSession(w), w.Comm().Rank(), ""
 	for st.turn < len(st.steps) {
 		at := &st.steps[st.turn]
-		begun, blocks := strings.CutPrefix(at.verb, "begin ")
+		verb, blocks := strings.CutPrefix(at.verb, "begin ")
 		switch {
 		case at.signal != 0 && at.rank != me:
 			st.turn++
@@ -208,7 +208,7 @@ func (st *stage) play(w *banyan.World) error {
 			return nil
 		case blocks:
 			st.turn++
-			said = s.do(begun)
+			said = s.do(verb)
 		default:
 			got := said
 			if at.verb != "end" {
@@ -220,17 +220,17 @@ func (st *stage) play(w *banyan.World) error {
 			}
 			st.turn++
 		}
-		w.Sleep(time.Millisecond) // what was sent arrives
+		w.Sleep(time.Millisecond) // sent messages arrive
 	}
 	return nil
 }
 
-// insist carries a step out until its answer is not early; pause, if not nil, lets time pass.
+// insist carries out a step until its answer is not early; pause, if not nil, lets time pass.
 func (s *step) insist(pause func(), do func(verb string) string) string {
 	got := do(s.verb)
 	for i := 0; i < patience && s.early(got); i++ {
 		if s.verb == "failed" && pause != nil {
-			pause() // news of a death may take a while
+			pause() // the report of a death may take a while
 		}
 		got = do(s.verb)
 	}

@@ -1,0 +1,152 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/route"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
+	"github.com/banyan-hpc/banyan/internal/proc"
+)
+
+// foundCard is the card of a rank, or why there is none.
+type foundCard struct {
+	card *route.Card
+	err  error
+}
+
+// cards are the cards of peers that have been read.
+type cards struct {
+	mu     sync.Mutex  // not held during requests to the launcher
+	last   *route.Card // the last one
+	owner  proc.ID     // its rank
+	all    []foundCard // by rank, after readAll
+	asking int         // requests under way
+}
+
+// fetch reads a rank's card. A rank without one has died before the last fence of the start:
+// fabric.ErrPeerGone. Without launcher the error is fabric.ErrNoAddress.
+func (l *launched) fetch(ctx context.Context, rank int) (*route.Card, error) {
+	b, err := l.Get(ctx, rank, l.key)
+	if errors.Is(err, join.ErrNotFound) {
+		return nil, fmt.Errorf("%w: %w", fabric.ErrPeerGone, err)
+	}
+	if errors.Is(err, join.ErrLauncherGone) {
+		return nil, fmt.Errorf("%w: %w", fabric.ErrNoAddress, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c, err := route.DecodeCard(b)
+	if err != nil {
+		return nil, fmt.Errorf("what rank %d published: %w", rank, err)
+	}
+	return &c, nil
+}
+
+// card is fetch with a cache for repeated requests.
+func (l *launched) card(peer proc.ID) (*route.Card, error) {
+	l.cards.mu.Lock()
+	if l.cards.last != nil && l.cards.owner == peer {
+		defer l.cards.mu.Unlock()
+		return l.cards.last, nil
+	}
+	if l.cards.all != nil {
+		defer l.cards.mu.Unlock()
+		return l.cards.all[peer].card, l.cards.all[peer].err
+	}
+	l.cards.asking++
+	l.cards.mu.Unlock()
+	c, err := l.fetch(context.Background(), int(peer))
+	l.cards.mu.Lock()
+	defer l.cards.mu.Unlock()
+	l.cards.asking--
+	if err == nil {
+		l.cards.last, l.cards.owner = c, peer
+	}
+	return c, err
+}
+
+// askPause is how long readAll waits before it checks again whether other requests have been
+// answered.
+const askPause = fabric.Time(100 * time.Microsecond)
+
+// readAll reads the cards of all ranks. Afterwards no card is requested from the launcher.
+func (l *launched) readAll(ctx context.Context) error {
+	all := make([]foundCard, l.Size())
+	for rank := range all {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		// A cancelled request would be the launcher's last.
+		all[rank].card, all[rank].err = l.fetch(context.WithoutCancel(ctx), rank)
+	}
+	l.cards.mu.Lock()
+	l.cards.all = all
+	for l.cards.asking > 0 {
+		l.cards.mu.Unlock()
+		l.host.Pause(askPause)
+		l.cards.mu.Lock()
+	}
+	l.cards.mu.Unlock()
+	return nil
+}
+
+// Verdicts implements bootstrap.
+func (l *launched) Verdicts(peer proc.ID) ([]route.Verdict, error) {
+	c, err := l.card(peer)
+	if err != nil {
+		return nil, err
+	}
+	return route.Choose(&l.self, c), nil
+}
+
+// providers name the one that has each fabric.
+var providers = [...]string{route.Shm: "shm", route.Unix: "tcp", route.TCP: "tcp"}
+
+// Address implements bootstrap. The reasons why a provider does not join a pair include those of
+// fabrics that are not open here.
+func (l *launched) Address(provider string, peer proc.ID) ([]byte, error) {
+	c, err := l.card(peer)
+	if err != nil {
+		return nil, err
+	}
+	var why []string
+	for _, v := range route.Choose(&l.self, c) {
+		name := providers[v.Fabric]
+		open := l.self.Address(name) != nil
+		switch addr := c.Address(name); {
+		case name != provider && open:
+		case !v.OK:
+			why = append(why, v.String())
+		case !open || addr == nil:
+			why = append(why, fmt.Sprintf("not %v: all ranks seemed to share memory, so nobody has opened it: "+
+				"%s=unix,tcp does",
+				v.Fabric, fabricVariable))
+		default:
+			shut := ""
+			if v.Fabric == route.TCP {
+				shut = l.unreachable(int(peer), c)
+			}
+			if shut == "" {
+				return addr, nil
+			}
+			why = append(why, shut)
+		}
+	}
+	return nil, noPath(strings.Join(why, "; "))
+}
+
+// noPath is the reason why a fabric does not join a pair.
+type noPath string
+
+// Error gives the reason.
+func (n noPath) Error() string { return string(n) }
+
+// Is makes it a fabric.ErrNoPath.
+func (n noPath) Is(target error) bool { return target == fabric.ErrNoPath }
