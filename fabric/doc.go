@@ -20,7 +20,7 @@
 //     the other down with cause proc.Unreachable and log the shortage; Connect returns it. An end
 //     known from elsewhere ([Provider.Inform]) is reported like evidence of the provider's own. A
 //     peer that refuses this process because it counts as dead there is reported down with cause
-//     proc.Expelled.
+//     proc.Refused.
 //  6. A process sleeps in exactly one place, [Host.Sleep]. A provider never blocks. After
 //     [Host.Arm]
 //     the engine calls [Provider.Ready] once more; later arrivals ring the host's bell.

@@ -180,7 +180,7 @@ type Provider interface {
 	// of Poll deliver what has arrived from it, then Down reports it with this cause, unless its
 	// end has been reported or the provider has evidence of its own. A peer without a connection is
 	// barred: its end is not reported, Connect returns ErrPeerGone, and a process that connects as
-	// that peer is refused, which it may see as Down with cause proc.Expelled. A provider that can
+	// that peer is refused, which it may see as Down with cause proc.Refused. A provider that can
 	// kill the peer does so, in case it is alive, and then reports proc.Fenced for a silent one
 	// (proc.Heartbeat). It does not wait, and may be called by functions of the Sink.
 	//

@@ -42,88 +42,106 @@ func simulated(t *testing.T, n int, limits Limits, body func(e *Engine, c *Comm)
 	}
 }
 
+const floodSenders, floodMessages = 5, 12_000
+
+func floodSize(r *rand.Rand) int {
+	if r.IntN(50) == 0 {
+		return 8 + r.IntN(20_000)
+	}
+	return 8 + r.IntN(600)
+}
+
 // A rank that many flood while it does not receive keeps no more than the bound from each, and then
 // gets every message, in order.
 func TestFloodIsBounded(t *testing.T) {
-	const senders, messages = 5, 12_000
-	size := func(r *rand.Rand) int {
-		if r.IntN(50) == 0 {
-			return 8 + r.IntN(20_000)
-		}
-		return 8 + r.IntN(600)
-	}
-	simulated(t, senders+1, Limits{Unexpected: 200_000}, func(e *Engine, c *Comm) error {
+	simulated(t, floodSenders+1, Limits{Unexpected: 200_000}, func(e *Engine, c *Comm) error {
 		if c.Rank() > 0 {
-			r := rand.New(rand.NewPCG(uint64(c.Rank()), 1))
-			hs := make([]Handle, messages)
-			for i := range hs {
-				buf := make([]byte, size(r))
-				binary.LittleEndian.PutUint64(buf, uint64(i))
-				hs[i] = Isend[Aware](c, buf, 0, 1)
-			}
-			for _, h := range hs {
-				if _, err := e.Wait(h); err != nil {
-					return err
-				}
-			}
-			return nil
+			return sendFlood(e, c)
 		}
-		most, full := 0, 0
-		look := func() error {
-			e.Lock()
-			defer e.Unlock()
-			for p := 1; p <= senders; p++ {
-				l := e.findLink(proc.ID(p))
-				if l == nil {
-					continue
-				}
-				if most = max(most, l.kept); l.kept > 3*l.chunk {
-					return fmt.Errorf("%d units of process %d are kept, chunks have %d", l.kept, p, l.chunk)
-				}
-			}
-			if full = max(full, e.unexpected.n); full > senders*(maxAnnounced+3*100_000/perMessage) {
-				return fmt.Errorf("%d messages are kept", full)
-			}
-			return nil
-		}
+		f := flooded{e: e}
 		for i := range 40_000 { // busy with something else
-			if _, found, err := Iprobe[Aware](c, 1+i%senders, 99); found || err != nil {
+			if _, found, err := Iprobe[Aware](c, 1+i%floodSenders, 99); found || err != nil {
 				return fmt.Errorf("%v, %w", found, err)
 			}
-			if err := look(); err != nil {
+			if err := f.check(); err != nil {
 				return err
 			}
 		}
-		if most < 50_000 || full < senders*maxAnnounced {
-			return fmt.Errorf("the flood did not reach the bound: %d units, %d messages", most, full)
+		if f.most < 50_000 || f.full < floodSenders*maxAnnounced {
+			return fmt.Errorf("the flood did not reach the bound: %d units, %d messages", f.most, f.full)
 		}
-		buf := make([]byte, 30_000)
-		var next [senders + 1]uint64
-		var sizes [senders + 1]*rand.Rand
-		for p := range sizes {
-			sizes[p] = rand.New(rand.NewPCG(uint64(p), 1))
-		}
-		for range senders * messages {
-			st, err := Recv[Aware](c, buf, AnySource, 1)
-			if err != nil {
-				return err
-			}
-			p := st.Source
-			if i := binary.LittleEndian.Uint64(buf); i != next[p] || st.Count != size(sizes[p]) {
-				return fmt.Errorf("message %d of %d, %d bytes, want number %d", i, p, st.Count, next[p])
-			}
-			next[p]++
-			if err := look(); err != nil {
-				return err
-			}
-		}
-		for p := 1; p <= senders; p++ {
-			if l := e.findLink(proc.ID(p)); l.kept != 0 {
-				return fmt.Errorf("%d units of process %d are counted, none is kept", l.kept, p)
-			}
-		}
-		return nil
+		return f.receive(c)
 	})
+}
+
+func sendFlood(e *Engine, c *Comm) error {
+	r := rand.New(rand.NewPCG(uint64(c.Rank()), 1))
+	hs := make([]Handle, floodMessages)
+	for i := range hs {
+		buf := make([]byte, floodSize(r))
+		binary.LittleEndian.PutUint64(buf, uint64(i))
+		hs[i] = Isend[Aware](c, buf, 0, 1)
+	}
+	for _, h := range hs {
+		if _, err := e.Wait(h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flooded observes what the receiver of a flood keeps.
+type flooded struct {
+	e          *Engine
+	most, full int // units of one sender, messages
+}
+
+func (f *flooded) check() error {
+	f.e.Lock()
+	defer f.e.Unlock()
+	for p := 1; p <= floodSenders; p++ {
+		l := f.e.findLink(proc.ID(p))
+		if l == nil {
+			continue
+		}
+		if f.most = max(f.most, l.kept); l.kept > 3*l.chunk {
+			return fmt.Errorf("%d units of process %d are kept, chunks have %d", l.kept, p, l.chunk)
+		}
+	}
+	if f.full = max(f.full, f.e.unexpected.n); f.full > floodSenders*(maxAnnounced+3*100_000/perMessage) {
+		return fmt.Errorf("%d messages are kept", f.full)
+	}
+	return nil
+}
+
+// receive receives the flood and checks its order and lengths.
+func (f *flooded) receive(c *Comm) error {
+	buf := make([]byte, 30_000)
+	var next [floodSenders + 1]uint64
+	var sizes [floodSenders + 1]*rand.Rand
+	for p := range sizes {
+		sizes[p] = rand.New(rand.NewPCG(uint64(p), 1))
+	}
+	for range floodSenders * floodMessages {
+		st, err := Recv[Aware](c, buf, AnySource, 1)
+		if err != nil {
+			return err
+		}
+		p := st.Source
+		if i := binary.LittleEndian.Uint64(buf); i != next[p] || st.Count != floodSize(sizes[p]) {
+			return fmt.Errorf("message %d of %d, %d bytes, want number %d", i, p, st.Count, next[p])
+		}
+		next[p]++
+		if err := f.check(); err != nil {
+			return err
+		}
+	}
+	for p := 1; p <= floodSenders; p++ {
+		if l := f.e.findLink(proc.ID(p)); l.kept != 0 {
+			return fmt.Errorf("%d units of process %d are counted, none is kept", l.kept, p)
+		}
+	}
+	return nil
 }
 
 func (s *scripted) count(class fabric.Class, imm uint64) (n int) {

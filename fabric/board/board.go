@@ -25,21 +25,21 @@ const (
 	Empty State = iota
 	// Posted: its part can be read.
 	Posted
-	// Sealed: its member will never post in this step.
-	Sealed
+	// Closed: its member will never post in this step.
+	Closed
 	// Lost: the cell is beyond this step.
 	Lost
 )
 
-// Board is a process's hold on the cells of a group. It is not safe for concurrent use in one process; other
+// Ballot is a process's hold on the cells of a group. It is not safe for concurrent use in one process; other
 // processes use the same cells at the same time.
-type Board struct {
+type Ballot struct {
 	cells      []Cell
 	members    int
 	generation uint64
 }
 
-// CellsOf is the number of cells that a board of so many members needs.
+// CellsOf is the number of cells that a ballot of so many members needs.
 func CellsOf(members int) int { return rows * members }
 
 // rows: the cells of even and of odd steps, and one for naps.
@@ -71,16 +71,16 @@ func Format(cells []Cell, generation uint32, next uint32) {
 }
 
 // Use gives a hold on cells that have been formatted. Preconditions as of Format.
-func Use(cells []Cell, members int, generation uint32) *Board {
-	return &Board{cells: cells, members: members, generation: uint64(generation)}
+func Use(cells []Cell, members int, generation uint32) *Ballot {
+	return &Ballot{cells: cells, members: members, generation: uint64(generation)}
 }
 
-func (b *Board) cell(member int, step uint32) *Cell {
+func (b *Ballot) cell(member int, step uint32) *Cell {
 	return &b.cells[int(step&1)*b.members+member]
 }
 
 // read says what a word means for a step.
-func (b *Board) read(w uint64, step uint32) State {
+func (b *Ballot) read(w uint64, step uint32) State {
 	if w>>(stepBits+stateBits) != b.generation {
 		return Lost
 	}
@@ -93,9 +93,9 @@ func (b *Board) read(w uint64, step uint32) State {
 	return State(w & (1<<stateBits - 1))
 }
 
-// Post publishes a member's part in a step, and gives what the cell has come to: Posted, or Sealed or Lost if
+// Post publishes a member's part in a step, and gives what the cell has come to: Posted, or Closed or Lost if
 // somebody else was first. It is for that member. Precondition: len(part) <= MaxPart.
-func (b *Board) Post(member int, step uint32, part []byte) State {
+func (b *Ballot) Post(member int, step uint32, part []byte) State {
 	c := b.cell(member, step)
 	w := c.word.Load()
 	if s := b.read(w, step); s != Empty {
@@ -105,18 +105,18 @@ func (b *Board) Post(member int, step uint32, part []byte) State {
 	return b.turn(c, w, step, Posted)
 }
 
-// Seal has a member not post in a step, unless it has, and gives what the cell has come to.
-func (b *Board) Seal(member int, step uint32) State {
+// Close closes a member's cell for a step, unless it has posted, and returns the cell's state.
+func (b *Ballot) Close(member int, step uint32) State {
 	c := b.cell(member, step)
 	w := c.word.Load()
 	if s := b.read(w, step); s != Empty {
 		return s
 	}
-	return b.turn(c, w, step, Sealed)
+	return b.turn(c, w, step, Closed)
 }
 
 // turn changes a cell that was empty, unless another is faster.
-func (b *Board) turn(c *Cell, was uint64, step uint32, to State) State {
+func (b *Ballot) turn(c *Cell, was uint64, step uint32, to State) State {
 	if c.word.CompareAndSwap(was, pack(b.generation, step, to)) {
 		return to
 	}
@@ -124,7 +124,7 @@ func (b *Board) turn(c *Cell, was uint64, step uint32, to State) State {
 }
 
 // Look gives the state of a member's cell for a step.
-func (b *Board) Look(member int, step uint32) State {
+func (b *Ballot) Look(member int, step uint32) State {
 	return b.read(b.cell(member, step).word.Load(), step)
 }
 
@@ -132,19 +132,19 @@ func (b *Board) Look(member int, step uint32) State {
 // before and afterwards. It is not to be changed.
 //
 //banyan:decodes
-func (b *Board) Part(member int, step uint32) []byte {
+func (b *Ballot) Part(member int, step uint32) []byte {
 	c := b.cell(member, step)
 	return c.part[:min(c.length, MaxPart)]
 }
 
 // Nap says that a member is about to sleep in a step. It looks at the cells once more before it
 // does.
-func (b *Board) Nap(member int, step uint32) {
+func (b *Ballot) Nap(member int, step uint32) {
 	b.cells[napRow*b.members+member].word.Store(pack(b.generation, step, Posted))
 }
 
 // Naps reports whether a member has said so.
-func (b *Board) Naps(member int, step uint32) bool {
+func (b *Ballot) Naps(member int, step uint32) bool {
 	return b.read(b.cells[napRow*b.members+member].word.Load(), step) == Posted
 }
 

@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func made(members int, generation, next uint32) []*Board {
+func made(members int, generation, next uint32) []*Ballot {
 	cells := make([]Cell, CellsOf(members))
 	Format(cells, generation, next)
-	all := make([]*Board, members)
+	all := make([]*Ballot, members)
 	for i := range all {
 		all[i] = Use(cells, members, generation)
 	}
@@ -28,17 +28,17 @@ func TestStates(t *testing.T) {
 		for step := next; step != next+6; step++ {
 			require.Equal(t, Empty, b[1].Look(0, step))
 			require.Equal(t, Posted, b[0].Post(0, step, []byte{byte(step), 5}))
-			require.Equal(t, Posted, b[1].Seal(0, step), "who has posted is not sealed")
+			require.Equal(t, Posted, b[1].Close(0, step), "who has posted is not sealed")
 			require.Equal(t, []byte{byte(step), 5}, b[1].Part(0, step))
-			require.Equal(t, Sealed, b[1].Seal(2, step))
-			require.Equal(t, Sealed, b[2].Post(2, step, []byte{9}), "who has been sealed does not post")
-			require.Equal(t, Sealed, b[0].Look(2, step))
+			require.Equal(t, Closed, b[1].Close(2, step))
+			require.Equal(t, Closed, b[2].Post(2, step, []byte{9}), "who has been sealed does not post")
+			require.Equal(t, Closed, b[0].Look(2, step))
 			require.Equal(t, Empty, b[0].Look(1, step))
 			require.Equal(t, Empty, b[1].Look(0, step+1), "the other row")
 		}
 		require.Equal(t, Lost, b[1].Look(0, next), "it has gone on")
 		require.Equal(t, Lost, b[0].Post(0, next, nil))
-		require.Equal(t, Lost, b[0].Seal(0, next))
+		require.Equal(t, Lost, b[0].Close(0, next))
 	}
 }
 
@@ -50,7 +50,7 @@ func TestOtherGeneration(t *testing.T) {
 	Format(cells, 2, 1)
 	require.Equal(t, Lost, old.Look(0, 1))
 	require.Equal(t, Lost, old.Post(1, 1, nil))
-	require.Equal(t, Lost, old.Seal(1, 1))
+	require.Equal(t, Lost, old.Close(1, 1))
 	require.False(t, old.Naps(0, 1))
 	require.Equal(t, Empty, Use(cells, 2, 2).Look(1, 1), "what an older one does changes nothing")
 }
@@ -101,7 +101,7 @@ func TestSealAgainstPost(t *testing.T) {
 		var post, seal State
 		var both sync.WaitGroup
 		both.Go(func() { post = b[0].Post(0, step, []byte{1}) })
-		both.Go(func() { seal = b[1].Seal(0, step) })
+		both.Go(func() { seal = b[1].Close(0, step) })
 		both.Wait()
 		require.Equal(t, post, seal, "step %d", step)
 	}

@@ -42,8 +42,8 @@ func FuzzCells(f *testing.F) {
 			require.LessOrEqual(t, len(part), MaxPart)
 			require.True(t, within(part, bytesOf(cells)))
 			b.Naps(member, step)
-			if s := b.Seal(member, step); before == Empty {
-				require.Equal(t, Sealed, s)
+			if s := b.Close(member, step); before == Empty {
+				require.Equal(t, Closed, s)
 			} else {
 				require.Equal(t, before, s)
 			}

@@ -24,12 +24,9 @@ type Case struct {
 	Isolated bool
 	// Body runs in every process. When it returns the process departs, unless it has, and closes
 	// its provider.
+	Body func(e *Env)
 	// Reaches are kinds of records. The runs of a repeated case together must produce a positive
 	// value of each: otherwise chance has missed the situation that the case is about.
-	Body func(e *Env)
-	// Reaches are kinds of records of which the runs of a repeated case, taken
-	// together, must bring a positive one: else chance has missed what the case
-	// is about.
 	Reaches []string
 	// Check looks at the outcomes, beyond the checks of every case; may be nil.
 	Check func(outs []Outcome) error

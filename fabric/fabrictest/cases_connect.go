@@ -8,11 +8,11 @@ import (
 func connectCases() []Case {
 	return []Case{
 		{Name: "connect", N: 2, Body: connectTwice,
-			About: "Connect makes the connection to a peer, or gives the one that exists."},
+			About: "Connect makes the connection to a peer, or returns the existing one."},
 		{Name: "connect-garbage", N: 2, Body: connectGarbage,
-			About: "Connect to what is no address of a peer is an error, and does no harm."},
+			About: "Connect to an invalid address is an error without consequences."},
 		{Name: "connect-passive", N: 2, Body: connectPassive,
-			About: "Frames come from a peer that this process has not connected to, and Lookup gives the way back."},
+			About: "Frames arrive from a peer that this process has not connected to, and Lookup returns the connection."},
 	}
 }
 
@@ -32,7 +32,7 @@ func connectTwice(e *Env) {
 	other := 1 - e.ID
 	e.Check(e.Provider.Lookup(proc.None) == nil, "Lookup gives a connection to no process")
 	if e.ID == 0 {
-		e.Check(e.Provider.Lookup(other) == nil, "Lookup gives a connection that nobody has made")
+		e.Check(e.Provider.Lookup(other) == nil, "Lookup returns a connection that does not exist")
 		e.Control.Signal("looked")
 	} else {
 		e.Control.Await(other, "looked")

@@ -7,7 +7,7 @@ func cutCases() []Case {
 		{Name: "invalidate", N: 3, Body: invalidate, Repeat: true,
 			About: "After Invalidate nothing from the peer is delivered and nothing is sent to it; others go on."},
 		{Name: "invalidate-unmet", N: 2, Body: invalidateUnmet, Repeat: true,
-			About: "Invalidate holds also for a peer of which nothing has been heard, whether it has sent or will."},
+			About: "Invalidate holds also for a peer without arrived frames, whether it has sent or will."},
 	}
 }
 
@@ -26,7 +26,7 @@ func invalidateUnmet(e *Env) {
 			e.TrySend(0, anySize(e, minFrame))
 		}
 		e.Control.Signal("sent")
-		e.Control.Await(0, "heard")
+		e.Control.Await(0, "checked")
 		return
 	}
 	if order == 0 {
@@ -42,7 +42,7 @@ func invalidateUnmet(e *Env) {
 	e.Control.Signal("ready")
 	e.Control.Await(other, "sent")
 	e.Linger()
-	e.Control.Signal("heard")
+	e.Control.Signal("checked")
 }
 
 // invalidate makes process 0 cut off process 1 in the middle of its flow.

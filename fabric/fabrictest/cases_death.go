@@ -28,10 +28,10 @@ func deathCases() []Case {
 			About: "Connect to a dead process that has sent: its frames, then Down; or ErrPeerGone, then nothing."},
 		{Name: "die-asleep", N: 2, Repeat: true, Body: dieAsleep,
 			Reaches: []string{framesOfDead},
-			About:   "A death wakes a peer that sleeps, after what was sent before."},
+			About:   "A death wakes a sleeping peer, after the frames sent before."},
 		{Name: "die-unpolled", N: 2, Repeat: true, Body: dieUnpolled,
 			Reaches: []string{framesOfDead},
-			About:   "What a full link holds when its sender dies comes as a prefix, then Down."},
+			About:   "A prefix of the frames in a full link arrives when its sender dies, then Down."},
 		{Name: "die-refusing", N: 2, Repeat: true, Body: dieRefusing,
 			About: "The death of a peer that gave no credit ends the wait for it."},
 	}
@@ -42,7 +42,7 @@ const (
 	framesOfDead  = "frames from the dead"
 	framesForDead = "frames to the dying"
 	getsGood      = "gets with good data"
-	getsGone      = "gets that said ErrPeerGone"
+	getsGone      = "gets with ErrPeerGone"
 )
 
 // killedCause is the cause that a victim's peers may see.

@@ -11,9 +11,9 @@ import (
 func endCases() []Case {
 	return []Case{
 		{Name: "depart", N: 3, Body: depart,
-			About: "Departed is reported once, after all frames, and never Down, whatever becomes of the process."},
+			About: "Departed is reported once, after all frames, and never Down, however the process ends."},
 		{Name: "depart-full", N: 2, Body: departFull, Check: allOf(0, 1), Args: attentiveArg,
-			About: "What was taken before Depart arrives, though its sender has closed and ended meanwhile."},
+			About: "Frames accepted before Depart arrive, though their sender has closed and ended meanwhile."},
 		{Name: "depart-in-flight", N: 3, Body: departInFlight, Check: allOf(0, 1),
 			About: "A departure with traffic in flight both ways."},
 		{Name: "close-in-flight", N: 3, Body: closeInFlight,
@@ -21,8 +21,8 @@ func endCases() []Case {
 		{Name: "closed-connect", N: 2, Body: closedConnect,
 			About: "Connect to a process that lives but has departed and closed: ErrPeerGone, or Departed follows."},
 		{Name: "depart-unmet", N: 2, Repeat: true, Body: departUnmet,
-			About: "A departure, of a process that polls no more, meets a newcomer: ErrPeerGone or Departed, or Down for " +
-				"reasons unknown, never silence."},
+			About: "A newcomer to a departed process that polls no more gets ErrPeerGone, Departed or Down of cause " +
+				"Unknown."},
 		{Name: "exit", N: 2, Body: exit,
 			About: "Exit without Depart is Down, with the exit code if the provider knows it."},
 	}

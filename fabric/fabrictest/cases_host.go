@@ -15,7 +15,7 @@ func hostCases() []Case {
 		{Name: "host-ring", N: 1, Body: hostRing, Args: rounds,
 			About: "Any goroutine may ring, and each ring after Arm ends the sleep."},
 		{Name: "host-pause", N: 1, Body: hostPause,
-			About: "A pause lasts as long as asked for, beside who sleeps at the bell."},
+			About: "A pause lasts as long as requested, beside a goroutine that sleeps at the bell."},
 		{Name: "host-outlives", N: 1, Body: hostOutlives,
 			About: "Any goroutine may ring, also one that comes after Provider.Close."},
 	}

@@ -10,12 +10,11 @@ import (
 func informCases() []Case {
 	return []Case{
 		{Name: "informed", N: 3, Repeat: true, Body: informed, Check: allOf(1, 0),
-			About: "Of a peer that is said to have ended comes what had arrived, then Down with that cause, then " +
-				"nothing; others go on."},
+			About: "After Inform the frames that have arrived are delivered, then Down with that cause, then nothing."},
 		{Name: "informed-unmet", N: 2, Repeat: true, Body: informedUnmet,
-			About: "A peer that was never met and is said to have ended is barred, and nobody is told."},
+			About: "Inform of an unconnected peer bars it, without a report."},
 		{Name: "informed-after", N: 2, Repeat: true, Body: informedAfter,
-			About: "Who is told of an end that has been reported does nothing."},
+			About: "Inform of a reported end has no effect."},
 	}
 }
 
@@ -26,7 +25,7 @@ func informed(e *Env) {
 	case 0:
 		e.MayEnd(1)
 		e.pump(forFrames, 1, func() bool { return e.Got(1) > 0 })
-		e.Control.Signal("heard")
+		e.Control.Signal("checked")
 		e.Control.Await(1, "sent")
 		got := e.Got(1)
 		e.Provider.Inform(1, killedCause)
@@ -48,7 +47,7 @@ func informed(e *Env) {
 		e.Record(recordDoomed)
 		e.peers[0].mayEnd = true // it may see that it counts as dead
 		e.Send(0, minFrame)
-		e.Control.Await(0, "heard")
+		e.Control.Await(0, "checked")
 		for range few { // as far as there is credit, since the peer does not poll
 			e.TrySend(0, minFrame)
 		}
@@ -76,10 +75,10 @@ func informedUnmet(e *Env) {
 	if e.ID == 1 {
 		e.Record(recordDoomed)
 		e.peers[0].mayEnd = true
-		e.Control.Await(0, "told")
+		e.Control.Await(0, "informed")
 		c, err := e.Provider.Connect(fabric.ConnectSpec{Peer: 0, Address: e.Addrs[0]})
 		e.Check(err == nil || errors.Is(err, fabric.ErrPeerGone) || errors.Is(err, fabric.ErrNoPath),
-			"Connect to who bars this process: %v", err)
+			"Connect to a peer that bars this process: %v", err)
 		for range burst {
 			if c != nil && !e.Ended(0) {
 				c.TrySend(rawClass, 0, nil)
@@ -88,22 +87,22 @@ func informedUnmet(e *Env) {
 		}
 		e.Linger()
 		e.Control.Signal("tried")
-		e.Control.Await(0, "heard")
+		e.Control.Await(0, "checked")
 		return
 	}
 	e.raw = func(from proc.ID, _ uint64, _ []byte) {
-		e.Fail("a frame came from %v, which is said to have ended", from)
+		e.Fail("a frame came from %v, which counts as ended", from)
 	}
 	e.Provider.Inform(other, killedCause)
-	e.Control.Signal("told")
+	e.Control.Signal("informed")
 	e.pump(forSignal, other, func() bool {
 		return e.Control.Seen(other, "tried") || e.Control.Seen(other, SignalEnded)
 	})
 	e.Check(e.peers[other].end == alive, "the end of a peer that was never met has been reported")
 	_, err := e.Provider.Connect(fabric.ConnectSpec{Peer: other, Address: e.Addrs[other]})
-	e.Check(errors.Is(err, fabric.ErrPeerGone), "Connect to who is barred: %v", err)
+	e.Check(errors.Is(err, fabric.ErrPeerGone), "Connect to a barred peer: %v", err)
 	e.Linger()
-	e.Control.Signal("heard")
+	e.Control.Signal("checked")
 }
 
 // informedAfter makes process 1 depart or die, by the seed.

@@ -14,7 +14,7 @@ func largeCases() []Case {
 		{Name: "large-stream", N: 2, Body: largeStream,
 			About: "Messages above MaxFrame, as frames, both ways at once."},
 		{Name: "large-get", N: 2, Body: largeGet,
-			About: "Get copies just what was asked for; without Caps.Get it says ErrUnsupported."},
+			About: "Get copies exactly the requested bytes; without Caps.Get it returns ErrUnsupported."},
 	}
 }
 

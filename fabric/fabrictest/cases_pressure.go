@@ -9,11 +9,11 @@ import (
 func pressureCases() []Case {
 	return []Case{
 		{Name: "pressure", N: 2, Body: pressure,
-			About: "A receiver that does not poll: the sender is told after bounded bytes, and woken by credit."},
+			About: "Without polls of the receiver, the sender is refused after bounded bytes, and woken by credit."},
 		{Name: "pressure-both", N: 2, Body: pressureBoth,
-			About: "Both ends full and nobody polling: it dissolves when they do."},
+			About: "Two full links without polls drain when both sides poll."},
 		{Name: "pressure-incast", N: 6, Body: pressureIncast, Args: rounds,
-			About: "One receiver that sleeps and does not keep up with many senders."},
+			About: "One sleeping receiver is slower than many senders."},
 	}
 }
 

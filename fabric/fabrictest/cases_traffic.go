@@ -12,13 +12,13 @@ import (
 func trafficCases() []Case {
 	return []Case{
 		{Name: "sizes", N: 2, Body: sizes,
-			About: "Frames of every size come whole and in the order in which they were sent, both ways at once."},
+			About: "Frames of every size arrive whole and in order, both ways at once."},
 		{Name: "sizes-asleep", N: 2, Body: sizesAsleep,
 			About: "The same, sleeping on every wait."},
 		{Name: "all-to-all", N: 8, Body: allToAll, Args: rounds,
 			About: "Many peers at once; order is kept for each."},
 		{Name: "unhandled", N: 2, Body: unhandled,
-			About: "Frames of a class without listener are dropped, give their credit back and harm no others."},
+			About: "Frames of a class without listener are dropped, return their credit and affect no others."},
 		{Name: "allocations", N: 2, Body: allocations, Isolated: true,
 			About: "TrySend and Poll do not allocate."},
 	}

@@ -6,13 +6,13 @@ func wakeCases() []Case {
 	wakeups := func(b Budget) map[string]int64 { return map[string]int64{"wakeups": int64(b.Wakeups)} }
 	return []Case{
 		{Name: "wakeups", N: 2, Body: wakePingPong, Args: wakeups,
-			About: "Whatever arrives after Arm rings: no wake-up is lost, sleeping on every wait."},
+			About: "Every arrival after Arm rings: no wake-up is lost, sleeping on every wait."},
 		{Name: "wakeups-credit", N: 2, Body: wakeCredit, Args: wakeups,
-			About: "Credit that comes back after Arm rings as well."},
+			About: "Credit that returns after Arm rings as well."},
 		{Name: "wakeups-ring", N: 5, Body: wakeRing, Args: wakeups,
 			About: "The same with more processes than cores."},
 		{Name: "idle", N: 2, Body: idle,
-			About: "Ready is false when nothing is there: a process can sleep."},
+			About: "Ready is false when there is nothing: a process can sleep."},
 	}
 }
 
@@ -109,7 +109,7 @@ func idle(e *Env) {
 			break
 		}
 		e.poll()
-		e.Check(i < looks, "Ready is true after %d polls, and nobody sends", i)
+		e.Check(i < looks, "Ready is true after %d polls without a sender", i)
 	}
 	e.Check(e.poll() == 0, "Poll finds something that Ready did not")
 	e.Control.Signal("looked")

@@ -162,7 +162,7 @@ func (e *Env) deliver(class fabric.Class, from proc.ID, imm uint64, payload []by
 	case p.end != alive:
 		e.Fail("a frame from %v came after its end", from)
 	case p.connectGone:
-		e.Fail("a frame from %v came after Connect had said that it is gone", from)
+		e.Fail("a frame from %v came after Connect had returned ErrPeerGone", from)
 	case class == rawClass && imm == greeting:
 		p.greeted = true
 	case class == rawClass && e.raw != nil:

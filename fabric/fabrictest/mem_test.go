@@ -14,9 +14,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// memNet is the simplest network that keeps the contract: one lock, one queue
-// per process, time that advances when everybody sleeps. Processes are
-// goroutines. When all of them wait and nothing can wake them, the job hangs.
+// memNet is a minimal network that keeps the contract: one lock, one queue per process, time that
+// advances when all processes sleep. Processes are goroutines. When all of them wait and nothing
+// can wake them, the job hangs.
 type memNet struct {
 	job        Job
 	mu         sync.Mutex
@@ -33,7 +33,7 @@ type memNet struct {
 	bend       func(*memProc) (fabric.Provider, fabric.Host) // nil for no fault
 }
 
-// memDriver runs jobs on a fresh memNet each, bent if a mutant is to be seen.
+// memDriver runs each job on a fresh memNet, with a mutant's fault if there is one.
 type memDriver struct {
 	bend func(*memProc) (fabric.Provider, fabric.Host)
 }
@@ -56,7 +56,7 @@ func (d memDriver) Run(job Job) ([]Outcome, error) {
 		n.procs = append(n.procs, p)
 	}
 	var all sync.WaitGroup
-	n.activities = 1 // this one, until all have begun
+	n.activities = 1 // this one, until all have started
 	for _, p := range n.procs {
 		p.all = &all
 		p.start(p.play)
@@ -73,13 +73,13 @@ func (d memDriver) Run(job Job) ([]Outcome, error) {
 	return outs, nil
 }
 
-// changed lets everybody who waits look again. The lock is held.
+// changed makes all waiters check again. The lock is held.
 func (n *memNet) changed() {
 	n.waiting = 0
 	n.cond.Broadcast()
 }
 
-// wait waits with the lock held until cond holds or the deadline has come.
+// wait waits, with the lock held, until cond holds or the deadline has passed.
 func (n *memNet) wait(p *memProc, deadline fabric.Time, cond func() bool) {
 	if deadline != fabric.Forever {
 		n.deadlines[&deadline] = true
@@ -99,7 +99,7 @@ func (n *memNet) wait(p *memProc, deadline fabric.Time, cond func() bool) {
 	}
 }
 
-// idle finds what can still happen when everybody waits.
+// idle finds the next event when all processes wait.
 func (n *memNet) idle() {
 	next := fabric.Forever
 	for d := range n.deadlines {
@@ -204,7 +204,7 @@ func (p *memProc) step() {
 	n.steps++
 	n.now++
 	for _, v := range n.job.Victims {
-		// One that sleeps takes no steps of its own.
+		// A sleeping process takes no steps of its own.
 		if v := n.procs[v]; v.steps == v.deathStep || n.steps > 8*v.deathStep {
 			v.end(proc.Cause{Kind: proc.Signaled, Code: 9})
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// The limits of memNet: what one process may have under way to another.
+// The limits of memNet for frames in flight from one process to another.
 const (
 	memFrames   = 32
 	memBytes    = 16 << 10
@@ -26,7 +26,7 @@ const (
 	memDeparted
 )
 
-// memItem is what lies in an inbox.
+// memItem is an entry of an inbox.
 type memItem struct {
 	kind    memKind
 	from    proc.ID
@@ -44,7 +44,7 @@ type memConn struct {
 	bytes   int
 	refused bool
 	muted   bool
-	ended   bool // the peer's end has come
+	ended   bool // the peer's end has been delivered
 }
 
 func memAddress(id proc.ID) []byte {
@@ -84,7 +84,7 @@ func (p *memProc) Inform(peer proc.ID, cause proc.Cause) {
 		return
 	}
 	p.push(memItem{kind: memDown, from: peer, cause: cause})
-	c.to.push(memItem{kind: memDown, from: p.id, cause: proc.Cause{Kind: proc.Expelled}})
+	c.to.push(memItem{kind: memDown, from: p.id, cause: proc.Cause{Kind: proc.Refused}})
 }
 
 func (p *memProc) Lookup(peer proc.ID) fabric.Conn {
@@ -206,7 +206,7 @@ func (c *memConn) Caps() fabric.Caps {
 	return fabric.Caps{Inline: 32, MaxFrame: memMaxFrame, Eager: 2 * memMaxFrame, Get: true}
 }
 
-// fits leaves room for a largest frame, so that credit that is there is of use.
+// fits leaves room for a longest frame, so that credit is always useful.
 func (c *memConn) fits(n int) bool { return c.frames < memFrames && c.bytes <= memBytes-memMaxFrame }
 
 func (c *memConn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {

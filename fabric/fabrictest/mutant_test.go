@@ -7,8 +7,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// mutantProvider is a provider with a fault: each function, where it is set, stands for
-// the method of its name.
+// mutantProvider is a provider with a fault: each function that is set replaces the method of its
+// name.
 type mutantProvider struct {
 	*memProc
 	frames  int // sent so far
@@ -127,7 +127,7 @@ type mutant struct {
 
 type sender = func(c mutantConn, class fabric.Class, imm uint64, payload []byte) bool
 
-// sometimes faults one frame in so many that the sound provider would take.
+// sometimes fails one frame in so many that the correct provider would take.
 func sometimes(b *mutantProvider, faulty sender) {
 	const often = 37
 	b.send = func(c mutantConn, class fabric.Class, imm uint64, payload []byte) bool {
@@ -138,7 +138,7 @@ func sometimes(b *mutantProvider, faulty sender) {
 	}
 }
 
-// frameMutants do wrong to single frames.
+// frameMutants have faults in single frames.
 var frameMutants = []mutant{
 	{name: "drops", in: "sizes", fault: func(b *mutantProvider) {
 		sometimes(b, func(mutantConn, fabric.Class, uint64, []byte) bool { return true })
@@ -200,7 +200,7 @@ var frameMutants = []mutant{
 	}},
 }
 
-// keptFrame is a frame that a mutant keeps back.
+// keptFrame is a frame that a mutant delays.
 type keptFrame struct {
 	c       mutantConn
 	class   fabric.Class
@@ -208,7 +208,7 @@ type keptFrame struct {
 	payload []byte
 }
 
-// reorder lets a frame be overtaken by the next.
+// reorder lets the next frame overtake a frame.
 func reorder(b *mutantProvider) {
 	var late *keptFrame
 	b.send = func(c mutantConn, class fabric.Class, imm uint64, p []byte) bool {
@@ -226,7 +226,7 @@ func reorder(b *mutantProvider) {
 	}
 }
 
-// reorderClasses has the control classes overtake.
+// reorderClasses lets the control classes overtake.
 func reorderClasses(b *mutantProvider) {
 	inner := (*memProc).Poll
 	b.poll = func(s *fabric.Sink) int {
@@ -242,7 +242,7 @@ func reorderClasses(b *mutantProvider) {
 	}
 }
 
-// delay sends each frame only when the next comes.
+// delay sends each frame only with the next one.
 func delay(keep func([]byte) []byte) func(*mutantProvider) {
 	return func(b *mutantProvider) {
 		last := make(map[proc.ID]*keptFrame)

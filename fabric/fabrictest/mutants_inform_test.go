@@ -6,7 +6,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// informMutants do wrong when they are told of an end.
+// informMutants have faults in Inform.
 var informMutants = []mutant{
 	{name: "does not listen", in: "informed", fault: func(b *mutantProvider) {
 		b.inform = func(proc.ID, proc.Cause) {}

@@ -10,7 +10,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// wrapSink changes what Poll hands to the sink.
+// wrapSink changes the sink of Poll.
 func wrapSink(b *mutantProvider, change func(s *fabric.Sink, to *fabric.Sink)) {
 	b.poll = func(s *fabric.Sink) int {
 		to := *s
@@ -19,7 +19,7 @@ func wrapSink(b *mutantProvider, change func(s *fabric.Sink, to *fabric.Sink)) {
 	}
 }
 
-// endMutants do wrong to the evidence of a peer's end.
+// endMutants have faults in the evidence of a peer's end.
 var endMutants = []mutant{
 	{name: "Down twice", in: "die-asleep", fault: func(b *mutantProvider) {
 		wrapSink(b, func(s, to *fabric.Sink) {
@@ -151,10 +151,11 @@ var endMutants = []mutant{
 			}
 		}
 	}},
-	{name: "frames from the past of a cut", in: "invalidate", fault: func(b *mutantProvider) { b.cut = func(mutantConn) {} }},
+	{name: "frames from the past of a cut", in: "invalidate",
+		fault: func(b *mutantProvider) { b.cut = func(mutantConn) {} }},
 }
 
-// callMutants break what single calls promise.
+// callMutants violate the promises of single calls.
 var callMutants = []mutant{
 	{name: "takes without bound", in: "pressure", fault: func(b *mutantProvider) {
 		b.send = func(c mutantConn, class fabric.Class, imm uint64, p []byte) bool {
@@ -311,7 +312,7 @@ var callMutants = []mutant{
 	}},
 }
 
-// ringLossHost hears no ring after one Arm in so many.
+// ringLossHost loses the rings after one Arm in so many.
 type ringLossHost struct {
 	fabric.Host
 	every, arms int
@@ -324,7 +325,7 @@ func (h *ringLossHost) Arm() {
 	}
 }
 
-// lateSleepHost forgets what rang before it slept.
+// lateSleepHost loses a ring before Sleep.
 type lateSleepHost struct{ fabric.Host }
 
 func (h lateSleepHost) Sleep(until fabric.Time) {
@@ -344,7 +345,7 @@ func (k unparkLossParker) Park() {
 	k.Parker.Park()
 }
 
-// shortPauseHost pauses too shortly.
+// shortPauseHost pauses for too short a time.
 type shortPauseHost struct{ fabric.Host }
 
 func (h shortPauseHost) Pause(d fabric.Time) { h.Host.Pause(d / 2) }
@@ -354,14 +355,15 @@ var hostMutants = []mutant{
 		host: func(h fabric.Host) fabric.Host { return &ringLossHost{Host: h, every: 100} }},
 	{name: "hears no ring at all", in: "host-ring",
 		host: func(h fabric.Host) fabric.Host { return &ringLossHost{Host: h, every: 1} }},
-	{name: "forgets a ring before Sleep", in: "host-sleep", host: func(h fabric.Host) fabric.Host { return lateSleepHost{h} }},
-	{name: "pauses for too short a time", in: "host-pause", host: func(h fabric.Host) fabric.Host { return shortPauseHost{h} }},
+	{name: "forgets a ring before Sleep", in: "host-sleep",
+		host: func(h fabric.Host) fabric.Host { return lateSleepHost{h} }},
+	{name: "pauses for too short a time", in: "host-pause",
+		host: func(h fabric.Host) fabric.Host { return shortPauseHost{h} }},
 	{name: "forgets an Unpark", in: "host-parker", host: func(h fabric.Host) fabric.Host { return unparkLossHost{h} }},
 }
 
-// TestMutants: the suite has teeth. Each mutant must be caught by the case that
-// is there for its fault, and that case passes on the sound provider
-// (TestSoundProvider).
+// TestMutants: the case for a mutant's fault must fail on it, and passes on the correct provider
+// (TestCorrectProvider).
 func TestMutants(t *testing.T) {
 	for _, group := range [][]mutant{frameMutants, endMutants, informMutants, callMutants, hostMutants} {
 		for _, m := range group {

@@ -134,7 +134,8 @@ func (j *realJob) diagnose() string {
 // silent is the place of a process that has not answered.
 const silent = "does not answer"
 
-// handleEvents handles events until enough, until all processes have ended, or for a time; 0: no limit.
+// handleEvents handles events until enough, until all processes have ended, or for a time; 0: no
+// limit.
 func (j *realJob) handleEvents(limit time.Duration, enough func() bool) {
 	var timeout <-chan time.Time
 	if limit > 0 {

@@ -126,7 +126,7 @@ func (j *realJob) conduct() error {
 				return err
 			}
 		case <-watchdog.C:
-			return fmt.Errorf("the job hangs: nothing heard for %v\n%s", j.stall, j.diagnose())
+			return fmt.Errorf("the job hangs: no message for %v\n%s", j.stall, j.diagnose())
 		}
 	}
 	return nil

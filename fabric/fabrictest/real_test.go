@@ -15,8 +15,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// TestMain makes this test binary one that [Real] can start: each process is
-// alone on a memNet of its own, which is enough for the driver's tests.
+// TestMain makes this test binary one that [Real] can start: each process is alone on a memNet of
+// its own, which is enough for the driver's tests.
 func TestMain(m *testing.M) {
 	ownCases = driverCases
 	Main(m, func(id proc.ID, n int) (fabric.Provider, fabric.Host, error) {
@@ -74,8 +74,8 @@ var driverCases = []Case{
 	{Name: "leaks a file", N: 1, Body: func(*Env) { _ = os.WriteFile(leakedFile(), nil, 0o600) }},
 }
 
-// leakDir is named for the test binary, which the processes share as parent. It
-// stands for /dev/shm, where the drivers of other tests may look meanwhile.
+// leakDir is named after the test binary, the parent of all the processes. It replaces /dev/shm,
+// which other drivers' tests may read at the same time.
 func leakDir() string {
 	pid := os.Getpid()
 	if IsChild() {
@@ -124,9 +124,9 @@ func TestRealKillsVictims(t *testing.T) {
 	require.True(t, outs[0].has("here"))
 }
 
-// TestRealReportsFailures: what the suite must find in real processes, and what it says.
+// TestRealReportsFailures: the suite finds these failures in real processes, and reports them so.
 func TestRealReportsFailures(t *testing.T) {
-	t.Parallel() // the suite waits for what has leaked to go away
+	t.Parallel() // the suite waits for leaked things to disappear
 	require.NoError(t, os.Mkdir(leakDir(), 0o700))
 	t.Cleanup(func() { os.RemoveAll(leakDir()) })
 	driver := NewReal()

@@ -2,8 +2,7 @@ package fabrictest
 
 import "testing"
 
-// TestCorrectProvider: the suite has nothing to say against a provider that keeps
-// the contract.
+// TestCorrectProvider: the suite passes on a provider that keeps the contract.
 func TestCorrectProvider(t *testing.T) {
 	b := Budget{Kills: 500, Wakeups: 5000, Rounds: 20}
 	if testing.Short() {

@@ -31,8 +31,8 @@ const (
 	opDone    op = "done"    // from the process: it will exit in order
 )
 
-// line is one end of a pipe for messages. Each is one write, so that a killed process leaves only whole
-// ones or a torn last one.
+// line is one end of a pipe for messages. Each is one write, so that a killed process leaves only
+// whole ones or a torn last one.
 type line struct {
 	mu sync.Mutex
 	w  io.Writer

@@ -38,9 +38,8 @@ type Host struct {
 }
 
 // Config describes the surroundings of the process.
-// Bell is the process's bell; nil makes a private one.
 type Config struct {
-	// Bell is the process's doorbell; nil makes a private one.
+	// Bell is the process's bell; nil makes a private one.
 	Bell *futex.Pull
 	// Shared: this node has more processes of the job than cores.
 	Shared bool

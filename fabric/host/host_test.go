@@ -14,8 +14,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/futex"
 )
 
-// alone has Go run one goroutine at a time for the rest of a test, and give another one its turn
-// for no collection of garbage, which stops them all and goes on with any.
+// alone makes Go run one goroutine at a time for the rest of a test, without garbage collections,
+// which stop all goroutines and continue with any.
 func alone(t *testing.T) {
 	before, percent := runtime.GOMAXPROCS(1), debug.SetGCPercent(-1)
 	t.Cleanup(func() {
@@ -24,12 +24,12 @@ func alone(t *testing.T) {
 	})
 }
 
-// forcedAfter is a time after which Go takes the processor from a goroutine by itself, or less.
+// forcedAfter is a time after which Go preempts a goroutine, or less.
 const forcedAfter = fabric.Time(5_000_000)
 
-// turns calls relax until another goroutine, which wants to run all the time and has no processor,
-// has run often, and gives for each of its turns the call, by number, in which it came, and how
-// many there had been since the last turn: for those turns that Go cannot have forced.
+// turns calls relax until another goroutine, which is always ready and has no processor, has run
+// often, and returns for each of its turns the number of the call, and the number of calls since
+// the last turn: for the turns that Go cannot have forced.
 func turns(t *testing.T, h *Host, often int) (calls, since []int) {
 	t.Helper()
 	alone(t)
@@ -64,8 +64,8 @@ func turns(t *testing.T, h *Host, often int) (calls, since []int) {
 	return calls, since
 }
 
-// Where processes share cores a process that polls in vain lets its goroutines that have no
-// processor run, but not at each turn if they may have one of their own.
+// Where processes share cores a polling process lets its goroutines without a processor run, but
+// not at each turn if they may have one of their own.
 func TestRelaxLetsGoroutinesRun(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -82,7 +82,7 @@ func TestRelaxLetsGoroutinesRun(t *testing.T) {
 			defer runtime.GOMAXPROCS(before)
 			h := New(Config{Shared: c.shared})
 			calls, since := turns(t, h, 100)
-			for i := range calls { // Go gives the one who yields another turn now and then
+			for i := range calls { // Go gives the yielding goroutine another turn now and then
 				require.Zero(t, calls[i]%c.every, "in calls %v", calls)
 				require.LessOrEqual(t, since[i], 3*c.every, "in calls %v", calls)
 			}
@@ -90,22 +90,22 @@ func TestRelaxLetsGoroutinesRun(t *testing.T) {
 	}
 }
 
-// switches is how often the kernel has taken the processor from this thread for another one that
-// wanted it.
+// switches is the number of preemptions of this thread by the kernel.
 func switches(t *testing.T) int64 {
 	var usage unix.Rusage
 	assert.NoError(t, unix.Getrusage(unix.RUSAGE_THREAD, &usage))
 	return usage.Nivcsw
 }
 
-// pin has this goroutine, until it ends, run on a thread of its own, on one of the process's cores.
+// pin makes this goroutine, until it ends, run on a thread of its own, on one of the process's
+// cores.
 func pin(t *testing.T, core *unix.CPUSet) {
 	runtime.LockOSThread()
 	assert.NoError(t, unix.SchedSetaffinity(0, core))
 }
 
-// Where processes share cores one that polls in vain lets who waits for its core run at once, and
-// not when its time is over: that would take thousands of turns.
+// Where processes share cores a polling process lets a waiting process run at once, and not only
+// when its time slice ends: that would take thousands of turns.
 func TestRelaxLetsOthersRun(t *testing.T) {
 	var all, core unix.CPUSet
 	require.NoError(t, unix.SchedGetaffinity(0, &all))
@@ -146,8 +146,8 @@ func TestRelaxLetsOthersRun(t *testing.T) {
 	}
 }
 
-// How long a process polls and yields before it sleeps depends on whether it has a core, unless
-// somebody says it; who says how often it yields says that it is not time that ends it.
+// The number of polls and yields before a sleep depends on whether the process has a core, unless
+// it is configured; a configured number of yields has no time limit.
 func TestPatience(t *testing.T) {
 	spins, yields := 3, 5
 	for name, c := range map[string]struct {
@@ -168,8 +168,8 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// A deadline ends a sleep and a wait, a ring or an unpark does so before it, and one that came
-// first is not lost.
+// A deadline ends a sleep and a wait, a ring or an unpark does so before it, and an earlier one is
+// not lost.
 func TestSleepAndPark(t *testing.T) {
 	for name, h := range map[string]*Host{"own bell": New(Config{}), "given bell": New(Config{Bell: futex.NewPull(nil)})} {
 		const short = fabric.Time(2_000_000)

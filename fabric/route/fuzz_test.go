@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A boot id is a UUID and nothing else: two machines never count as one for what is cut off.
+// A boot id is a UUID and nothing else: two machines never count as one.
 func FuzzBoot(f *testing.F) {
 	f.Add("0f7b3a1c-5d2e-4c1b-9a6f-3e2d1c0b9a88\n")
 	f.Add("0f7b3a1c5d2e4c1b9a6f3e2d1c0b9a88")
@@ -26,7 +26,7 @@ func FuzzBoot(f *testing.F) {
 	})
 }
 
-// The capabilities are the number that stands behind CapEff, or an error.
+// The capabilities are the number behind CapEff, or an error.
 func FuzzCaps(f *testing.F) {
 	f.Add("Name:\tx\nCapPrm:\t0000000000000000\nCapEff:\t000001ffffffffff\nCapBnd:\t0\n")
 	f.Add("CapEff:\t\n")
@@ -43,8 +43,7 @@ func FuzzCaps(f *testing.F) {
 	})
 }
 
-// A list of fabrics, as of BANYAN_FABRICS, is some of those that there are, and is written as it is
-// read.
+// A list of fabrics, as of BANYAN_FABRIC, holds known fabrics, and is written as it is read.
 func FuzzParseSet(f *testing.F) {
 	f.Add("shm,unix,tcp")
 	f.Add(" TCP ,shm")

@@ -74,7 +74,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// Who may trace everything shares memory whatever else differs, with its like.
+// Processes that may trace everything share memory with each other, whatever else differs.
 func TestTracersShare(t *testing.T) {
 	a := plain(func(c *Card) { c.Node.Caps = ptrace | 3 })
 	b := plain(func(c *Card) { c.Node.Caps, c.Node.UID, c.Node.Hidden = ptrace, 0, true })
@@ -83,8 +83,8 @@ func TestTracersShare(t *testing.T) {
 	require.False(t, a.Node.Shares(&b.Node))
 }
 
-// Two processes stand on one node of a survey exactly if they can share memory,
-// and sharing is the same from both sides.
+// Two processes are on one node of a survey exactly if they can share memory, and sharing is
+// symmetric.
 func TestSurveyAgreesWithShares(t *testing.T) {
 	changes := []func(*Card){
 		func(*Card) {}, func(*Card) {},
@@ -127,8 +127,7 @@ func surveyed(t *testing.T, cards ...*Card) *Topology {
 	return topo
 }
 
-// Cores are shared by all on a machine, in whatever containers; a quota is a
-// container's own.
+// All processes of a machine share its cores, in whatever containers; a quota is a container's own.
 func TestCrowded(t *testing.T) {
 	cores := func(b ...byte) func(*Card) { return func(c *Card) { c.Cores = b } }
 	other := func(c *Card) { c.Node.PIDs++ }
@@ -175,8 +174,8 @@ func TestParseSet(t *testing.T) {
 	}
 }
 
-// The node of this process is that of a child, and no other in a namespace of its
-// own, where the kernel lets this process make one.
+// The node of this process is that of a child, and no other in a namespace of its own, where the
+// kernel permits one.
 func TestHere(t *testing.T) {
 	mine, err := Here()
 	require.NoError(t, err)

@@ -14,8 +14,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// forbidDescriptors lets this process open none until the function that it
-// returns is called, or the test ends.
+// forbidDescriptors lets this process open no descriptor until the returned function is called, or
+// the test ends.
 func forbidDescriptors(t *testing.T) (allow func()) {
 	t.Helper()
 	var old unix.Rlimit
@@ -28,7 +28,7 @@ func forbidDescriptors(t *testing.T) (allow func()) {
 	return allow
 }
 
-// observer is a process's sink: what came, and whose end.
+// observer is a process's sink: the frames and ends that it received.
 type observer struct {
 	fabric.Sink
 	got  []uint64
@@ -43,23 +43,23 @@ func newObserver() *observer {
 	return e
 }
 
-// unconnected are two endpoints; the second has connected to the first and sent it
-// a frame, and the first has not looked.
-func unconnected(t *testing.T) (host, guest *Provider, c *Conn) {
+// unconnected are two endpoints; the second has connected to the first and sent it a frame, and the
+// first has not polled.
+func unconnected(t *testing.T) (host, newcomer *Provider, c *Conn) {
 	t.Helper()
-	host, guest = open(t, Config{Self: 0, MaxProcs: 2}), open(t, Config{Self: 1, MaxProcs: 2})
-	c, err := guest.Dial(fabric.ConnectSpec{Peer: 0, Address: host.Address()})
+	host, newcomer = open(t, Config{Self: 0, MaxProcs: 2}), open(t, Config{Self: 1, MaxProcs: 2})
+	c, err := newcomer.Dial(fabric.ConnectSpec{Peer: 0, Address: host.Address()})
 	require.NoError(t, err)
 	require.True(t, c.TrySend(fabric.ClassTest, 0, nil))
-	return host, guest, c
+	return host, newcomer, c
 }
 
-// A process that has no descriptor for a newcomer hears it all the same, can send
-// to it once there is one, and reports nobody's end.
+// A process without a descriptor for a newcomer receives its frames nevertheless, can send to it
+// once there is one, and reports no end.
 func TestNewcomerBeyondTheLimitOfDescriptors(t *testing.T) {
-	host, guest, out := unconnected(t)
+	host, newcomer, out := unconnected(t)
 	allow := forbidDescriptors(t)
-	atHost, atGuest := newObserver(), newObserver()
+	atHost, atNewcomer := newObserver(), newObserver()
 	const frames = 3 * defaultLines // more than the ring holds
 	for sent := uint64(1); len(atHost.got) < frames; host.Poll(&atHost.Sink) {
 		for sent < frames && out.TrySend(fabric.ClassTest, sent, nil) {
@@ -70,7 +70,7 @@ func TestNewcomerBeyondTheLimitOfDescriptors(t *testing.T) {
 	require.NotNil(t, back, "of a peer that has been heard")
 	require.False(t, back.TrySend(fabric.ClassTest, 7, nil), "there is no way to it yet")
 	require.GreaterOrEqual(t, back.Caps().MaxFrame, 64)
-	_, err := host.Connect(fabric.ConnectSpec{Peer: 1, Address: guest.Address()})
+	_, err := host.Connect(fabric.ConnectSpec{Peer: 1, Address: newcomer.Address()})
 	require.ErrorIs(t, err, unix.EMFILE)
 	require.ErrorContains(t, err, "ulimit -n")
 
@@ -82,19 +82,19 @@ func TestNewcomerBeyondTheLimitOfDescriptors(t *testing.T) {
 			break
 		}
 	}
-	for len(atGuest.got) == 0 {
-		guest.Poll(&atGuest.Sink)
+	for len(atNewcomer.got) == 0 {
+		newcomer.Poll(&atNewcomer.Sink)
 	}
-	require.Equal(t, []uint64{7}, atGuest.got)
+	require.Equal(t, []uint64{7}, atNewcomer.got)
 	require.Equal(t, caps, back.Caps(), "capabilities are fixed")
 	require.Empty(t, atHost.ends)
-	require.Empty(t, atGuest.ends)
-	again, err := host.Dial(fabric.ConnectSpec{Peer: 1, Address: guest.Address()})
+	require.Empty(t, atNewcomer.ends)
+	again, err := host.Dial(fabric.ConnectSpec{Peer: 1, Address: newcomer.Address()})
 	require.NoError(t, err)
 	require.Same(t, back, fabric.Conn(again))
 }
 
-// An attempt is repeated without anybody's call: the timer rings.
+// The timer rings for the next attempt, without any call.
 func TestHalfOpenIsRetried(t *testing.T) {
 	host, _, _ := unconnected(t)
 	allow := forbidDescriptors(t)
@@ -111,25 +111,25 @@ func TestHalfOpenIsRetried(t *testing.T) {
 	require.True(t, host.conns[1].live)
 }
 
-// When patience ends both sides report the other unreachable and name the cure;
-// neither waits for ever.
+// After the patience both sides report the other unreachable and name the remedy; neither waits
+// forever.
 func TestHalfOpenIsGivenUpOnBothSides(t *testing.T) {
-	host, guest, _ := unconnected(t)
+	host, newcomer, _ := unconnected(t)
 	host.retry.patience = 0
 	forbidDescriptors(t)
 	want := []proc.Cause{{Kind: proc.Unreachable, Code: int32(unix.EMFILE)}}
-	for _, p := range []*Provider{host, guest} {
-		ear := newObserver()
-		for len(ear.ends) == 0 {
+	for _, p := range []*Provider{host, newcomer} {
+		obs := newObserver()
+		for len(obs.ends) == 0 {
 			p.bell.Arm()
 			if !p.Ready() {
 				p.bell.Sleep(-1)
 			}
 			p.bell.Disarm()
-			p.Poll(&ear.Sink)
+			p.Poll(&obs.Sink)
 		}
-		require.Equal(t, want, ear.ends)
-		require.Contains(t, ear.ends[0].String(), "ulimit -n")
+		require.Equal(t, want, obs.ends)
+		require.Contains(t, obs.ends[0].String(), "ulimit -n")
 		other := 1 - p.cfg.Self
 		_, err := p.Dial(fabric.ConnectSpec{Peer: other, Address: host.Address()})
 		require.ErrorContains(t, err, "ulimit -n")
@@ -138,16 +138,15 @@ func TestHalfOpenIsGivenUpOnBothSides(t *testing.T) {
 	}
 }
 
-// A newcomer that ends before it can be connected back to is reported, once,
-// after what it sent.
+// A newcomer that ends before the connection back is reported, once, after its frames.
 func TestHalfOpenToADeadPeer(t *testing.T) {
-	host, guest, _ := unconnected(t)
+	host, newcomer, _ := unconnected(t)
 	allow := forbidDescriptors(t)
 	atHost := newObserver()
 	host.Poll(&atHost.Sink)
 	require.Equal(t, []uint64{0}, atHost.got)
 	allow()
-	require.NoError(t, guest.Close())
+	require.NoError(t, newcomer.Close())
 	for len(atHost.ends) == 0 {
 		host.Poll(&atHost.Sink)
 	}
@@ -172,7 +171,7 @@ func TestDescriptorsPerPeer(t *testing.T) {
 	require.Equal(t, 2+2, count()-before, "two segments, and a pidfd for each peer")
 }
 
-// What an operator may still mend is waited for, and who looks does so seldom.
+// Attempts go on while an operator can still help, at growing intervals.
 func TestRetriesBackOff(t *testing.T) {
 	host, _, _ := unconnected(t)
 	forbidDescriptors(t)

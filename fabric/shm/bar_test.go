@@ -10,8 +10,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// asymmetricPair are two endpoints of which the first can never map the second, whose
-// segment is not sealed, and the second could map the first.
+// asymmetricPair are two endpoints of which the first can never map the second, whose segment is
+// not sealed, and the second could map the first.
 func asymmetricPair(t *testing.T) (cannot, can *Provider) {
 	t.Helper()
 	return open(t, Config{Self: 0, MaxProcs: 2}), open(t, Config{Self: 1, MaxProcs: 2, Dir: "/dev/shm"})
@@ -21,8 +21,8 @@ func to(p *Provider, id proc.ID) fabric.ConnectSpec {
 	return fabric.ConnectSpec{Peer: id, Address: p.Address()}
 }
 
-// Who can never map its peer keeps it out, though the peer could map it; both get
-// the same answer from then on.
+// A process that can never map its peer bars it, though the peer could map it; both get the same
+// error from then on.
 func TestNoPathOneWayIsNoPathBothWays(t *testing.T) {
 	cannot, can := asymmetricPair(t)
 	_, err := cannot.Dial(to(can, 1))
@@ -41,8 +41,8 @@ func TestNoPathOneWayIsNoPathBothWays(t *testing.T) {
 	require.Zero(t, cannot.Poll(&e.Sink), "nobody has knocked")
 }
 
-// Who finds a newcomer that it can never map says so at once, and does not answer
-// that there is no path: the newcomer has one.
+// A process that finds a newcomer that it can never map reports it at once, and does not return
+// ErrNoPath: the newcomer has a path.
 func TestNewcomerThatCanNeverBeMapped(t *testing.T) {
 	cannot, can := asymmetricPair(t)
 	out, err := can.Dial(to(cannot, 0))
@@ -61,7 +61,7 @@ func TestNewcomerThatCanNeverBeMapped(t *testing.T) {
 	require.Equal(t, proc.Unreachable, there.ends[0].Kind)
 }
 
-// However the two calls meet, they end alike: the pair has a path or it has none.
+// In any order of the two calls, both have a path or neither has.
 func TestAsymmetricPairConnectsToItself(t *testing.T) {
 	count := map[bool]int{}
 	for range 200 {

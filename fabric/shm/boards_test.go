@@ -22,9 +22,9 @@ func TestBoardsAreShared(t *testing.T) {
 	require.Equal(t, board.Posted, theirs.Post(1, 5, []byte("here")))
 	require.Equal(t, board.Posted, mine.Look(1, 5))
 	require.Equal(t, "here", string(mine.Part(1, 5)))
-	require.Equal(t, board.Sealed, mine.Seal(2, 5))
+	require.Equal(t, board.Closed, mine.Close(2, 5))
 	require.NoError(t, a.Close())
-	require.Equal(t, board.Sealed, theirs.Look(2, 5))
+	require.Equal(t, board.Closed, theirs.Look(2, 5))
 	require.True(t, b.Boards().Reach(a.cfg.Self), "what has been mapped stays so")
 	require.Equal(t, board.Posted, theirs.Look(1, 5))
 }

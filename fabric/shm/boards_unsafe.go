@@ -142,7 +142,7 @@ func (b *Boards) take(size int) (first uint32, ok bool) {
 // Open implements agree.Boards.
 //
 //banyan:decodes
-func (b *Boards) Open(owner proc.ID, name uint64, members int) *board.Board {
+func (b *Boards) Open(owner proc.ID, name uint64, members int) *board.Ballot {
 	cells := b.theirs[owner]
 	if owner == b.p.cfg.Self {
 		cells = b.own()

@@ -26,8 +26,8 @@ type Conn struct {
 	needsBarrier bool
 	live         bool // out may be used
 
-	in      consumer // out may be used
-	hasIn   bool     // the peer has knocked
+	in      consumer
+	hasIn   bool // the peer has knocked
 	segment *segment
 	address address // the peer's, once live
 	reader  reader

@@ -9,9 +9,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// BenchmarkDeath measures from kill(2) to Down at an observer that polls, or sleeps, for
-// victims of some megabytes. The observer learns it as it can, or from the
-// pidfd alone. An operation is a process that is started and killed, so:
+// BenchmarkDeath measures from kill(2) to Down at an observer that polls, or sleeps, for victims of
+// some megabytes, with all methods of detection or the pidfd alone. An operation is a process that
+// is started and killed, so:
 //
 //	go test -run - -bench Death -benchtime 100x ./fabric/shm
 func BenchmarkDeath(b *testing.B) {

@@ -16,14 +16,14 @@ import (
 
 var killed = proc.Cause{Kind: proc.Signaled, Code: int32(unix.SIGKILL)}
 
-// withWords ends a test where the kernel cannot do what it is about.
+// withWords ends a test where the kernel does not support robust words.
 func withWords(t *testing.T) {
 	t.Helper()
 	method, why := Detection()
 	require.NotEqual(t, SlowDetection, method, why)
 }
 
-// allow wants a cause, or none: a death is not held back until its cause is known.
+// allow expects a cause, or none: a report of a death does not wait for its cause.
 func allow(t *testing.T, want, got proc.Cause) {
 	t.Helper()
 	if got.Kind != proc.Unknown {
@@ -31,8 +31,8 @@ func allow(t *testing.T, want, got proc.Cause) {
 	}
 }
 
-// However a process ends, with threads that are busy, its robust word alone tells:
-// after what the process had sent, with the cause, and the process is gone.
+// However a process ends, with busy threads, its robust word alone reports it: after its frames,
+// with the cause, and the process is gone.
 func TestRobustWordReportsDeath(t *testing.T) {
 	withWords(t)
 	for name, c := range map[string]struct {
@@ -41,7 +41,7 @@ func TestRobustWordReportsDeath(t *testing.T) {
 	}{
 		"killed": {(*victim).kill, killed},
 		"exits":  {func(v *victim) { v.write("exit") }, proc.Cause{Kind: proc.Exited, Code: 3}},
-		"execs":  {func(v *victim) { v.write("exec") }, killed}, // what it has become is killed
+		"execs":  {func(v *victim) { v.write("exec") }, killed}, // the new program is killed
 		"stopped, then killed": {func(v *victim) {
 			require.NoError(v.t, v.cmd.Process.Signal(unix.SIGSTOP))
 			v.kill()
@@ -63,9 +63,9 @@ func TestRobustWordReportsDeath(t *testing.T) {
 	}
 }
 
-// Of a process with much memory the word tells before the pidfd, which waits for the memory to be
-// freed, unless whoever waits at the word gets no core meanwhile; and of any process the pidfd
-// tells, without a word.
+// The word of a process with much memory reports before the pidfd, which waits for the memory to be
+// freed, unless the waiter at the word gets no core meanwhile; the pidfd reports any process,
+// without a word.
 func TestOrderOfEvidence(t *testing.T) {
 	withWords(t)
 	resident := 512
@@ -91,7 +91,7 @@ func TestOrderOfEvidence(t *testing.T) {
 	require.EqualValues(t, 1, p.watch.by[byPidfd].Load())
 }
 
-// Once its parent has asked, how a process ended is read from its pidfd, on kernels
+// After the parent has reaped it, the exit status of a process is read from its pidfd, on kernels
 // that keep it there; on others the cause is unknown.
 func TestExitCauseOfTheReaped(t *testing.T) {
 	p := open(t, Config{Self: 0, MaxProcs: 2})
@@ -105,8 +105,8 @@ func TestExitCauseOfTheReaped(t *testing.T) {
 	}
 }
 
-// Every observer is told, each by its word; and where there are more processes
-// than words, also those that share one.
+// Every observer gets a report, each by its word; and with more processes than words, also those
+// that share one.
 func TestManyObservers(t *testing.T) {
 	withWords(t)
 	for name, ids := range map[string][]proc.ID{
@@ -134,7 +134,7 @@ func TestManyObservers(t *testing.T) {
 	}
 }
 
-// More peers than a thread can wait for.
+// There are more peers than a thread can wait for.
 func TestManyVictims(t *testing.T) {
 	withWords(t)
 	const n = 300
@@ -159,7 +159,7 @@ func TestManyVictims(t *testing.T) {
 	require.Zero(t, p.watch.words.Watched())
 }
 
-// Who departs, or closes, is not taken for dead, then or when the process ends.
+// A process that departs, or closes, does not count as dead, then or when it ends.
 func TestDepartureIsNoDeath(t *testing.T) {
 	for order, want := range map[string]proc.Kind{"depart": proc.Departed, "close": proc.Connection} {
 		t.Run(order, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestDepartureIsNoDeath(t *testing.T) {
 			require.Zero(t, p.watch.by[byWord].Load())
 			p.Poll(&e.Sink) // clears away
 			require.Equal(t, -1, c.reader.pidfd)
-			require.NoError(t, v.in.Close()) // ends what it has become
+			require.NoError(t, v.in.Close()) // ends the new program
 			_ = v.cmd.Wait()
 			require.True(t, v.cmd.ProcessState.Exited(), "it was killed")
 			p.Poll(&e.Sink)
@@ -186,7 +186,7 @@ func TestDepartureIsNoDeath(t *testing.T) {
 	}
 }
 
-// A peer that has departed before it heard of this process is found departed.
+// A peer that has departed before it saw this process's knock is reported as departed.
 func TestDepartedBeforeAnyPoll(t *testing.T) {
 	p := open(t, Config{Self: 0, MaxProcs: 2})
 	v := spawn(t, role{Self: 1, MaxProcs: 2})
@@ -198,7 +198,7 @@ func TestDepartedBeforeAnyPoll(t *testing.T) {
 	require.Equal(t, proc.Cause{Kind: proc.Departed}, newObserver().end(p))
 }
 
-// A word that lies costs nobody its life, and the pidfd tells in the end.
+// A false mark kills nobody, and the pidfd reports the real end.
 func TestFalseWord(t *testing.T) {
 	withWords(t)
 	for name, lie := range map[string]uint32{"dead": 1 << 30, "another thread": 1, "let go": 0, "all bits": ^uint32(0)} {
@@ -227,7 +227,7 @@ func TestFalseWord(t *testing.T) {
 	}
 }
 
-// exitRecords is a source of exits that knows what the test has waited for.
+// exitRecords is a source of exits with the test's records.
 type exitRecords struct {
 	fd    int
 	mu    sync.Mutex
@@ -261,7 +261,7 @@ func (l *exitRecords) Ended(pid int) (proc.Cause, bool) {
 	return c, ok
 }
 
-// reportedExit makes an endpoint with a source of exits, and how the test writes to it.
+// reportedExit makes an endpoint with a source of exits, and the test's way to write to it.
 func reportedExit(t *testing.T) (p *Provider, say func(v *victim, cause proc.Cause)) {
 	t.Helper()
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
@@ -277,7 +277,7 @@ func reportedExit(t *testing.T) (p *Provider, say func(v *victim, cause proc.Cau
 	}
 }
 
-// What Exits tells is reported with its cause, and the process is made to have ended.
+// An end in Exits is reported with its cause, and the process is killed if it lives.
 func TestExitsReportDeath(t *testing.T) {
 	p, say := reportedExit(t)
 	v := spawn(t, role{Self: 1, MaxProcs: 2})
@@ -289,7 +289,7 @@ func TestExitsReportDeath(t *testing.T) {
 	require.Equal(t, unix.SIGKILL, v.signaled())
 }
 
-// A peer that has called exec has failed, and what it has become is killed.
+// A peer that has called exec has failed, and the new program is killed.
 func TestExitsReportExec(t *testing.T) {
 	p, _ := reportedExit(t)
 	v := spawn(t, role{Self: 1, MaxProcs: 2})
@@ -305,9 +305,9 @@ func TestExitsReportExec(t *testing.T) {
 	require.Equal(t, unix.SIGKILL, v.signaled())
 }
 
-// Pids come back. The end of an earlier process with the peer's pid, which stands in the
-// record where the peer itself does not, costs nobody its life: the word tells of
-// this one's end, and how it ended is not taken from there either.
+// Pids are reused. The end of an earlier process with the peer's pid, which is on record where the
+// peer itself is not, kills nobody: the word reports this one's end, and the cause is not taken
+// from the record either.
 func TestEndOfAnEarlierProcess(t *testing.T) {
 	withWords(t)
 	p, say := reportedExit(t)
@@ -322,7 +322,7 @@ func TestEndOfAnEarlierProcess(t *testing.T) {
 	require.EqualValues(t, 1, p.watch.by[byWord].Load())
 }
 
-// Hundreds of deaths leave no descriptor, mapping or thread with who survives them.
+// Hundreds of deaths leave no descriptor, mapping or thread with the survivors.
 func TestManyDeaths(t *testing.T) {
 	const jobs, each = 4, 60
 	cfg := Config{Self: 0, MaxProcs: 1 + jobs*each, Lines: 64, BulkBytes: 16 << 10}
@@ -357,7 +357,7 @@ func entriesOf(t *testing.T, dir string) int {
 	return len(list)
 }
 
-// Endpoints that come and go leave neither threads nor descriptors behind.
+// Endpoints that are opened and closed leave neither threads nor descriptors behind.
 func TestNothingLeaks(t *testing.T) {
 	const tasks, descriptors = "/proc/self/task", "/proc/self/fd"
 	once := func() {

@@ -11,7 +11,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// polled polls, without sleeping, until the ear has heard of so many ends.
+// polled polls, without sleeping, until the observer has seen so many ends.
 func polled(p *Provider, e *observer, ends int) {
 	for len(e.ends) < ends {
 		p.PollDeaths()
@@ -19,9 +19,9 @@ func polled(p *Provider, e *observer, ends int) {
 	}
 }
 
-// However a process ends, one that polls and whose watcher is told nothing finds it: after what the
-// process had sent, with the cause, and the process is gone. So it is with a record of ends that
-// leaves this one out.
+// However a process ends, a polling process whose watcher gets no events finds it: after its
+// frames, with the cause, and the process is gone. The same holds with a record of ends that lacks
+// this one.
 func TestPollReportsDeath(t *testing.T) {
 	withWords(t)
 	for _, record := range []bool{false, true} {
@@ -60,8 +60,8 @@ func TestPollReportsDeath(t *testing.T) {
 
 var recordName = map[bool]string{false: "", true: ", with a record"}
 
-// The detector that asks of a process learns that it has become another program, also where the
-// watcher goes by a record that does not know of it.
+// The failure detector that asks about a process learns that it has called exec, also where the
+// watcher uses a record that lacks it.
 func TestExecedPeerDoesNotRun(t *testing.T) {
 	withWords(t)
 	p, _ := reportedExit(t)
@@ -76,7 +76,7 @@ func TestExecedPeerDoesNotRun(t *testing.T) {
 	require.Equal(t, unix.SIGKILL, v.signaled())
 }
 
-// A process that polls reads the record itself.
+// A polling process reads the record itself.
 func TestPollOfTheRecord(t *testing.T) {
 	p, say := reportedExit(t)
 	v := spawn(t, role{Self: 1, MaxProcs: 2})
@@ -90,7 +90,7 @@ func TestPollOfTheRecord(t *testing.T) {
 	require.Equal(t, unix.SIGKILL, v.signaled())
 }
 
-// Of many peers each has its turn, with one word at a time, whichever of them ends.
+// The words of many peers are read in turn, one at a time, whichever of them ends.
 func TestPollInTurn(t *testing.T) {
 	withWords(t)
 	const n = 100
@@ -117,8 +117,7 @@ func TestPollInTurn(t *testing.T) {
 	require.Empty(t, p.deaths.words)
 }
 
-// The first process that finds a death has the others look, whose turn to look at that word has not
-// come.
+// The first process that finds a death makes the others check, before it is the turn of that word.
 func TestDeathIsSpread(t *testing.T) {
 	withWords(t)
 	first, second := open(t, Config{Self: 0, MaxProcs: 3}), open(t, Config{Self: 2, MaxProcs: 3})
@@ -139,8 +138,8 @@ func TestDeathIsSpread(t *testing.T) {
 	require.EqualValues(t, 1, second.watch.by[byPoll].Load())
 }
 
-// No mark makes a living process dead: one that a stranger has written, also while threads of the
-// process end. It asks half as often as mostDoubts allows.
+// A mark never makes a living process dead: one that another process has written, also while
+// threads of the process end. It checks half as often as maxFalseMarks allows.
 func TestMarkOfALivingPeer(t *testing.T) {
 	withWords(t)
 	p := open(t, Config{Self: 0, MaxProcs: 2})
@@ -164,7 +163,7 @@ func TestMarkOfALivingPeer(t *testing.T) {
 	allow(t, killed, e.ends[0])
 }
 
-// scaledDown is how often something is done, and with -short a tenth.
+// scaledDown is the number of repetitions, a tenth of it with -short.
 func scaledDown(n int) int {
 	if testing.Short() {
 		return n / 10

@@ -74,15 +74,15 @@ func (c *Conn) departedInHeader() bool {
 // reading the header in all other cases delayed the report by some 60 microseconds (measured in
 // pairs, not explained).
 func (c *Conn) queryExitCause() proc.Cause {
-	fate := c.kernelExitStatus()
+	cause := c.kernelExitStatus()
 	if !c.suspected.Load() {
-		return fate
+		return cause
 	}
-	killed := fate.Kind == proc.Unknown || fate == proc.Cause{Kind: proc.Signaled, Code: int32(unix.SIGKILL)}
+	killed := cause.Kind == proc.Unknown || cause == proc.Cause{Kind: proc.Signaled, Code: int32(unix.SIGKILL)}
 	if killed && c.segment.header != nil && c.segment.head().fenced.Load() != 0 {
 		return proc.Cause{Kind: proc.Fenced}
 	}
-	return fate
+	return cause
 }
 
 // kernelExitStatus returns how the peer has ended, according to the kernel; Unknown if that is not

@@ -12,7 +12,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// recordOf is a source of exits that knows of one.
+// recordOf is a source of exits with one record.
 func recordOf(t *testing.T, cause proc.Cause) (l *exitRecords, know func(pid int)) {
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	require.NoError(t, err)
@@ -25,8 +25,8 @@ func recordOf(t *testing.T, cause proc.Cause) (l *exitRecords, know func(pid int
 	}
 }
 
-// How a process ended that this one comes to only afterwards is what the record says,
-// also when nobody else knows any more.
+// The exit cause of a process that ended before this one connected comes from the record, also when
+// nothing else has it any more.
 func TestExitCauseOfTheUnconnected(t *testing.T) {
 	want := proc.Cause{Kind: proc.Exited, Code: 77}
 	for name, knows := range map[string]bool{"on record": true, "unknown": false} {
@@ -51,7 +51,7 @@ func TestExitCauseOfTheUnconnected(t *testing.T) {
 	}
 }
 
-// Of one that nobody has reaped the kernel knows.
+// The kernel has the exit status of a process that is not reaped.
 func TestExitCauseOfAZombie(t *testing.T) {
 	p := open(t, Config{Self: 0, MaxProcs: 2})
 	v := spawn(t, role{Self: 1, MaxProcs: 2})
@@ -63,8 +63,8 @@ func TestExitCauseOfAZombie(t *testing.T) {
 	require.Equal(t, killed, gone.Cause)
 }
 
-// Who has knocked and ended before this process looked is reported as on record, after
-// what it sent.
+// A process that knocked and ended before this one polled is reported with the record's cause,
+// after its frames.
 func TestExitCauseOfANewcomer(t *testing.T) {
 	want := proc.Cause{Kind: proc.Exited, Code: 77}
 	l, know := recordOf(t, want)

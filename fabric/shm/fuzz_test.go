@@ -15,7 +15,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Whatever /proc says of a process, what is read of it stands behind the name, which may be
+// Whatever the entry in /proc is, the fields are read from behind the name, which may hold
 // anything.
 func FuzzStat(f *testing.F) {
 	entry := "4711 (a b) c) S " + strings.Repeat("1 ", 18) + "99 " + strings.Repeat("2 ", 28) + "-1 9 3"
@@ -37,8 +37,8 @@ func FuzzStat(f *testing.F) {
 	})
 }
 
-// What a control group allows is computed without overflow, and nothing but numbers from zero on
-// counts as a limit.
+// The limit of a control group is computed without overflow, and only numbers from zero on count as
+// a limit.
 func FuzzLimits(f *testing.F) {
 	f.Add("1000000\n", "900000\n", "anon 5\ninactive_file 100000\n", int64(200_000))
 	f.Add("max\n", "5\n", "", int64(1)<<40)
@@ -72,7 +72,8 @@ func FuzzLimits(f *testing.F) {
 	})
 }
 
-// Whatever name a peer gives to a board or a hall: none, or cells and seats that can be looked at.
+// Whatever name a peer gives to a board or a hall, the result is none, or cells and slots that can
+// be read.
 func FuzzNames(f *testing.F) {
 	p, err := Open(Config{MaxProcs: 2})
 	require.NoError(f, err)
@@ -107,8 +108,8 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// Whatever a peer writes into its slot, a receive that waits for one frame takes that, nothing, or
-// a frame that fits its buffer, and reads nothing outside of the slot.
+// Whatever a peer writes into its slot, Await takes the expected frame, or nothing, or a frame that
+// fits its buffer, and reads nothing outside of the slot.
 func FuzzAwait(f *testing.F) {
 	word := func(class fabric.Class, n uint64) uint64 { return 1<<lapShift | uint64(class)<<classShift | n }
 	f.Add(word(fabric.ClassTest, 8), []byte("12345678"), uint16(8))
@@ -138,8 +139,8 @@ func FuzzAwait(f *testing.F) {
 	})
 }
 
-// Whatever a peer says that it has consumed: a sender never has more under way than there is room
-// for, and finds out what cannot be.
+// Whatever cursors a peer writes, a sender never has more in flight than there is room for, and
+// detects impossible values.
 func FuzzCursors(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 0, 2, 1, 40, 9, 200, 255})
 	f.Add([]byte{255, 255, 0, 0, 1, 1, 1, 1})

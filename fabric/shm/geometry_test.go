@@ -20,7 +20,7 @@ func open(t testing.TB, cfg Config) *Provider {
 	return p
 }
 
-// A frame goes into a slot of the peer's making, so its longest is the peer's.
+// A frame goes into a slot of the peer's geometry, so the peer determines its longest length.
 func TestSlotsOfDifferentSize(t *testing.T) {
 	small := open(t, Config{Self: 0, MaxProcs: 2, Lines: 64, BulkBytes: 16 << 10})
 	large := open(t, Config{Self: 1, MaxProcs: 3, Lines: 128, BulkBytes: 1 << 20})

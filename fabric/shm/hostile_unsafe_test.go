@@ -16,8 +16,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// frameCheck checks every payload that it is handed: touching it must not fault,
-// and it must lie in the slot.
+// frameCheck checks every payload: reading it must not fault, and it must lie in the slot.
 type frameCheck struct {
 	t      testing.TB
 	slot   []byte
@@ -42,8 +41,8 @@ func (w *frameCheck) sink() *fabric.Sink {
 	return s
 }
 
-// Whatever a peer writes into its slot, reading it neither faults nor leaves
-// the slot, and a word that no producer writes ends the connection.
+// Whatever a peer writes into its slot, reading it neither faults nor leaves the slot, and a word
+// that no producer writes ends the connection.
 func FuzzSlot(f *testing.F) {
 	f.Add(uint64(1), []byte{1, 0, 0, 8})
 	f.Add(uint64(2), []byte("anything at all, over several lines of the ring and into its bulk part"))
@@ -102,8 +101,8 @@ func TestCorruptWordsEndTheConnection(t *testing.T) {
 	}
 }
 
-// A consumer that claims to have consumed what was never sent is found out when
-// the producer next looks at its cursors.
+// A consumer that claims to have consumed unsent frames is detected when the producer next reads
+// its cursors.
 func TestCorruptCursorsEndTheConnection(t *testing.T) {
 	_, b, ab, ba := pair(t, Config{})
 	w := &frameCheck{t: t, slot: b.own.slot(0)}
@@ -119,11 +118,10 @@ func TestCorruptCursorsEndTheConnection(t *testing.T) {
 	_ = ab
 }
 
-// A bit in the bitmap of newcomers without an address in the slot is nobody's
-// knock: nobody's end is reported, no memory is taken, and who owns the slot is heard
-// when it does knock.
+// A bit in the bitmap of newcomers without an address in the slot is no knock: no end is reported,
+// no memory is taken, and the slot's owner is accepted when it does knock.
 func TestStrayKnock(t *testing.T) {
-	host, guest := open(t, Config{Self: 0, MaxProcs: 2}), open(t, Config{Self: 1, MaxProcs: 2})
+	host, newcomer := open(t, Config{Self: 0, MaxProcs: 2}), open(t, Config{Self: 1, MaxProcs: 2})
 	pages := func() int64 {
 		var st unix.Stat_t
 		require.NoError(t, unix.Fstat(host.own.fd, &st))
@@ -132,39 +130,39 @@ func TestStrayKnock(t *testing.T) {
 	before := pages()
 	host.own.knockWord(0).Or(1 << 1)
 	host.own.head().knocks.Add(1)
-	ear := newObserver()
+	obs := newObserver()
 	for range 3 {
-		host.Poll(&ear.Sink)
+		host.Poll(&obs.Sink)
 	}
-	require.Empty(t, ear.ends)
+	require.Empty(t, obs.ends)
 	require.Nil(t, host.Lookup(1))
 	require.Equal(t, before, pages())
 
-	c, err := guest.Dial(fabric.ConnectSpec{Peer: 0, Address: host.Address()})
+	c, err := newcomer.Dial(fabric.ConnectSpec{Peer: 0, Address: host.Address()})
 	require.NoError(t, err)
 	require.True(t, c.TrySend(fabric.ClassTest, 5, nil))
-	for len(ear.got) == 0 {
-		host.Poll(&ear.Sink)
+	for len(obs.got) == 0 {
+		host.Poll(&obs.Sink)
 	}
-	require.Equal(t, []uint64{5}, ear.got)
-	require.Empty(t, ear.ends)
+	require.Equal(t, []uint64{5}, obs.got)
+	require.Empty(t, obs.ends)
 }
 
-// An address in a slot that is none is what no correct process writes.
+// No correct process writes an invalid address into a slot.
 func TestCorruptKnock(t *testing.T) {
 	host := open(t, Config{Self: 0, MaxProcs: 2})
 	entryOf(host.own.slot(1)).length = 3
 	host.own.knockWord(0).Or(1 << 1)
 	host.own.head().knocks.Add(1)
-	ear := newObserver()
-	for len(ear.ends) == 0 {
-		host.Poll(&ear.Sink)
+	obs := newObserver()
+	for len(obs.ends) == 0 {
+		host.Poll(&obs.Sink)
 	}
-	require.Equal(t, []proc.Cause{{Kind: proc.Corrupt}}, ear.ends)
+	require.Equal(t, []proc.Cause{{Kind: proc.Corrupt}}, obs.ends)
 }
 
-// What is not as its address says is refused: a process with a reused pid, a
-// segment of another size, one that can be truncated.
+// An owner that does not match its address is refused: a process with a reused pid, a segment of
+// another size, one that can be truncated.
 func TestForeignSegments(t *testing.T) {
 	_, b, _, _ := pair(t, Config{})
 	good := b.self
@@ -196,8 +194,8 @@ func TestForeignSegments(t *testing.T) {
 	require.ErrorContains(t, dial(unsealed), "not sealed")
 }
 
-// The number of a closed endpoint's descriptor comes to mean something else: the
-// endpoint is gone, whatever that is, and it is left alone.
+// The descriptor number of a closed endpoint names another file: the endpoint is gone, and the file
+// is not opened.
 func TestReusedDescriptor(t *testing.T) {
 	p, err := Open(Config{Self: 1, MaxProcs: 2})
 	require.NoError(t, err)
@@ -247,9 +245,9 @@ func FuzzAddress(f *testing.F) {
 	})
 }
 
-// Whatever a newcomer leaves in its slot for an address, and whatever it writes into the words
-// by which the two tell each other what has become of them: the owner reports that peer's end,
-// or none. Addresses name this process, so that nothing that a defect does reaches others.
+// Whatever a newcomer writes into its slot as an address, and into the words of refusal and state,
+// the owner reports that peer's end, or none. Addresses name this process, so that a defect affects
+// no others.
 func FuzzNewcomer(f *testing.F) {
 	p, err := Open(Config{Self: 1, MaxProcs: 2, Lines: 64, BulkBytes: 16 << 10})
 	require.NoError(f, err)
@@ -267,32 +265,32 @@ func FuzzNewcomer(f *testing.F) {
 		e.length = length
 		host.own.knockWord(0).Or(knocks)
 		host.own.head().knocks.Add(1)
-		ear := newObserver()
+		obs := newObserver()
 		for range 3 {
-			host.Poll(&ear.Sink)
+			host.Poll(&obs.Sink)
 		}
-		require.LessOrEqual(t, len(ear.ends), 1)
+		require.LessOrEqual(t, len(obs.ends), 1)
 
-		// A newcomer that has not been answered yet.
-		owner, guest := open(t, small), open(t, Config{Self: 1, MaxProcs: 2, Lines: 64, BulkBytes: 16 << 10})
-		c, err := guest.Dial(fabric.ConnectSpec{Peer: 0, Address: owner.Address()})
+		// A newcomer that has no connection back yet.
+		owner, newcomer := open(t, small), open(t, Config{Self: 1, MaxProcs: 2, Lines: 64, BulkBytes: 16 << 10})
+		c, err := newcomer.Dial(fabric.ConnectSpec{Peer: 0, Address: owner.Address()})
 		require.NoError(t, err)
 		c.out.cur.refused.Store(refused)
 		c.segment.head().state.Store(state)
 		c.checkRefusal()
-		ear = newObserver()
+		obs = newObserver()
 		for range 3 {
-			guest.Poll(&ear.Sink)
+			newcomer.Poll(&obs.Sink)
 		}
-		for _, end := range ear.ends {
+		for _, end := range obs.ends {
 			require.Contains(t, []proc.Kind{proc.Departed, proc.Connection, proc.Unreachable}, end.Kind)
 			require.NotEmpty(t, end.String())
 		}
 	})
 }
 
-// scribble writes a value over the word on which process 0 watches the owner of a
-// segment, and wakes who waits there, as the kernel does.
+// scribble writes a value over the word on which process 0 watches the owner of a segment, and
+// wakes its waiter, as the kernel does.
 func scribble(s *segment, value uint32) {
 	word := (*atomic.Uint32)(unsafe.Pointer(s.word(0)))
 	word.Store(value)

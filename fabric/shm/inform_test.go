@@ -13,8 +13,8 @@ import (
 
 var silent = proc.Cause{Kind: proc.Heartbeat}
 
-// A peer that counts as dead by others' word is killed; what had arrived from it
-// is delivered, then its end, with the cause that was given, once.
+// A peer reported dead by Inform is killed; its arrived frames are delivered, then its end, with
+// the given cause, once.
 func TestInformOfAConnectedPeer(t *testing.T) {
 	for name, prepare := range map[string]func(v *victim){
 		"alive":   func(*victim) {},
@@ -41,7 +41,7 @@ func TestInformOfAConnectedPeer(t *testing.T) {
 	}
 }
 
-// Those who see the end of one that was killed for its silence know that it was that.
+// The processes that see the end of one that was killed for its silence learn that cause.
 func TestOthersSeeTheFencing(t *testing.T) {
 	killer, other := open(t, Config{Self: 0, MaxProcs: 3}), open(t, Config{Self: 2, MaxProcs: 3})
 	v := spawn(t, role{Self: 1, MaxProcs: 3})
@@ -57,8 +57,8 @@ func TestOthersSeeTheFencing(t *testing.T) {
 	require.Equal(t, unix.SIGKILL, v.signaled())
 }
 
-// Word that comes after a departure, which was not looked at yet, neither turns that into
-// a death nor kills who is about to exit in order.
+// Inform after a departure that was not polled yet neither turns it into a death nor kills a
+// process that is about to exit in order.
 func TestInformOfADepartedPeer(t *testing.T) {
 	p := open(t, Config{Self: 0, MaxProcs: 2})
 	v := spawn(t, role{Self: 1, MaxProcs: 2})
@@ -69,7 +69,7 @@ func TestInformOfADepartedPeer(t *testing.T) {
 	v.order("nothing") // it lives
 }
 
-// One that has knocked and was not looked at yet has sent all the same.
+// The frames of a newcomer that knocked and was not polled yet are delivered.
 func TestInformOfANewcomer(t *testing.T) {
 	p := open(t, Config{Self: 0, MaxProcs: 2})
 	v := spawn(t, role{Self: 1, MaxProcs: 2})
@@ -81,8 +81,7 @@ func TestInformOfANewcomer(t *testing.T) {
 	require.Equal(t, unix.SIGKILL, v.signaled())
 }
 
-// Of one to which there is no way back the end is reported as well, and it is
-// killed.
+// The end of a half-open peer is reported as well, and it is killed.
 func TestInformOfAHalfOpenPeer(t *testing.T) {
 	p := open(t, Config{Self: 0, MaxProcs: 2})
 	v := spawn(t, role{Self: 1, MaxProcs: 2})
@@ -97,8 +96,8 @@ func TestInformOfAHalfOpenPeer(t *testing.T) {
 	require.Equal(t, unix.SIGKILL, v.signaled())
 }
 
-// A peer that was never connected is barred: it is not connected to, and if it comes
-// it is not heard and is killed.
+// A peer that was never connected is barred: it is not connected to, and if it connects its frames
+// are not delivered and it is killed.
 func TestInformOfAnUnconnectedPeer(t *testing.T) {
 	p := open(t, Config{Self: 0, MaxProcs: 2})
 	v := spawn(t, role{Self: 1, MaxProcs: 2})
@@ -118,13 +117,13 @@ func TestInformOfAnUnconnectedPeer(t *testing.T) {
 	require.Nil(t, p.Lookup(1))
 }
 
-// A newcomer that counts as dead and cannot be killed, as it is this process, reads
-// that it is refused.
+// A newcomer that counts as dead and cannot be killed, because it is this process, reads that it is
+// refused.
 func TestBarredPeersLearnIt(t *testing.T) {
-	host, guest, c := unconnected(t)
+	host, newcomer, c := unconnected(t)
 	other := open(t, Config{Self: 0, MaxProcs: 2})
 	other.Inform(1, silent)
-	_, err := guest.Dial(to(host, 0))
+	_, err := newcomer.Dial(to(host, 0))
 	require.NoError(t, err)
 	require.True(t, c.live)
 	lost := open(t, Config{Self: 1, MaxProcs: 2})
@@ -134,9 +133,9 @@ func TestBarredPeersLearnIt(t *testing.T) {
 	require.Equal(t, proc.Cause{Kind: proc.Unreachable, Code: int32(unix.ECONNREFUSED)}, newObserver().end(lost))
 }
 
-// Word of what does not concern the endpoint changes nothing.
+// Inform of an invalid peer changes nothing.
 func TestInformOfAnInvalidPeer(t *testing.T) {
-	host, guest, _ := unconnected(t)
+	host, newcomer, _ := unconnected(t)
 	host.Inform(7, silent)
 	host.Inform(0, silent)
 	host.Inform(proc.None, silent)
@@ -144,7 +143,7 @@ func TestInformOfAnInvalidPeer(t *testing.T) {
 	host.Poll(&e.Sink)
 	require.Equal(t, []uint64{0}, e.got)
 	require.Empty(t, e.ends)
-	require.NoError(t, guest.Close())
-	guest.Inform(0, silent)
-	require.Empty(t, guest.conns)
+	require.NoError(t, newcomer.Close())
+	newcomer.Inform(0, silent)
+	require.Empty(t, newcomer.conns)
 }

@@ -64,8 +64,8 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
-// mountTmpfs gives a tmpfs of a few pages, or says that this test may not
-// mount: then the machine's own errors are all there is to look at.
+// mountTmpfs makes a tmpfs of a few pages, or reports that this test may not mount: then only the
+// machine's own errors can be checked.
 func mountTmpfs(t *testing.T, size string) (dir string, ok bool) {
 	dir = t.TempDir()
 	err := unix.Mount("banyan-test", dir, "tmpfs", 0, "size="+size)
@@ -77,8 +77,8 @@ func mountTmpfs(t *testing.T, size string) (dir string, ok bool) {
 	return dir, true
 }
 
-// A full tmpfs is an error that names the cure, at Open and when a peer
-// connects, and nothing is left behind.
+// A full tmpfs is an error that names the remedy, at Open and when a peer connects, and nothing
+// leaks.
 func TestFullTmpfs(t *testing.T) {
 	dir, ok := mountTmpfs(t, "4k")
 	if !ok {

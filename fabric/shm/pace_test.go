@@ -7,8 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// paced makes a connection whose lines took so many nanoseconds each, long
-// enough to be believed.
+// paced makes a connection with lines of so many nanoseconds each, long enough to count.
 func paced(get bool, line int) *Conn {
 	c := &Conn{get: get}
 	c.out.pace.near, c.out.pace.far = defaultEagerNear, defaultEagerFar
@@ -39,15 +38,15 @@ func TestEagerFollowsTheDistance(t *testing.T) {
 	}
 }
 
-// A process that was preempted once during a copy is not far away.
+// A process that was preempted once during a copy is not far.
 func TestOnePreemptionChangesNothing(t *testing.T) {
 	c := paced(true, 6)
 	c.out.pace.sample(time.Second, 4096)
 	require.True(t, c.Eager(defaultEagerNear))
 }
 
-// While lines are slow some messages are let through, and their times bring the
-// limit back when the peer has come nearer.
+// While lines are slow some messages pass, and their times restore the limit when the peer has
+// moved nearer.
 func TestEagerComesBack(t *testing.T) {
 	c := paced(true, 25)
 	let := 0

@@ -8,8 +8,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// One goroutine sends as fast as credit allows, another polls: the rate at which
-// lines change hands, without the engine.
+// One goroutine sends as fast as credit allows, another polls: the rate of lines, without the
+// engine.
 func benchmarkStream(bench *testing.B, size int) {
 	_, b, ab, _ := pair(bench, Config{})
 	buf, mine := make([]byte, size), make([]byte, size)

@@ -20,10 +20,10 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// victimVariable makes a copy of the test binary a victim, as its value says.
+// victimVariable makes a copy of the test binary a victim; its value is the role.
 const victimVariable = "BANYAN_SHM_VICTIM"
 
-// role is what a victim is.
+// role describes a victim.
 type role struct {
 	Self                       proc.ID
 	MaxProcs, Lines, BulkBytes int
@@ -32,8 +32,7 @@ type role struct {
 	Threads                    int // that are busy
 }
 
-// VictimMain is for TestMain: it plays the victim in a process that is one, and does
-// not return.
+// VictimMain is for TestMain: in a victim's process it runs the victim, and does not return.
 func VictimMain() {
 	text := os.Getenv(victimVariable)
 	if text == "" {
@@ -83,7 +82,7 @@ func playVictim(text string) error {
 	return in.Err()
 }
 
-// obey does what the test says, with all endpoints.
+// obey executes the test's orders, with all endpoints.
 func obey(all []*Provider, words []string) error {
 	for _, p := range all {
 		p.Poll(&newObserver().Sink)
@@ -119,7 +118,7 @@ func obey(all []*Provider, words []string) error {
 	return nil
 }
 
-// victim is a victim as the test sees it.
+// victim is a victim on the test's side.
 type victim struct {
 	t         testing.TB
 	cmd       *exec.Cmd
@@ -159,7 +158,7 @@ func (v *victim) line() string {
 	return strings.TrimSpace(line)
 }
 
-// write gives an order without waiting for what comes of it.
+// write sends an order without waiting for its result.
 func (v *victim) write(order string) {
 	v.t.Helper()
 	_, err := io.WriteString(v.in, order+"\n")
@@ -172,8 +171,8 @@ func (v *victim) order(order string) {
 	require.Equal(v.t, "done", v.line())
 }
 
-// connect connects an observer and the victim's first endpoint, and has the victim
-// connect to it if it is process 0, and send a frame.
+// connect connects an observer and the victim's first endpoint, and makes the victim connect to it
+// if it is process 0, and send a frame.
 func (v *victim) connect(p *Provider) *Conn {
 	v.t.Helper()
 	c, err := p.Dial(fabric.ConnectSpec{Peer: 1, Address: v.addresses[0]})
@@ -187,13 +186,13 @@ func (v *victim) connect(p *Provider) *Conn {
 // kill kills.
 func (v *victim) kill() { require.NoError(v.t, v.cmd.Process.Kill()) }
 
-// signaled waits for the process and reports by what it was killed.
+// signaled waits for the process and returns the signal that killed it.
 func (v *victim) signaled() unix.Signal {
 	_ = v.cmd.Wait()
 	return v.cmd.ProcessState.Sys().(interface{ Signal() unix.Signal }).Signal()
 }
 
-// sleepUntil polls, sleeping at the bell, until something is so.
+// sleepUntil polls, sleeping at the bell, until cond holds.
 func sleepUntil(p *Provider, e *observer, so func() bool) {
 	for !so() {
 		p.bell.Arm()
@@ -205,13 +204,13 @@ func sleepUntil(p *Provider, e *observer, so func() bool) {
 	}
 }
 
-// end sleeps until the ear has heard of an end.
+// end sleeps until the observer has seen an end.
 func (e *observer) end(p *Provider) proc.Cause {
 	sleepUntil(p, e, func() bool { return len(e.ends) > 0 })
 	return e.ends[0]
 }
 
-// stopWatcher takes means of detection away from an observer.
+// stopWatcher disables methods of detection of an observer.
 func (p *Provider) stopWatcher(c *Conn, to ...evidence) {
 	for _, by := range to {
 		switch by {

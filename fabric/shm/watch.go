@@ -102,7 +102,7 @@ func (w *watcher) run() {
 		}
 	})
 	if err != nil {
-		w.warn("shm: the kernel no longer tells of ended peers by descriptors, so some may be found late: %v", err)
+		w.warn("shm: the kernel no longer reports ended peers by descriptors, so some may be found late: %v", err)
 	}
 }
 

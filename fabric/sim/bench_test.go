@@ -71,8 +71,8 @@ func BenchmarkExchange(b *testing.B) {
 	}
 }
 
-// exchange lets every process send in each round one message to each of ten
-// peers, at distances 1, 2, 4 … 512, and wait for ten.
+// exchange makes every process send in each round one message to each of ten peers, at distances 1,
+// 2, 4 … 512, and wait for ten.
 func exchange(tb testing.TB, procs, rounds int) *Sim {
 	s := newSim(tb, DefaultConfig(procs))
 	for id := range proc.ID(procs) {

@@ -37,8 +37,8 @@ func (d simDriver) Run(job fabrictest.Job) ([]fabrictest.Outcome, error) {
 	}
 	rng := rand.New(rand.NewPCG(job.Seed, 1))
 	for _, v := range job.Victims {
-		// Any order of magnitude of steps is as likely as any other. A victim
-		// that sleeps takes none, so it is killed at the latest by the clock.
+		// Any order of magnitude of steps has the same probability. A sleeping victim takes none,
+		// so the clock kills it at the latest.
 		const most = 6000
 		step := math.Exp(rng.Float64() * math.Log(most))
 		latest := fabric.Time(100 * step)
@@ -64,7 +64,7 @@ func (d simDriver) Run(job fabrictest.Job) ([]fabrictest.Outcome, error) {
 type simJob struct {
 	fabrictest.Job
 	outs []fabrictest.Outcome
-	// hosts of all that have begun: a signal wakes everybody.
+	// hosts of all started processes: a signal wakes all of them.
 	hosts []fabric.Host
 	seen  map[given]bool
 }
@@ -76,7 +76,7 @@ type given struct {
 
 func (j *simJob) play(p *sim.Proc) {
 	c := &simControl{j, p}
-	// Also when the process is killed, for its stack is unwound then.
+	// Also when the process is killed, because its stack is unwound then.
 	defer c.Signal(fabrictest.SignalEnded)
 	j.hosts = append(j.hosts, p.Host())
 	addrs := make([][]byte, j.N)
@@ -91,7 +91,7 @@ func (j *simJob) play(p *sim.Proc) {
 	}
 }
 
-// simControl is one process's line to the driver.
+// simControl connects one process to the driver.
 type simControl struct {
 	j *simJob
 	p *sim.Proc
@@ -139,7 +139,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// budget gives the configuration that can do most the most time.
+// budget gives most time to the most capable configuration.
 func budget(variant string) fabrictest.Budget {
 	switch {
 	case os.Getenv("BANYAN_LONG") != "":

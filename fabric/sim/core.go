@@ -4,8 +4,8 @@ package sim
 // activity that has yielded goes to the end, so none starves. As an event it is the next turn.
 type core struct {
 	p      *Proc
-	ready  []*task // its event is queued, for when the core was free at the latest
-	queued bool    // its event is queued, for when the core was free at the latest
+	ready  []*task
+	queued bool // its event is queued, for when the core was free at the latest
 }
 
 // queue queues an activity that can run from the present on.

@@ -172,6 +172,6 @@ func (v *evidence) happen(s *Sim) *task {
 func (f *flow) refuseSender() {
 	s := f.from.sim
 	if at := s.passage(f.from.id, f.to.id, s.present()); at < never {
-		s.push(at+f.link.Latency, &evidence{f, proc.Cause{Kind: proc.Expelled}})
+		s.push(at+f.link.Latency, &evidence{f, proc.Cause{Kind: proc.Refused}})
 	}
 }

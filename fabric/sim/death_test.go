@@ -16,8 +16,8 @@ var (
 	quietTime = fabric.Time(50_000) // by when everything in these scenarios is over
 )
 
-// stream is the victim's part in the scenarios of this file: it sends numbered
-// frames of different sizes and departs.
+// stream is the victim's part in the scenarios of this file: it sends numbered frames of different
+// sizes and departs.
 func stream(n *node, to proc.ID, frames int) {
 	conn := n.connect(to)
 	for i := range frames {
@@ -84,8 +84,7 @@ func TestKillAtEveryStep(t *testing.T) {
 	require.Len(t, counts, frames+1, "every prefix occurs: %v", counts)
 }
 
-// orderly makes the node fail the test when anything comes from a peer whose
-// end it has seen.
+// orderly makes the node fail the test when anything arrives from a peer whose end it has seen.
 func (n *node) orderly(t *testing.T) {
 	n.onFrame = func(m message) {
 		for _, e := range n.ends {
@@ -94,8 +93,8 @@ func (n *node) orderly(t *testing.T) {
 	}
 }
 
-// TestKillAtEveryTime kills the sender at each of many instants instead: what
-// was taken by TrySend and is on the wire arrives, if no loss is configured.
+// TestKillAtEveryTime kills the sender at each of many instants instead: frames on the wire arrive,
+// if no loss is configured.
 func TestKillAtEveryTime(t *testing.T) {
 	for at := fabric.Time(1); at < 1500; at += 7 {
 		cfg := plain(2)
@@ -122,8 +121,8 @@ func TestKillAtEveryTime(t *testing.T) {
 	}
 }
 
-// TestDetectionDelay: evidence comes after the configured delay, and frames
-// that are still under way then do not come at all.
+// TestDetectionDelay: evidence comes after the configured delay, and frames that are still in
+// flight then never arrive.
 func TestDetectionDelay(t *testing.T) {
 	cfg := plain(3)
 	cfg.Detection = Detection{Min: 200 * Nanosecond, Max: 200 * Nanosecond}
@@ -171,7 +170,7 @@ func TestObserversHaveDifferentDelays(t *testing.T) {
 	require.Greater(t, len(seen), 4)
 }
 
-// TestWaysToEnd: what a connected peer is told of each.
+// TestWaysToEnd: the report of each to a connected peer.
 func TestWaysToEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		body  func(*Proc)
@@ -219,8 +218,8 @@ func TestWaysToEnd(t *testing.T) {
 	}
 }
 
-// TestInvalidate: nothing from the peer is delivered, not even what is already
-// here, and what is sent to it is taken and dropped.
+// TestInvalidate: nothing from the peer is delivered, not even arrived frames, and frames to it are
+// accepted and dropped.
 func TestInvalidate(t *testing.T) {
 	s := newSim(t, plain(2))
 	spawn(t, s, 0, func(p *Proc) {

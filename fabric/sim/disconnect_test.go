@@ -11,7 +11,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Those who have been parted lose their connection, at both ends, and get no other; nobody else
+// Two disconnected processes lose their connection, at both ends, and get no other; no other pair
 // does.
 func TestDisconnect(t *testing.T) {
 	s, err := sim.New(sim.DefaultConfig(3))

@@ -62,7 +62,7 @@ func TestRingEndsSleep(t *testing.T) {
 		h.Sleep(9000)
 		require.Equal(t, fabric.Time(9000), h.Now())
 
-		// Nor does one that has not been replaced by an earlier one.
+		// Nor does one that no earlier one has replaced.
 		ringAt(9100)
 		h.Sleep(9500)
 		require.Equal(t, fabric.Time(9100), h.Now())
@@ -71,8 +71,7 @@ func TestRingEndsSleep(t *testing.T) {
 	})
 }
 
-// TestArrivalRingsOnlyTheArmed: what arrived before Arm is found by Ready, what
-// arrives after it ends the sleep.
+// TestArrivalRingsOnlyTheArmed: Ready finds arrivals before Arm, later ones end the sleep.
 func TestArrivalRingsOnlyTheArmed(t *testing.T) {
 	s := newSim(t, plain(2))
 	spawn(t, s, 0, func(p *Proc) {
@@ -120,8 +119,7 @@ func TestOneCore(t *testing.T) {
 	})
 }
 
-// TestNoActivityStarves: an activity that only polls lets the others have their
-// turns.
+// TestNoActivityStarves: an activity that only polls lets the others have their turns.
 func TestNoActivityStarves(t *testing.T) {
 	alone(t, func(p *Proc, h fabric.Host) {
 		turns, last := 0, 0
@@ -156,7 +154,7 @@ func TestYieldLetsOthersRun(t *testing.T) {
 	})
 }
 
-// TestSpawnLater: a replacement starts at the present of whoever spawns it.
+// TestSpawnLater: a replacement starts at the present of its parent.
 func TestSpawnLater(t *testing.T) {
 	var began fabric.Time
 	alone(t, func(p *Proc, h fabric.Host) {

@@ -51,10 +51,10 @@ func TestPartition(t *testing.T) {
 		"one way":   {to: 20_000, oneWay: true, forth: []fabric.Time{1030, 21_020}, back: []fabric.Time{1050, 11_030}},
 		"heals before it breaks": {to: 20_000, brk: 12_000,
 			forth: []fabric.Time{1030, 21_020}, back: []fabric.Time{1050, 21_020}},
-		// Both have something stopped at 10010, so both know 4 µs later.
+		// Both have held traffic at 10010, so both know 4 µs later.
 		"breaks": {to: 20_000, brk: 4000, forth: []fabric.Time{1030}, back: []fabric.Time{1050},
 			ends0: []end{{1, cutOff}}, ends1: []end{{0, cutOff}}, ended0: 14_010, ended1: 14_010},
-		// Only 0 has; 1 is told when word gets through.
+		// Only 0 has; 1 learns it when the evidence passes.
 		"breaks one way": {to: 20_000, brk: 4000, oneWay: true, forth: []fabric.Time{1030}, back: []fabric.Time{1050, 11_030},
 			ends0: []end{{1, cutOff}}, ends1: []end{{0, cutOff}}, ended0: 14_010, ended1: 21_000},
 		"never heals": {to: fabric.Forever, forth: []fabric.Time{1030}, back: []fabric.Time{1050}},
@@ -91,7 +91,7 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// TestEvidenceWaitsForThePartition: a death behind it is seen when it heals.
+// TestEvidenceWaitsForThePartition: a death behind it is reported when it heals.
 func TestEvidenceWaitsForThePartition(t *testing.T) {
 	s := newSim(t, plain(2))
 	require.NoError(t, s.Partition(Partition{A: []proc.ID{0}, B: []proc.ID{1}, From: 1000, To: 30_000}))
@@ -143,7 +143,7 @@ func TestGet(t *testing.T) {
 		require.ErrorContains(t, conn.Get(local, fabric.Region{Addr: 0}, 1<<63), "lie outside")
 		require.ErrorContains(t, conn.Get(local, fabric.Region{Addr: 2}, 0), "region 2 is not exposed")
 
-		p.Compute(50 * Microsecond) // the peer has gone
+		p.Compute(50 * Microsecond) // the peer has ended
 		require.ErrorIs(t, conn.Get(local, fabric.Region{}, 0), fabric.ErrPeerGone)
 		require.NoError(t, n.prov.Close())
 		require.ErrorIs(t, conn.Get(local, fabric.Region{}, 0), fabric.ErrClosed)

@@ -7,7 +7,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// message is what a sink saw.
+// message is a message that a sink received.
 type message struct {
 	from  proc.ID
 	class fabric.Class
@@ -16,7 +16,7 @@ type message struct {
 	at    fabric.Time
 }
 
-// end is evidence that a sink saw.
+// end is evidence that a sink received.
 type end struct {
 	peer  proc.ID
 	cause proc.Cause // Departed for Sink.Departed
@@ -33,7 +33,7 @@ type node struct {
 	ends []end
 	log  []message // only if keep
 	keep bool
-	// onFrame and onEnd see what the sink sees, first.
+	// onFrame and onEnd get the sink's input first.
 	onFrame func(message)
 	onEnd   func()
 }

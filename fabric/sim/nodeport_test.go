@@ -17,7 +17,7 @@ func sharing(procs, ackEvery int) Config {
 	return cfg
 }
 
-// sendAll has a process send empty frames, one to each of the others named.
+// sendAll makes a process send empty frames, one to each of the others named.
 func sendAll(t *testing.T, s *Sim, id proc.ID, to ...proc.ID) {
 	spawn(t, s, id, func(p *Proc) {
 		n := newNode(p)
@@ -59,7 +59,7 @@ func TestNodePort(t *testing.T) {
 	})
 }
 
-// A frame that nothing answers is acknowledged: that keeps the engines of both nodes busy.
+// A frame without an answer is acknowledged: that keeps the engines of both nodes busy.
 func TestNodePortAcknowledges(t *testing.T) {
 	late := func(ackEvery int) fabric.Time {
 		s := newSim(t, sharing(4, ackEvery))

@@ -18,8 +18,8 @@ import (
 // ends, every activity of every process is unwound.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// randomJob is a run with everything in it that is random: 24 processes that send
-// to random peers, spikes, a partition, deaths by time and by step.
+// randomJob is a run with all sources of randomness: 24 processes that send to random peers,
+// spikes, a partition, deaths by time and by step.
 func randomJob(tb testing.TB, seed uint64) (trace []byte, hash uint64, now fabric.Time) {
 	var out bytes.Buffer
 	cfg := DefaultConfig(24)
@@ -96,7 +96,7 @@ func TestTraceWriterFails(t *testing.T) {
 	require.ErrorContains(t, s.Run(), "write trace: disk full")
 }
 
-// TestDeadlock: the error says who waits where.
+// TestDeadlock: the error lists the waiting processes and their places.
 func TestDeadlock(t *testing.T) {
 	s := newSim(t, plain(4))
 	spawn(t, s, 0, func(p *Proc) { p.Compute(Microsecond); p.Host().Sleep(fabric.Forever) })
@@ -190,7 +190,7 @@ func TestPanicNamesTheProcess(t *testing.T) {
 
 func explode() { panic("bang") }
 
-// TestMisuseIsCaught: what cannot be continued from.
+// TestMisuseIsCaught: misuse from which a run cannot continue.
 func TestMisuseIsCaught(t *testing.T) {
 	for want, body := range map[string]func(p *Proc){
 		"two activities of process 0 sleep at once": func(p *Proc) {

@@ -124,8 +124,8 @@ func TestBusyReceiver(t *testing.T) {
 	require.Equal(t, []fabric.Time{1070, 1590}, at) // 1050+20, +500+20
 }
 
-// TestCausality: a process that ran ahead by computing sees, when it looks,
-// what happened meanwhile, in the order of time.
+// TestCausality: a process that ran ahead by computing sees all earlier events, in the order of
+// time, when it polls.
 func TestCausality(t *testing.T) {
 	s := newSim(t, plain(3))
 	got := receive(t, s, 0, 9000)
@@ -165,7 +165,7 @@ func TestCredits(t *testing.T) {
 	require.Equal(t, []fabric.Time{1030, 1130, 3060, 3160}, got.times())
 }
 
-// TestBackPressure: nobody polls, so no more than the credits is ever taken.
+// TestBackPressure: without polls, no more frames than the credits are accepted.
 func TestBackPressure(t *testing.T) {
 	cfg := plain(2)
 	s := newSim(t, cfg)

@@ -13,7 +13,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// authenticatedAttacker takes connections as process 1 would.
+// authenticatedAttacker accepts connections as process 1 would.
 type authenticatedAttacker struct {
 	*target
 	fd   int
@@ -32,7 +32,7 @@ func newAuthenticatedAttacker(c *target) *authenticatedAttacker {
 	return &authenticatedAttacker{target: c, fd: fd, addr: addrPort(name)}
 }
 
-// connect takes the next connection and hears its hello; nil: the castle has given up.
+// connect takes the next connection and reads its hello; nil: the target has given up.
 func (im *authenticatedAttacker) connect() *rawClient {
 	in := &rawClient{target: im.target}
 	im.pollUntil(func() bool {
@@ -53,7 +53,7 @@ func (im *authenticatedAttacker) connect() *rawClient {
 	return in
 }
 
-// challenge answers the hello, and gives the proof.
+// challenge answers the hello, and returns the proof.
 func (in *rawClient) challenge(version uint32) []byte {
 	c := challenge{version: version}
 	_, _ = rand.Read(c.nonce[:])
@@ -62,9 +62,9 @@ func (in *rawClient) challenge(version uint32) []byte {
 	return b
 }
 
-// A process that dials is not taken in either: what answers must speak the protocol and
-// prove that it knows the secret. It tries again as long as a connection may take to be
-// made, and then says so.
+// A dialling process is not deceived either: the other side must use the protocol and prove that it
+// knows the secret. The process tries again as long as a connection may take to be made, and then
+// reports it.
 func TestAuthenticatedAttackers(t *testing.T) {
 	for name, play := range map[string]func(in *rawClient){
 		"hangs up": func(*rawClient) {},
@@ -80,7 +80,7 @@ func TestAuthenticatedAttackers(t *testing.T) {
 			s := statement{outbox: minOutbox}
 			in.send(s.seal(secret, roleDialler, in.transcript))
 		},
-		"does not heed the proof": func(in *rawClient) {
+		"ignores the proof": func(in *rawClient) {
 			in.challenge(handshakeVersion)
 			s := statement{outbox: minOutbox}
 			in.send(s.seal(secret, roleAcceptor, in.transcript))
@@ -107,8 +107,7 @@ func TestAuthenticatedAttackers(t *testing.T) {
 	}
 }
 
-// A peer that has no descriptors left to answer, and this process to dial, are tried
-// again when there are some.
+// Without descriptors to accept, and to dial, both are tried again when there are some.
 func TestNoDescriptors(t *testing.T) {
 	leavesNothing(t)
 	a, b := unanswered(t, 0), unanswered(t, 1)
@@ -127,7 +126,7 @@ func TestNoDescriptors(t *testing.T) {
 	require.Equal(t, waiting, c.state)
 	require.ErrorIs(t, c.lastError, unix.EMFILE)
 
-	// One to dial with, none to answer with.
+	// One descriptor to dial, none to accept.
 	limit(old.Cur)
 	for c.state != dialling {
 		idle(a)
@@ -150,7 +149,7 @@ func TestNoDescriptors(t *testing.T) {
 	require.Empty(t, sinks[1].ended)
 }
 
-// Who lacks descriptors for too long says that this is the reason.
+// A lasting shortage of descriptors is reported as the cause.
 func TestNoDescriptorsForTooLong(t *testing.T) {
 	c := newTarget(t, Config{Heal: 50 * time.Millisecond})
 	other := unanswered(t, 1)

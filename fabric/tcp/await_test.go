@@ -8,8 +8,8 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 )
 
-// TestAwait sends what Await takes and what it leaves to Poll, in every order of
-// two, and checks that all comes once and in order.
+// TestAwait sends frames that Await takes and frames that it leaves to Poll, in every order of two,
+// and checks that all arrive once and in order.
 func TestAwait(t *testing.T) {
 	const imm, other = 7, 8
 	kinds := []struct {
@@ -31,7 +31,7 @@ func TestAwait(t *testing.T) {
 			send := func(i uint64, n int) {
 				until(t, p, s, func() bool { return c[0].TrySend(fabric.ClassTest, i, noise(i, n)) })
 			}
-			send(imm, 1) // makes it the connection that was heard last
+			send(imm, 1) // makes it the connection that delivered last
 			until(t, p, s, func() bool { return len(s[1].got) == 1 })
 			buf := make([]byte, 16)
 			send(first.imm, first.size)

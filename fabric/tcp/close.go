@@ -57,9 +57,9 @@ func newAcceptor(p *Provider) *acceptor {
 		return nil
 	}
 	stop := unix.EpollEvent{Events: unix.EPOLLIN, Fd: stopKey}
-	lobby := unix.EpollEvent{Events: unix.EPOLLIN, Fd: handshakeKey}
+	accept := unix.EpollEvent{Events: unix.EPOLLIN, Fd: handshakeKey}
 	_ = unix.EpollCtl(d.epfd, unix.EPOLL_CTL_ADD, d.stop, &stop)
-	_ = unix.EpollCtl(d.epfd, unix.EPOLL_CTL_ADD, p.handshakeSet.fd, &lobby)
+	_ = unix.EpollCtl(d.epfd, unix.EPOLL_CTL_ADD, p.handshakeSet.fd, &accept)
 	go d.run(p)
 	return d
 }
@@ -145,7 +145,7 @@ func (p *Provider) linger() {
 
 // helloPending reports whether a peer is in the middle of its handshake.
 func (p *Provider) helloPending() bool {
-	return slices.ContainsFunc(p.handshakes, func(g *handshake) bool { return g.hello != nil })
+	return slices.ContainsFunc(p.handshakes, func(hs *handshake) bool { return hs.hello != nil })
 }
 
 // unacknowledged reports whether a connection has data that have not reached the other machine;
@@ -186,8 +186,8 @@ func (p *Provider) release() error {
 	if p.watch != nil {
 		p.watch.close()
 	}
-	for _, g := range p.handshakes {
-		_ = unix.Close(g.fd)
+	for _, hs := range p.handshakes {
+		_ = unix.Close(hs.fd)
 	}
 	for _, l := range p.listeners {
 		errs = append(errs, unix.Close(l.fd))

@@ -22,7 +22,7 @@ var variants = map[string]tcp.Config{
 	"unix":     {Unix: true},
 	"tiny":     {Inet: true, Outbox: 128 << 10}, // laps, and waits for credit, all the time
 	"ipv6":     {Inet: true, Networks: []string{"::1"}},
-	// In namespaces of their own; see apart_test.go.
+	// In namespaces of their own; see hosts_test.go.
 	"apart4":      {Inet: true, Networks: []string{"10.224.0.0/11"}},
 	"apart6":      {Inet: true, Networks: []string{"fd62:616e:7961::/48"}},
 	"apart4brief": {Inet: true, Networks: []string{"10.224.0.0/11"}, Heal: time.Second},

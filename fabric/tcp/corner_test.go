@@ -13,8 +13,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// A lender learns that its loan has been taken also if the frame ends where the
-// window of one read does.
+// A lender learns that its loan was received also if the frame ends exactly at the window of one
+// read.
 func TestAckWhenTheWindowIsFull(t *testing.T) {
 	tp := newTap(t, Config{})
 	tp.write(wire(header{kind: kind(fabric.ClassTest), flags: flagLent}, noise(1, window-headerBytes)))
@@ -22,7 +22,7 @@ func TestAckWhenTheWindowIsFull(t *testing.T) {
 	tp.taken(1)
 }
 
-// taken checks that the last thing said is how many frames have been taken.
+// taken checks that the last frame acknowledges so many frames.
 func (tp *tap) taken(n uint32) {
 	said := tp.read()
 	require.GreaterOrEqual(tp, len(said), headerBytes, "nothing is said")
@@ -32,7 +32,7 @@ func (tp *tap) taken(n uint32) {
 	require.Equal(tp, n, h.taken)
 }
 
-// A confirmation that the socket does not take is said when it does.
+// An acknowledgement that a full socket does not take is sent later.
 func TestAckAfterAFullSocket(t *testing.T) {
 	tp := newTap(t, Config{})
 	for errno := unix.Errno(0); errno == 0; { // behind the connection's back
@@ -46,14 +46,14 @@ func TestAckAfterAFullSocket(t *testing.T) {
 	tp.taken(1)
 }
 
-// crowd sends until the socket takes no more.
+// crowd sends until the socket is full.
 func (tp *tap) crowd() {
 	for tp.conn.TrySend(fabric.ClassTest, 0, noise(2, 30_000)) {
 	}
 	require.True(tp, tp.conn.out.unsent())
 }
 
-// What could not be said while the socket was full is said when it is not.
+// An acknowledgement that was due while the socket was full is sent when it is not.
 func TestAckAfterCrowding(t *testing.T) {
 	tp := newTap(t, Config{})
 	tp.crowd()
@@ -66,17 +66,17 @@ func TestAckAfterCrowding(t *testing.T) {
 	tp.taken(1)
 }
 
-// A process that sleeps with something to write wakes when the socket takes it, also
-// if the connection was in favour meanwhile.
+// A process that sleeps with data to write wakes when the socket takes them, also if epoll did not
+// watch the connection meanwhile.
 func TestCreditWakes(t *testing.T) {
-	for _, favoured := range []bool{false, true} {
+	for _, unwatched := range []bool{false, true} {
 		rung := make(chan struct{}, 100)
 		tp := newTap(t, Config{Ring: func() { rung <- struct{}{} }})
 		tp.crowd()
 		for tp.Poll(&tp.sink.Sink) > 0 {
 		}
 		require.False(t, tp.Ready())
-		if favoured {
+		if unwatched {
 			tp.recentHits = unwatchAfter - 1
 			tp.countRecent(tp.conn)
 			require.Equal(t, tp.conn, tp.unwatched)
@@ -86,12 +86,12 @@ func TestCreditWakes(t *testing.T) {
 		select {
 		case <-rung:
 		case <-time.After(stall):
-			require.Fail(t, "nothing rings", "favoured: %v", favoured)
+			require.Fail(t, "nothing rings", "unwatched: %v", unwatched)
 		}
 	}
 }
 
-// Where a frame goes is asked once, however many pieces it comes in.
+// The buffer of a frame is requested once, however many pieces it comes in.
 func TestPlaceIsRequestedOnce(t *testing.T) {
 	tp := newTap(t, Config{})
 	asked := 0
@@ -107,7 +107,7 @@ func TestPlaceIsRequestedOnce(t *testing.T) {
 	require.Equal(t, 2, asked, "the next is another frame")
 }
 
-// What is lent and what has a place is nobody's memory after Forsake.
+// Lent payloads and buffers of placed frames are not used after DetachBuffers.
 func TestDetachBuffers(t *testing.T) {
 	tp := newTap(t, Config{})
 	loan, want := noise(5, maxLent), noise(5, maxLent)
@@ -143,8 +143,7 @@ func TestDetachBuffers(t *testing.T) {
 	require.Equal(t, 1, tp.sink.returned, "the next loan is one again")
 }
 
-// Who was refused is told when there is credit: not before what waits has been written,
-// and once.
+// A refused sender learns of credit: not before the pending data are written, and once.
 func TestCreditComesOnce(t *testing.T) {
 	tp := newTap(t, Config{})
 	tp.crowd()
@@ -173,8 +172,7 @@ func TestCreditComesOnce(t *testing.T) {
 	require.False(t, tp.Ready())
 }
 
-// A peer that sends much without being answered is told what has been taken before its
-// outbox is full.
+// A peer that sends much without an answer gets acknowledgements before its outbox is full.
 func TestAckInTime(t *testing.T) {
 	tp := newTap(t, Config{})
 	sent := 0
@@ -191,7 +189,7 @@ func TestAckInTime(t *testing.T) {
 	require.Equal(t, kindTaken, h.kind)
 }
 
-// Close goes on with a frame that has a place.
+// Close continues a frame that has a buffer.
 func TestCloseWithAPartialFrame(t *testing.T) {
 	tp := newTap(t, Config{})
 	frame := wire(header{kind: kind(fabric.ClassTest)}, noise(7, 2*maxAssembled))
@@ -210,7 +208,7 @@ func TestCloseWithAPartialFrame(t *testing.T) {
 	require.NoError(t, tp.Close())
 }
 
-// Ends that a function of the sink brings about are told in the same Poll, and count.
+// Ends that a function of the sink causes are reported in the same Poll, and count.
 func TestEndsInsideCallbacks(t *testing.T) {
 	tp := newTap(t, Config{})
 	p := tp.Provider
@@ -226,8 +224,8 @@ func TestEndsInsideCallbacks(t *testing.T) {
 	require.Equal(t, 2, told)
 }
 
-// blackHole is an address of this machine that takes no connection and refuses none:
-// the queue of its listener is full.
+// blackHole is an address of this machine that neither accepts nor refuses connections: the queue
+// of its listener is full.
 func blackHole(t *testing.T) netip.AddrPort {
 	t.Helper()
 	socket := func() int {
@@ -253,8 +251,7 @@ func blackHole(t *testing.T) netip.AddrPort {
 	}
 }
 
-// One address that swallows everything does not keep a peer from being reached by
-// another.
+// One address that does not answer does not keep a peer from being reached by another.
 func TestNextAddressAfterABlackHole(t *testing.T) {
 	leavesNothing(t)
 	p := unanswered(t, 0)
@@ -286,13 +283,13 @@ func unanswered(t *testing.T, id proc.ID) *Provider {
 	return p
 }
 
-// idle waits until something happens, a hundredth of a second at most.
+// idle waits for an event, a hundredth of a second at most.
 func idle(p *Provider) {
 	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(p.connSet.fd), Events: unix.POLLIN}}, 10)
 }
 
-// A peer that listens nowhere this process could reach may dial; when its connection
-// breaks it is waited for.
+// A peer without a reachable address may dial; when its connection breaks, this process waits for
+// it.
 func TestPeerThatOnlyDials(t *testing.T) {
 	p, other := unanswered(t, 0), unanswered(t, 1)
 	p.self.net = 1 // the other's loopback addresses are not of this machine
@@ -317,8 +314,8 @@ func TestPeerThatOnlyDials(t *testing.T) {
 	})
 }
 
-// Each of several peers whose outboxes are full is told what has been taken, also when
-// they have all been read in one turn.
+// Each of several peers with full outboxes gets an acknowledgement, also when all are read in one
+// turn.
 func TestAckToEach(t *testing.T) {
 	c := newTarget(t, Config{})
 	var peers []*rawClient
@@ -348,8 +345,8 @@ func TestAckToEach(t *testing.T) {
 	}
 }
 
-// Where ranks share cores the process lets others run between two polls, for as long as that
-// takes: each poll finds what has come over any connection.
+// Where ranks share cores the process yields between two polls, for a long time: each poll finds
+// the data of all connections.
 func TestSharedPollsAll(t *testing.T) {
 	c := newTarget(t, Config{Shared: true})
 	var peers []*rawClient

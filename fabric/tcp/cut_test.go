@@ -10,11 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Connections are broken at random between processes that live and send all the
-// time: no frame may be lost, doubled, changed or out of order; each loan comes back
-// once, each place is asked for and told of once. The processes are endpoints in
-// this one, polled by turns, so that a seed gives the same schedule but for the
-// kernel's part in it.
+// Connections are broken at random between processes that live and send all the time: no frame may
+// be lost, duplicated, changed or out of order; each loan returns once, each buffer is requested
+// and reported once. The processes are endpoints in this one, polled in turn, so that a seed
+// repeats the schedule except for the kernel's part.
 func TestCuts(t *testing.T) {
 	cuts := 300
 	switch {
@@ -40,7 +39,7 @@ func TestCuts(t *testing.T) {
 	}
 }
 
-// seedOf is BANYAN_SEED, or a new seed; a test that fails says which.
+// seedOf is BANYAN_SEED, or a new seed; a failing test prints it.
 func seedOf(t *testing.T) uint64 {
 	seed, err := strconv.ParseUint(os.Getenv("BANYAN_SEED"), 10, 64)
 	if err != nil {
@@ -54,16 +53,16 @@ func seedOf(t *testing.T) uint64 {
 	return seed
 }
 
-// leavesNothing makes a test fail that leaves more descriptors than there were.
+// leavesNothing makes a test fail that leaks descriptors.
 func leavesNothing(t *testing.T) {
-	warm, err := Open(Config{MaxProcs: 1, Secret: secret, Inet: true}) // what Go's runtime keeps is open from then on
+	warm, err := Open(Config{MaxProcs: 1, Secret: secret, Inet: true}) // opens the descriptors that Go's runtime keeps
 	require.NoError(t, err)
 	require.NoError(t, warm.Close())
 	before := descriptors(t)
 	t.Cleanup(func() { require.Equal(t, before, descriptors(t), "descriptors") })
 }
 
-// descriptors says what each kind of open descriptor is of, and how many there are.
+// descriptors counts the open descriptors of each kind.
 func descriptors(t *testing.T) map[string]int {
 	const dir = "/proc/self/fd/"
 	names, err := os.ReadDir(dir)
@@ -78,5 +77,5 @@ func descriptors(t *testing.T) map[string]int {
 	return kinds
 }
 
-// stall is how long nothing may happen before a test counts as hanging.
+// stall is the time without events after which a test counts as hanging.
 const stall = 40 * time.Second

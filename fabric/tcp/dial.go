@@ -158,7 +158,7 @@ func (c *Conn) sendHello(now time.Time) error {
 }
 
 var (
-	errNotPeer = errors.New("what answers there does not speak this protocol")
+	errNotPeer = errors.New("the process at that address does not use this protocol")
 	errSecret  = errors.New("the other side cannot prove that it knows the job's secret")
 )
 
@@ -208,7 +208,7 @@ func (c *Conn) readVerdict(now time.Time) error {
 			c.finish()
 			return nil
 		}
-		c.reportEnd(c.endCauseOf(proc.Expelled)) // the peer may have given up first
+		c.reportEnd(c.endCauseOf(proc.Refused)) // the peer may have given up first
 	case noResources:
 		return fmt.Errorf("the other side cannot take a connection: %w", s.shortage)
 	case departed:

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever a user gives for networks, each address is used or not for a reason, an excluded one
-// never, and one that is not named only if none are.
+// Whatever networks a user names, each address is used or not for a reason, an excluded one never,
+// and one that is not named only if none are.
 func FuzzNetworks(f *testing.F) {
 	f.Add("lo,!127.0.0.2")
 	f.Add("10.0.0.0/8,fd00::/8,!eth0")

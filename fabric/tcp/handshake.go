@@ -96,85 +96,85 @@ func (p *Provider) accept(l *listener) bool {
 		p.stats.evicted.Add(1)
 		p.drop(p.handshakes[0])
 	}
-	g := &handshake{exchange: exchange{fd: fd}, domain: l.domain, due: time.Now().Add(handshakeTimeout), path: pathOf(sa)}
-	p.handshakes = append(p.handshakes, g)
-	p.advanceHandshake(g)
-	if g.fd < 0 {
+	hs := &handshake{exchange: exchange{fd: fd}, domain: l.domain, due: time.Now().Add(handshakeTimeout), path: pathOf(sa)}
+	p.handshakes = append(p.handshakes, hs)
+	p.advanceHandshake(hs)
+	if hs.fd < 0 {
 		return true
 	}
-	p.alarm(g.due)
-	if g.proof != nil { // Poll continues it
+	p.alarm(hs.due)
+	if hs.proof != nil { // Poll continues it
 		return true
 	}
-	if g.key, err = p.handshakeSet.add(fd, g, unix.EPOLLIN); err != nil {
-		p.drop(g)
+	if hs.key, err = p.handshakeSet.add(fd, hs, unix.EPOLLIN); err != nil {
+		p.drop(hs)
 	}
 	return true
 }
 
 // advanceHandshake continues a handshake as far as possible.
-func (p *Provider) advanceHandshake(g *handshake) {
-	if g.hello == nil && !p.readHello(g) {
+func (p *Provider) advanceHandshake(hs *handshake) {
+	if hs.hello == nil && !p.readHello(hs) {
 		return
 	}
-	b, err := g.readMessage(proofBytes)
+	b, err := hs.readMessage(proofBytes)
 	if err != nil { // a peer does so whose own call was answered meanwhile
-		p.drop(g)
+		p.drop(hs)
 		return
 	}
 	if b == nil {
 		return
 	}
 	var s statement
-	if !s.open(p.cfg.Secret, roleDialler, g.transcript, b) {
+	if !s.open(p.cfg.Secret, roleDialler, hs.transcript, b) {
 		p.stats.unauthenticated.Add(1)
 		p.logOnce("secret", "tcp: refused %s, which does not know the job's secret; more of these are counted, not logged",
-			g.path.peerName())
-		p.drop(g)
+			hs.path.peerName())
+		p.drop(hs)
 		return
 	}
-	g.record(b)
-	p.admit(g, &s)
+	hs.record(b)
+	p.admit(hs, &s)
 }
 
 // readHello receives the hello and answers it; false: the proof is not due yet.
-func (p *Provider) readHello(g *handshake) bool {
-	b, err := g.readMessage(helloBytes)
-	if b == nil && err == nil && helloBegins(g.buf[:g.got]) {
+func (p *Provider) readHello(hs *handshake) bool {
+	b, err := hs.readMessage(helloBytes)
+	if b == nil && err == nil && helloBegins(hs.buf[:hs.got]) {
 		return false
 	}
 	if err != nil {
 		p.stats.notPeer.Add(1)
-		p.drop(g)
+		p.drop(hs)
 		return false
 	}
 	h, ok := decodeHello(b)
 	if !ok {
 		p.stats.notPeer.Add(1)
-		p.logOnce("hello", "tcp: refused %s, which is no peer; more of these are counted, not logged", g.path.peerName())
-		p.drop(g)
+		p.logOnce("hello", "tcp: refused %s, which is no peer; more of these are counted, not logged", hs.path.peerName())
+		p.drop(hs)
 		return false
 	}
 	ch := challenge{version: handshakeVersion}
 	_, _ = rand.Read(ch.nonce[:]) // never fails: it ends the program instead
 	answer := ch.encode()
 	h.address = bytes.Clone(h.address)
-	g.record(b)
-	g.record(answer)
-	err = g.writeMessage(answer)
+	hs.record(b)
+	hs.record(answer)
+	err = hs.writeMessage(answer)
 	if h.version != handshakeVersion {
 		p.stats.otherVersion.Add(1)
 		p.logOnce("version", "tcp: refused %s, which speaks version %d, this process %d: start all processes from one "+
-			"build", g.path.peerName(), h.version, handshakeVersion)
-		p.drop(g)
+			"build", hs.path.peerName(), h.version, handshakeVersion)
+		p.drop(hs)
 		return false
 	}
 	if err != nil {
 		p.stats.notPeer.Add(1)
-		p.drop(g)
+		p.drop(hs)
 		return false
 	}
-	g.hello, g.keyAtHello = &h, p.connSet.last
+	hs.hello, hs.keyAtHello = &h, p.connSet.last
 	return true
 }
 
@@ -185,36 +185,36 @@ func (p *Provider) isTarget(h *hello) bool {
 }
 
 // admit accepts an authenticated peer, or sends the reason why not.
-func (p *Provider) admit(g *handshake, s *statement) {
-	h := g.hello
+func (p *Provider) admit(hs *handshake, s *statement) {
+	h := hs.hello
 	a, err := decodeAddress(h.address)
 	if err != nil || !p.isTarget(h) {
 		p.stats.misdirected.Add(1)
-		p.logOnce("target", "tcp: refused %s, which says it is %v and means %v, in this job or another: this is %v; "+
-			"more of these are counted, not logged", g.path.peerName(), h.from, h.to, p.cfg.Self)
-		p.drop(g)
+		p.logOnce("target", "tcp: refused %s, which is %v and means %v, in this job or another: this is %v; "+
+			"more of these are counted, not logged", hs.path.peerName(), h.from, h.to, p.cfg.Self)
+		p.drop(hs)
 		return
 	}
 	c := p.conns[h.from]
-	if g.peerClosed() || c != nil && c.superseded(g, s) {
-		p.drop(g)
+	if hs.peerClosed() || c != nil && c.superseded(hs, s) {
+		p.drop(hs)
 		return
 	}
 	owed := c != nil && c.state != ended && c.out.kept() // it has not received everything from us
 	if p.departing && !owed {
-		p.sendVerdict(g, &statement{outcome: departed})
-		p.drop(g)
+		p.sendVerdict(hs, &statement{outcome: departed})
+		p.drop(hs)
 		return
 	}
 	if c != nil && p.sink == nil && (c.state == up || p.departing) { // Poll continues: it delivers the rest first
-		p.postpone(g, s)
+		p.postpone(hs, s)
 		return
 	}
 	first := c == nil
 	if first {
 		c = p.newConn(h.from, &a)
 	}
-	p.unlist(g) // it is authenticated, so it no longer counts as a handshake
+	p.unlist(hs) // it is authenticated, so it no longer counts as a handshake
 	out := p.decide(c, &a)
 	if out == accepted && c.state == up {
 		p.drainReplaced(c)
@@ -227,22 +227,22 @@ func (p *Provider) admit(g *handshake, s *statement) {
 			verdict.shortage, _ = errors.AsType[unix.Errno](err)
 		}
 	}
-	ok := p.sendVerdict(g, &verdict)
+	ok := p.sendVerdict(hs, &verdict)
 	if verdict.outcome != accepted || !ok {
-		p.drop(g)
+		p.drop(hs)
 		p.afterRefusal(c, first, verdict.shortage)
 		return
 	}
 	p.stats.accepted.Add(1)
-	fd := p.takeSocket(g)
+	fd := p.takeSocket(hs)
 	c.hangUp()
 	_ = p.fillReserve() // if the closed socket was one
 	c.in.reset()
-	tune(fd, g.domain)
-	if !g.path.unix {
-		g.path.here = localName(fd)
+	tune(fd, hs.domain)
+	if !hs.path.unix {
+		hs.path.here = localName(fd)
 	}
-	c.adopt(fd, g.path, s)
+	c.adopt(fd, hs.path, s)
 }
 
 // afterRefusal decides what becomes of c, whose peer called and was refused, for a shortage if it
@@ -267,31 +267,31 @@ func (p *Provider) afterRefusal(c *Conn, first bool, want unix.Errno) {
 // later one: its hello came before that was made, and a peer that accepts another call, or makes
 // another, closes the previous one, whose proof may still arrive. Or it acknowledges less than
 // before.
-func (c *Conn) superseded(g *handshake, s *statement) bool {
-	return c.state == up && c.key > g.keyAtHello || c.state != ended && c.out.outdated(s.taken)
+func (c *Conn) superseded(hs *handshake, s *statement) bool {
+	return c.state == up && c.key > hs.keyAtHello || c.state != ended && c.out.outdated(s.taken)
 }
 
 // peerClosed reports whether the other side has closed the connection.
-func (g *handshake) peerClosed() bool {
+func (hs *handshake) peerClosed() bool {
 	var b [1]byte
-	n, _, err := unix.Recvfrom(g.fd, b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+	n, _, err := unix.Recvfrom(hs.fd, b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
 	return n == 0 && err == nil || err != nil && err != unix.EAGAIN
 }
 
 // postpone leaves an authenticated handshake to Poll.
-func (p *Provider) postpone(g *handshake, s *statement) {
-	g.proof = s
-	p.handshakeSet.forget(g.fd, g.key)
-	p.postponed = append(p.postponed, g)
+func (p *Provider) postpone(hs *handshake, s *statement) {
+	hs.proof = s
+	p.handshakeSet.forget(hs.fd, hs.key)
+	p.postponed = append(p.postponed, hs)
 }
 
 // admitPostponed admits the handshakes that were complete while Poll did not run.
 func (p *Provider) admitPostponed() int {
 	guests := p.postponed
 	p.postponed = nil
-	for _, g := range guests {
-		if slices.Contains(p.handshakes, g) {
-			p.admit(g, g.proof)
+	for _, hs := range guests {
+		if slices.Contains(p.handshakes, hs) {
+			p.admit(hs, hs.proof)
 		}
 	}
 	return len(guests)
@@ -320,31 +320,31 @@ func (p *Provider) drainReplaced(c *Conn) {
 }
 
 // sendVerdict sends the verdict.
-func (p *Provider) sendVerdict(g *handshake, s *statement) bool {
+func (p *Provider) sendVerdict(hs *handshake, s *statement) bool {
 	s.outbox = uint32(p.cfg.Outbox)
-	return g.writeMessage(s.seal(p.cfg.Secret, roleAcceptor, g.transcript)) == nil
+	return hs.writeMessage(s.seal(p.cfg.Secret, roleAcceptor, hs.transcript)) == nil
 }
 
 // drop closes a handshake's connection. Closing the descriptor removes it from epoll, too.
-func (p *Provider) drop(g *handshake) {
-	delete(p.handshakeSet.of, g.key)
-	p.unlist(g)
-	_ = unix.Close(g.fd)
-	g.fd = -1
+func (p *Provider) drop(hs *handshake) {
+	delete(p.handshakeSet.of, hs.key)
+	p.unlist(hs)
+	_ = unix.Close(hs.fd)
+	hs.fd = -1
 	_ = p.fillReserve()
 }
 
 // takeSocket removes a peer's handshake from the queue and returns its descriptor.
-func (p *Provider) takeSocket(g *handshake) (fd int) {
-	p.handshakeSet.forget(g.fd, g.key)
-	p.unlist(g)
-	fd, g.fd = g.fd, -1
+func (p *Provider) takeSocket(hs *handshake) (fd int) {
+	p.handshakeSet.forget(hs.fd, hs.key)
+	p.unlist(hs)
+	fd, hs.fd = hs.fd, -1
 	return fd
 }
 
 // unlist removes a handshake from the list.
-func (p *Provider) unlist(g *handshake) {
-	if i := slices.Index(p.handshakes, g); i >= 0 {
+func (p *Provider) unlist(hs *handshake) {
+	if i := slices.Index(p.handshakes, hs); i >= 0 {
 		p.handshakes = slices.Delete(p.handshakes, i, i+1)
 	}
 }

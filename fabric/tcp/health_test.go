@@ -14,7 +14,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// hosts makes a network; nil where the user has said that it cannot be made.
+// hosts makes a network; nil if the user has permitted to skip it.
 func hosts(t *testing.T, n int) *netns.Net {
 	t.Helper()
 	if err := netns.Check(); err != nil {
@@ -28,8 +28,8 @@ func hosts(t *testing.T, n int) *netns.Net {
 	return net
 }
 
-// A cut shows as retransmissions within a second, though the connection is up, and is
-// gone when the link is there again; nothing is lost.
+// A cut causes retransmissions within a second, though the connection is up, and they end when the
+// link is back; nothing is lost.
 func TestHealthOfACutLink(t *testing.T) {
 	net := hosts(t, 2)
 	if net == nil {
@@ -110,8 +110,8 @@ func loseFrame(t *testing.T, p [2]*Provider, s [2]*collector, c *Conn, rto time.
 	require.Zero(t, h.Overdue)
 }
 
-// A connection says since when it is down and why, and that it has ended; a Unix
-// socket has nothing to say of packets.
+// A broken connection has a time and a reason, and an ended one its state; a Unix socket has no
+// packet data.
 func TestHealthOfBrokenConnections(t *testing.T) {
 	p, c := pair(t, Config{Unix: true})
 	require.Equal(t, Health{Condition: Up}, c[0].Health())

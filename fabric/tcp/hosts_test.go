@@ -19,8 +19,8 @@ import (
 // mostProcs is the largest number of processes in a case of the suite.
 const mostProcs = 8
 
-// apart makes a driver each of whose processes is on a host of its own. Without the privileges the
-// test fails, or gets nil if the user has permitted that.
+// separateHosts makes a driver each of whose processes is on a host of its own. Without the
+// privileges the test fails, or gets nil if the user has permitted that.
 func separateHosts(t *testing.T, cfg netns.Config) (*fabrictest.Real, *netns.Net) {
 	t.Helper()
 	const without = "BANYAN_NO_NETNS"
@@ -40,7 +40,7 @@ func separateHosts(t *testing.T, cfg netns.Config) (*fabrictest.Real, *netns.Net
 	return d, n
 }
 
-// TestConformanceApart runs between hosts, over links with short, usual and long packets.
+// TestConformanceBetweenHosts runs between hosts, over links with short, usual and long packets.
 func TestConformanceBetweenHosts(t *testing.T) {
 	few := fabrictest.Budget{Attentive: true, Kills: 3, Wakeups: 500, Rounds: 3}
 	long := os.Getenv("BANYAN_LONG") != ""
@@ -70,7 +70,7 @@ func TestConformanceBetweenHosts(t *testing.T) {
 	}
 }
 
-// scaled is how much there is of something, and how much with -short.
+// scaled is the usual number, or that for -short.
 func scaled(usual, short int) int {
 	if testing.Short() {
 		return short
@@ -78,7 +78,7 @@ func scaled(usual, short int) int {
 	return usual
 }
 
-// disturber breaks what joins the hosts, and mends it, until it is told to stop.
+// faultInjector breaks the links between the hosts, and restores them, until it is stopped.
 type faultInjector struct {
 	*netns.Net
 	rng    *rand.Rand
@@ -113,8 +113,8 @@ func (d *faultInjector) wait(ms int) error {
 	return nil
 }
 
-// Processes on different hosts whose connections and links are broken all the time
-// do not notice.
+// Processes on different hosts do not notice that their connections and links are broken all the
+// time.
 func TestFaultsBetweenHosts(t *testing.T) {
 	t.Setenv(variantVariable, "apart4")
 	d, n := separateHosts(t, netns.Config{Hosts: mostProcs})
@@ -140,7 +140,7 @@ func TestFaultsBetweenHosts(t *testing.T) {
 	if os.Getenv("BANYAN_LONG") != "" {
 		rounds = 100
 	}
-	// A fast machine is done before much has been broken: then it goes on.
+	// A fast machine ends before many faults: then the test goes on.
 	for round := 0; round < rounds || killed < 20*rounds; round++ {
 		require.Less(t, round, 20*rounds, "only %d connections were broken", killed)
 		fabrictest.Run(t, d, fabrictest.Budget{Attentive: true, Wakeups: 500, Rounds: 2},

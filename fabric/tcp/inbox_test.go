@@ -33,7 +33,7 @@ func newTap(t testing.TB, cfg Config) *tap {
 	return tp
 }
 
-// join gives the connection a new socket. The peer says that it has got that many frames.
+// join gives the connection a new socket. The peer acknowledges that many frames.
 func (tp *tap) join(got uint32) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	require.NoError(tp, err)
@@ -52,7 +52,7 @@ func (tp *tap) join(got uint32) {
 	tp.conn.adopt(fds[0], path{unix: true, local: true}, &statement{taken: got, outbox: minOutbox})
 }
 
-// write has bytes come.
+// write makes bytes arrive.
 func (tp *tap) write(b []byte) {
 	for len(b) > 0 && tp.conn.state == up {
 		n, errno := sendBytes(tp.fd, b)
@@ -64,7 +64,7 @@ func (tp *tap) write(b []byte) {
 	}
 }
 
-// read takes what was sent.
+// read returns the sent bytes.
 func (tp *tap) read() (all []byte) {
 	b := make([]byte, 64<<10)
 	for {
@@ -83,8 +83,8 @@ func wire(h header, payload []byte) []byte {
 	return append(b, payload...)
 }
 
-// Frames arrive in arbitrary pieces, and over several connections, each of which
-// begins again with what was not whole.
+// Frames arrive in arbitrary pieces, and over several connections, each of which starts again with
+// incomplete frames.
 func arrive(t testing.TB, tp *tap, seed uint64, pieces []byte) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	tp.sink.got = nil
@@ -162,7 +162,7 @@ func FuzzPieces(f *testing.F) {
 	})
 }
 
-// Whatever a peer writes is frames or the end of it.
+// Whatever a peer writes is frames or its end.
 func FuzzStream(f *testing.F) {
 	h := header{kind: kind(fabric.ClassTest)}
 	f.Add(wire(h, []byte("abc")))

@@ -9,9 +9,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// A peer that was dialled may send as soon as it has admitted the dialler, and die. What it has
-// sent is delivered, also if its end is known from elsewhere before the dialler has read that it is
-// admitted.
+// A peer that was dialled may send as soon as it has accepted the dialler, and die. Its frames are
+// delivered, also if its end is known from elsewhere before the dialler has read the verdict.
 func TestInformedBeforeTheVerdict(t *testing.T) {
 	var p [2]*Provider
 	for i := range p {

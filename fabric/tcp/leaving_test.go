@@ -12,8 +12,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// A peer that reads no more may have sent something before: that is read, and then
-// the connection counts as broken, though reading alone would not tell.
+// A peer that reads no more may have sent something before: that is read, and then the connection
+// counts as broken, which reading alone would not show.
 func TestConnectionThatCannotBeWrittenTo(t *testing.T) {
 	tp := newTap(t, Config{})
 	_, errno := sendBytes(tp.fd, wire(header{kind: kind(fabric.ClassTest)}, []byte("said before")))
@@ -29,8 +29,8 @@ func TestConnectionThatCannotBeWrittenTo(t *testing.T) {
 	require.True(t, tp.conn.out.kept(), "it goes over the next")
 }
 
-// Who departs learns that its farewell has been heard: what it keeps for the peer would
-// have it call one that may have gone as well.
+// A departing process gets an acknowledgement of its last frame: otherwise it would call a peer
+// that may have ended as well.
 func TestByeIsAcknowledged(t *testing.T) {
 	tp := newTap(t, Config{})
 	tp.write(wire(header{kind: kindBye}, nil))
@@ -39,7 +39,7 @@ func TestByeIsAcknowledged(t *testing.T) {
 	require.Equal(t, []proc.Cause{{Kind: proc.Departed}}, tp.sink.ended)
 }
 
-// What a peer that does not read has left of a frame goes to the kernel before Close ends.
+// The rest of a frame for a peer that does not read is in the kernel before Close ends.
 func TestCloseLeavesNoPartialFrame(t *testing.T) {
 	p, c := pair(t, Config{Unix: true, Linger: 100 * time.Millisecond})
 	sent := 0
@@ -58,12 +58,12 @@ func TestCloseLeavesNoPartialFrame(t *testing.T) {
 	require.Len(t, s.got, sent)
 }
 
-// What only this machine's kernel has is not delivered: the peer's first word to a
-// closed socket would take it back.
+// Data that only this machine's kernel has are not delivered: the peer's next frame to a closed
+// socket would discard them.
 func TestUndeliveredInTheKernel(t *testing.T) {
 	p, c := pair(t, Config{Inet: true, Networks: []string{"127.0.0.0/8"}})
 	require.NoError(t, unix.SetsockoptInt(c[0].fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 200_000))
-	const frames = 10 // more than the window that the peer gives who has not read
+	const frames = 10 // more than the receive window of a peer that has not read
 	for range frames {
 		require.True(t, c[0].TrySend(fabric.ClassTest, 0, noise(1, 30_000)))
 	}
@@ -76,8 +76,8 @@ func TestUndeliveredInTheKernel(t *testing.T) {
 	until(t, p, s, func() bool { return len(s[1].got) == frames })
 }
 
-// Over a Unix socket it is: what the peer has not read stays there for it, so Close waits
-// for that no longer than a peer may be silent, and ends though nobody ever reads it.
+// Over a Unix socket they are: unread data stay there for the peer, so Close waits no longer than a
+// peer may be silent, and ends though nobody ever reads them.
 func TestUndeliveredToASilentPeer(t *testing.T) {
 	t.Parallel() // it waits
 	p, c := pair(t, Config{Unix: true, Linger: time.Hour})
@@ -96,11 +96,11 @@ func TestUndeliveredToASilentPeer(t *testing.T) {
 	require.Equal(t, []proc.Cause{{Kind: proc.Departed}}, s.ended)
 }
 
-// Over TCP it waits longer, but not for ever.
+// Over TCP it waits longer, but not forever.
 func TestLingerEnds(t *testing.T) {
 	const linger = 50 * time.Millisecond
 	p, c := pair(t, Config{Inet: true, Networks: []string{"127.0.0.0/8"}, Linger: linger})
-	for range 10 { // more than the window that the peer gives who has not read
+	for range 10 { // more than the receive window of a peer that has not read
 		require.True(t, c[0].TrySend(fabric.ClassTest, 0, noise(1, 30_000)))
 	}
 	p[0].Depart()
@@ -109,8 +109,8 @@ func TestLingerEnds(t *testing.T) {
 	require.Greater(t, time.Since(begun), linger)
 }
 
-// A peer that has proved who it is by the time of Close is told that this process has
-// departed, also where there was nobody to answer since Depart.
+// A peer that is authenticated by the time of Close learns that this process has departed, also
+// where nothing could answer since Depart.
 func TestDepartedAnswersAtClose(t *testing.T) {
 	gone := newTarget(t, Config{})
 	gone.Depart()
@@ -130,7 +130,7 @@ func TestDepartedAnswersAtClose(t *testing.T) {
 	require.Equal(t, departed, s.outcome)
 }
 
-// Who dawdles is disconnected by a process that has departed and polls no more, too.
+// A process that has departed and polls no more closes slow handshakes, too.
 func TestDepartedAcceptsNobody(t *testing.T) {
 	gone := newTarget(t, Config{})
 	gone.Depart()
@@ -139,16 +139,16 @@ func TestDepartedAcceptsNobody(t *testing.T) {
 		defer gone.mu.Unlock()
 		return len(gone.handshakes)
 	}
-	dawdler := gone.dial()
+	slow := gone.dial()
 	for guests() == 0 {
 		runtime.Gosched()
 	}
 	gone.mu.Lock()
 	gone.handshakes[0].due = time.Now()
 	gone.mu.Unlock()
-	gone.dial() // wakes the doorman
+	gone.dial() // wakes the acceptor
 	for {
-		b, err := dawdler.readMessage(1)
+		b, err := slow.readMessage(1)
 		if err != nil {
 			break
 		}
@@ -157,8 +157,8 @@ func TestDepartedAcceptsNobody(t *testing.T) {
 	}
 }
 
-// A process that has departed and polls no more tells newcomers, and its peers that
-// have lost the connection.
+// A process that has departed and polls no more answers newcomers, and peers that have lost the
+// connection.
 func TestDepartedAnswersUnpolled(t *testing.T) {
 	leavesNothing(t)
 	gone, here := unanswered(t, 0), unanswered(t, 1)

@@ -24,7 +24,7 @@ type mesh struct {
 	last  time.Time
 }
 
-// node is one endpoint, and what it knows of the others.
+// node is one endpoint, and its state of the others.
 type node struct {
 	*Provider
 	mesh     *mesh
@@ -33,7 +33,7 @@ type node struct {
 	departed bool
 }
 
-// peerState is one other, as a person sees it.
+// peerState is a node's state of one other.
 type peerState struct {
 	conn    *Conn
 	out, in uint64 // frames sent, and taken in
@@ -49,7 +49,7 @@ func newMesh(t *testing.T, cfg Config, n int, seed uint64) *mesh {
 	tn.pool = noise(seed, 3<<20)
 	for i := range n {
 		mine := cfg
-		mine.Self, mine.MaxProcs, mine.Secret = proc.ID(i), n, []byte("the secret of this town")
+		mine.Self, mine.MaxProcs, mine.Secret = proc.ID(i), n, []byte("the secret of this mesh")
 		p, err := Open(mine)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, p.Close()) })
@@ -99,7 +99,7 @@ func (tn *mesh) node(p *Provider, n int) *node {
 		f := &a.peers[peer]
 		require.LessOrEqual(tn, n, len(f.lent), "more loans returned than lent")
 		for _, b := range f.lent[:n] {
-			clear(b) // it is the lender's again: who reads it now reads nonsense
+			clear(b) // it is the lender's again: a later reader reads nonsense
 		}
 		f.lent = f.lent[n:]
 		tn.last = time.Now()
@@ -120,11 +120,10 @@ func (tn *mesh) node(p *Provider, n int) *node {
 	return a
 }
 
-// frameMask is the part of an immediate that counts.
+// frameMask is the significant part of an immediate.
 const frameMask = 1<<40 - 1
 
-// frame says what the frame of a number is: its contents follow from the pair and
-// the number.
+// frame returns the frame of a number: its contents follow from the pair and the number.
 func (tn *mesh) frame(from, to proc.ID, number uint64, longest int) (class fabric.Class, imm uint64,
 	payload []byte, lent bool) {
 	r := rand.New(rand.NewPCG(tn.seed^uint64(from)<<32^uint64(to), number))
@@ -149,7 +148,7 @@ func (tn *mesh) frame(from, to proc.ID, number uint64, longest int) (class fabri
 		tn.pool[at : at+n], lent
 }
 
-// check compares what has come with what was due.
+// check compares an arrived frame with the expected one.
 func (a *node) check(from proc.ID, class fabric.Class, imm uint64, payload []byte) {
 	f := &a.peers[from]
 	tn := a.mesh
@@ -200,7 +199,7 @@ func (tn *mesh) other(a *node) proc.ID {
 	return proc.ID(id)
 }
 
-// step has somebody send or poll.
+// step makes a node send or poll.
 func (tn *mesh) step() {
 	a := tn.anyNode()
 	if tn.rng.IntN(3) == 0 {
@@ -226,7 +225,7 @@ func (tn *mesh) run(cuts int) {
 	}
 }
 
-// isUp reports whether two are connected, and the connection has not been cut.
+// isUp reports whether two nodes are connected, and the connection has not been cut.
 func (tn *mesh) isUp(a *node, to proc.ID) bool {
 	b := tn.nodes[to]
 	there, back := a.conns[to], b.conns[a.cfg.Self]
@@ -234,7 +233,7 @@ func (tn *mesh) isUp(a *node, to proc.ID) bool {
 		a.peers[to].cut != there.key && b.peers[a.cfg.Self].cut != back.key
 }
 
-// cut breaks a socket of somebody's, at both ends perhaps.
+// cut breaks a socket of a node, perhaps at both ends.
 func (tn *mesh) cut(a *node, to proc.ID) {
 	a.cut(to)
 	if tn.rng.IntN(3) == 0 {
@@ -242,10 +241,9 @@ func (tn *mesh) cut(a *node, to proc.ID) {
 	}
 }
 
-// cut breaks what this person has with another: the connection, a dial or, of
-// whoever it is, a guest.
+// cut breaks a node's connection, its dial or a handshake.
 func (a *node) cut(to proc.ID) {
-	if a.departed { // the doorman is at work
+	if a.departed { // the acceptor runs
 		a.mu.Lock()
 		defer a.mu.Unlock()
 	}
@@ -265,7 +263,7 @@ func (a *node) cut(to proc.ID) {
 	}
 }
 
-// breakSocket makes a socket unfit in one of several ways.
+// breakSocket breaks a socket in one of several ways.
 func breakSocket(fd int, local bool, how int) {
 	switch {
 	case how == 0:
@@ -274,7 +272,7 @@ func breakSocket(fd int, local bool, how int) {
 		_ = unix.Shutdown(fd, unix.SHUT_WR)
 	case how == 2 || local:
 		_ = unix.Shutdown(fd, unix.SHUT_RDWR)
-	case how == 3: // a reset, and what has not been read is lost
+	case how == 3: // a reset: unread data are lost
 		disconnect(fd)
 	case how == 4: // the same, but before that frames are torn
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 4<<10)
@@ -282,7 +280,7 @@ func breakSocket(fd int, local bool, how int) {
 	}
 }
 
-// settle ends the sending, and waits until everything has come.
+// settle ends the sending, and waits until all frames have arrived.
 func (tn *mesh) settle() {
 	done := func() bool {
 		for _, a := range tn.nodes {
@@ -302,8 +300,8 @@ func (tn *mesh) settle() {
 	}
 }
 
-// depart has one after the other depart with frames under way, while connections are
-// cut: those who stay get everything.
+// depart makes one node after the other depart with frames in flight, while connections are cut:
+// the remaining nodes get everything.
 func (tn *mesh) depart() {
 	for i, a := range tn.nodes {
 		for range 100 {
@@ -335,7 +333,7 @@ func (tn *mesh) heals() (n int) {
 	return n
 }
 
-// String says how far everybody is.
+// String describes the progress of all nodes.
 func (tn *mesh) String() string {
 	var b bytes.Buffer
 	for _, a := range tn.nodes {

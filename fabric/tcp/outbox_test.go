@@ -10,7 +10,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 )
 
-// modelOutbox is an outbox as one would write it who has all the memory and time there is.
+// modelOutbox is an outbox without limits of memory and time.
 type modelOutbox struct {
 	frames []kept // not taken
 	first  uint32
@@ -42,7 +42,7 @@ func (s *modelOutbox) used() (n int) {
 	return n
 }
 
-// taken lets go of n frames, and answers as an outbox does.
+// taken releases n frames, and returns what an outbox does.
 func (s *modelOutbox) taken(n int) int {
 	if n < 0 || n > len(s.frames) {
 		return -1
@@ -61,7 +61,7 @@ func (s *modelOutbox) taken(n int) int {
 	return loans
 }
 
-// resume is taken over another connection: all counts as written.
+// resume is taken over another connection: all frames count as written.
 func (s *modelOutbox) resume(n int, got uint32) int {
 	s.at, s.urgent = 0, nil
 	for _, k := range s.frames {
@@ -125,8 +125,8 @@ func (s *modelOutbox) writeSome(t testing.TB, o *outbox, a, b int) {
 	s.at += step - head
 }
 
-// compareWithModel does to both what the bytes say, and compares them; false: the outbox has
-// seen through a peer that took what it cannot have.
+// compareWithModel applies the script to both, and compares them; false: the outbox has detected an
+// impossible acknowledgement.
 func compareWithModel(t testing.TB, size int, script []byte) bool {
 	o, s := &outbox{size: size}, new(modelOutbox)
 	o.first, o.next = ^uint32(0)-3, ^uint32(0)-3 // the numbers come round
@@ -175,7 +175,7 @@ func TestOutbox(t *testing.T) {
 			script[i] = byte(r.Uint32())
 		}
 		for i := 0; i < len(script); i += 3 {
-			if script[i]%8 == 5 { // mostly what a peer would take
+			if script[i]%8 == 5 { // mostly what a peer may acknowledge
 				script[i+1] = byte(8 + r.IntN(3))
 				if r.IntN(20) == 0 {
 					script[i+1] = byte(r.Uint32())

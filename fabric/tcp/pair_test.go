@@ -34,8 +34,8 @@ func pair(t testing.TB, cfg Config) (p [2]*Provider, c [2]*Conn) {
 	return p, c
 }
 
-// collector is a sink that keeps what it gets, each payload in a place of its own
-// where it is asked for one.
+// collector is a sink that keeps its input, each payload in a buffer of its own where one is
+// requested.
 type collector struct {
 	fabric.Sink
 	got      [][]byte
@@ -58,7 +58,7 @@ func newCollector() *collector {
 	return k
 }
 
-// noise is n bytes that no other seed has.
+// noise is n bytes that depend on the seed.
 func noise(seed uint64, n int) []byte {
 	b := make([]byte, n)
 	r := rand.New(rand.NewPCG(seed, uint64(n)))
@@ -68,7 +68,7 @@ func noise(seed uint64, n int) []byte {
 	return b
 }
 
-// until polls both until cond holds; it gives up when nothing has happened for long.
+// until polls both until cond holds; it gives up after a long time without events.
 func until(t testing.TB, p [2]*Provider, s [2]*collector, cond func() bool) {
 	t.Helper()
 	for idle := 0; !cond(); idle++ {

@@ -141,7 +141,7 @@ func (p *Provider) listenInet() error {
 	}
 	for _, c := range choices {
 		if len(p.self.addrs) == maxAddrs-1 {
-			p.logOnce("addresses", "tcp: peers are told the first %d addresses of this machine only: say which networks "+
+			p.logOnce("addresses", "tcp: only the first %d addresses of this machine are published: choose the networks "+
 				"to use (BANYAN_NETWORKS)", maxAddrs-1)
 			break
 		}

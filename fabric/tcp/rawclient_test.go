@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// target is an endpoint that others try to get into. It is process 0 of 4.
+// target is an endpoint under attack. It is process 0 of 4.
 type target struct {
 	*testing.T
 	*Provider
@@ -20,7 +20,7 @@ type target struct {
 	log  []string
 }
 
-var secret = []byte("the secret of the castle")
+var secret = []byte("the secret of the target")
 
 func newTarget(t *testing.T, cfg Config) *target {
 	t.Helper()
@@ -46,7 +46,7 @@ func (c *target) pollUntil(cond func() bool) {
 	}
 }
 
-// rawClient is a socket that is connected to a castle.
+// rawClient is a socket that is connected to a target.
 type rawClient struct {
 	exchange
 	*target
@@ -63,7 +63,7 @@ func (c *target) dial() *rawClient {
 	return in
 }
 
-// dialToChallenge dials p, says hello and hears the challenge, for which wait polls.
+// dialToChallenge dials p, sends a hello and reads the challenge, for which wait polls.
 func dialToChallenge(t *testing.T, p *Provider, h hello, wait func(cond func() bool)) exchange {
 	t.Helper()
 	domain, sa := sockaddr(p.self.addrs[0])
@@ -80,7 +80,7 @@ func dialToChallenge(t *testing.T, p *Provider, h hello, wait func(cond func() b
 	return tk
 }
 
-// dialToProof is process 1 where its proof is due.
+// dialToProof is a handshake of process 1 before its proof.
 func (c *target) dialToProof() *rawClient {
 	c.Helper()
 	in := &rawClient{target: c}
@@ -96,7 +96,7 @@ func (in *rawClient) hangUp() {
 	}
 }
 
-// send writes as far as the castle lets it.
+// send writes as much as the target accepts.
 func (in *rawClient) send(b []byte) {
 	for len(b) > 0 {
 		n, errno := sendBytes(in.fd, b)
@@ -110,7 +110,7 @@ func (in *rawClient) send(b []byte) {
 	}
 }
 
-// receive waits for n bytes; nil: the castle has hung up.
+// receive waits for n bytes; nil: the target has closed.
 func (in *rawClient) receive(n int) (b []byte) {
 	in.Helper()
 	var err error
@@ -118,13 +118,13 @@ func (in *rawClient) receive(n int) (b []byte) {
 	return append([]byte(nil), b...)
 }
 
-// requireClosed waits until the castle has hung up, and nothing more came.
+// requireClosed waits until the target has closed, without more bytes.
 func (in *rawClient) requireClosed() {
 	in.Helper()
-	require.Empty(in, in.receive(1), "the castle says more")
+	require.Empty(in, in.receive(1), "the target sends more")
 }
 
-// credentials is how somebody dials, and what may be wrong with it.
+// credentials are the parameters of a handshake, with what is wrong in them.
 type credentials struct {
 	hello  func(h *hello)
 	state  func(s *statement)
@@ -141,7 +141,7 @@ func (in *rawClient) newHello() (h hello) {
 	return h
 }
 
-// shakeHands shakes hands as process 1; false: the castle hung up.
+// shakeHands does a handshake as process 1; false: the target closed it.
 func (in *rawClient) shakeHands(k credentials) (s statement, ok bool) {
 	in.Helper()
 	h := in.newHello()
@@ -151,7 +151,7 @@ func (in *rawClient) shakeHands(k credentials) (s statement, ok bool) {
 	return in.shakeHandsAs(h, k)
 }
 
-// shakeHandsAs is enter with a hello that is there already.
+// shakeHandsAs is shakeHands with a given hello.
 func (in *rawClient) shakeHandsAs(h hello, k credentials) (s statement, ok bool) {
 	in.Helper()
 	if k.secret == nil {
@@ -177,7 +177,7 @@ func (in *rawClient) shakeHandsAs(h hello, k credentials) (s statement, ok bool)
 	if b = in.receive(verdictBytes); len(b) == 0 {
 		return s, false
 	}
-	require.True(in, s.open(secret, roleAcceptor, in.transcript, b), "the castle cannot prove that it knows the secret")
+	require.True(in, s.open(secret, roleAcceptor, in.transcript, b), "the target cannot prove that it knows the secret")
 	return s, true
 }
 
@@ -187,7 +187,7 @@ func (in *rawClient) sendRecorded(b []byte) {
 	in.send(b)
 }
 
-// closedPort is one on which nobody listens.
+// closedPort is a port without a listener.
 func closedPort(t *testing.T) netip.AddrPort {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -199,7 +199,8 @@ func closedPort(t *testing.T) netip.AddrPort {
 	return addrPort(name)
 }
 
-// requireUnharmed checks that nobody was let in or reported, and that a peer can still enter.
+// requireUnharmed checks that no connection was accepted and no end reported, and that a peer can
+// still connect.
 func (c *target) requireUnharmed() {
 	c.Helper()
 	require.Empty(c, c.sink.ended)
@@ -211,7 +212,7 @@ func (c *target) requireUnharmed() {
 	require.Equal(c, uint64(1), c.Stats().Accepted)
 }
 
-// once more is said of each kind than the first.
+// requireLoggedOnce: only the first message of each kind is logged.
 func (c *target) requireLoggedOnce(part string) {
 	c.Helper()
 	n := 0

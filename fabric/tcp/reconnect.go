@@ -125,4 +125,4 @@ func (c *Conn) deadlinePassed(now time.Time) {
 	}
 }
 
-var errSilentPeer = errors.New("the other side takes the connection and says nothing")
+var errSilentPeer = errors.New("the other side accepts the connection and sends nothing")

@@ -37,9 +37,9 @@ func (p *Provider) useReserve() bool {
 func (p *Provider) ensureReserve() error {
 	err := p.fillReserve()
 	for i := 0; err != nil && i < len(p.handshakes); {
-		if g := p.handshakes[i]; g.proof == nil {
+		if hs := p.handshakes[i]; hs.proof == nil {
 			p.stats.evicted.Add(1)
-			p.drop(g)
+			p.drop(hs)
 			err = p.fillReserve()
 		} else {
 			i++

@@ -37,10 +37,10 @@ func exhaust(t *testing.T) (give func()) {
 	return give
 }
 
-// A peer that proves who it is takes the descriptor of somebody who has proved nothing.
+// An authenticated peer takes the descriptor of an unauthenticated handshake.
 func TestPeerEvictsUnauthenticated(t *testing.T) {
 	c := newTarget(t, Config{})
-	stranger, peer := c.dial(), c.dialToProof()
+	unproven, peer := c.dial(), c.dialToProof()
 	c.pollUntil(func() bool { return len(c.handshakes) == 2 })
 	c.dial() // is let in by the reserve
 	exhaust(t)
@@ -52,11 +52,11 @@ func TestPeerEvictsUnauthenticated(t *testing.T) {
 	require.Equal(t, accepted, s.outcome)
 	require.Equal(t, up, c.conns[1].state)
 	require.GreaterOrEqual(t, c.reserve, 0)
-	stranger.requireClosed()
+	unproven.requireClosed()
 	require.Len(t, c.handshakes, 1, "one was enough: the other may stay")
 }
 
-// Who calls again brings the descriptor along that its last connection had.
+// A peer that calls again frees the descriptor of its last connection.
 func TestReplacedWithoutDescriptors(t *testing.T) {
 	c := newTarget(t, Config{})
 	_, ok := c.dial().shakeHands(credentials{})
@@ -71,8 +71,8 @@ func TestReplacedWithoutDescriptors(t *testing.T) {
 	require.Empty(t, c.sink.ended)
 }
 
-// Nobody is let in while the reserve is spent; the moment that a guest goes it is
-// restored, and this process listens again.
+// No connection is accepted while the reserve is in use; it is restored at the moment when a
+// handshake ends, and this process accepts again.
 func TestAcceptResumesAfterAHandshake(t *testing.T) {
 	c := newTarget(t, Config{})
 	first, _ := c.dial(), c.dial()
@@ -87,7 +87,7 @@ func TestAcceptResumesAfterAHandshake(t *testing.T) {
 	require.False(t, l.paused, "it would wait for the next tick")
 }
 
-// After a shortage that ends by itself the reserve is there again, with the next tick.
+// After a shortage that ends by itself the reserve is restored at the next tick.
 func TestReserveIsRestored(t *testing.T) {
 	c := newTarget(t, Config{})
 	c.dial()
@@ -100,15 +100,15 @@ func TestReserveIsRestored(t *testing.T) {
 	require.GreaterOrEqual(t, c.reserve, 0)
 }
 
-// Where epoll refuses the listeners for a while, the tick asks again.
+// Where epoll refuses the listeners for a while, the tick tries again.
 func TestListenersAreTriedAgain(t *testing.T) {
 	c := newTarget(t, Config{})
 	l := c.listeners[0]
 	c.pauseAccept(l)
-	lobby := c.handshakeSet.fd
+	fd := c.handshakeSet.fd
 	c.handshakeSet.fd = -1
 	c.resumeAccept(time.Now())
-	c.handshakeSet.fd = lobby
+	c.handshakeSet.fd = fd
 	require.True(t, l.paused)
 	require.False(t, c.timer.due.IsZero())
 	c.timerFired()
@@ -116,8 +116,8 @@ func TestListenersAreTriedAgain(t *testing.T) {
 	c.requireUnharmed()
 }
 
-// A process that cannot be let in for want of a descriptor, and that cannot be dialled, is
-// reported with what was wanting.
+// A process that cannot be accepted for lack of a descriptor, and that cannot be dialled, is
+// reported with the shortage as the cause.
 func TestShortageOfAPeerThatOnlyDials(t *testing.T) {
 	c := newTarget(t, Config{Heal: 50 * time.Millisecond})
 	peer := c.dial()

@@ -15,8 +15,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Two hosts that are severed for longer than Heal report each other, once, with the
-// connection as the cause; both, though neither has done anything wrong.
+// Two hosts that are severed for longer than Heal report each other, once, with the connection as
+// the cause, though neither has failed.
 func TestSeveredForTooLong(t *testing.T) {
 	t.Parallel()
 	_, n := separateHosts(t, netns.Config{Hosts: 2})
@@ -49,7 +49,7 @@ func TestSeveredForTooLong(t *testing.T) {
 	}
 }
 
-// lifeOf is what either process does: it meets the other and waits for its end.
+// livesOf is the body of either process: it connects to the other and waits for its end.
 func livesOf(id proc.ID, addresses [2]chan []byte, met chan<- bool) (err error) {
 	p, err := tcp.Open(tcp.Config{Self: id, MaxProcs: 2, Secret: []byte("sixteen bytes or more"), Inet: true,
 		Heal: time.Second})

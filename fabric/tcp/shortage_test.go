@@ -18,8 +18,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// starvedVar makes a copy of the test binary a process without descriptors, and says
-// for how long it looks for some.
+// shortageVariable makes a copy of the test binary a process without descriptors; its value is the
+// time of its attempts.
 const shortageVariable = "BANYAN_TCP_STARVED"
 
 func shortageConfig(id proc.ID, heal time.Duration) tcp.Config {
@@ -29,8 +29,8 @@ func shortageConfig(id proc.ID, heal time.Duration) tcp.Config {
 	}
 }
 
-// starve is that process: it uses up its descriptors, says its address, and then all
-// that happens. A line gives the descriptors back; the end of its input ends it.
+// runWithShortage is that process: it uses up its descriptors, prints its address, and then all
+// events. A line returns the descriptors; the end of its input ends it.
 func runWithShortage() error {
 	heal, err := time.ParseDuration(os.Getenv(shortageVariable))
 	if err != nil {
@@ -90,8 +90,8 @@ type driver struct {
 	give func() // its descriptors back
 }
 
-// newDriver starts one that looks for descriptors for so long, to be called by a
-// process that is as patient as mine says.
+// newDriver starts a process that tries for so long to get descriptors, for a peer with the
+// patience of mine.
 func newDriver(t *testing.T, its, mine time.Duration) (*driver, fabric.Conn) {
 	d := &driver{T: t, said: make(chan string, 100)}
 	d.sink.Down = func(_ proc.ID, cause proc.Cause) { d.ends = append(d.ends, cause) }
@@ -123,7 +123,7 @@ func newDriver(t *testing.T, its, mine time.Duration) (*driver, fabric.Conn) {
 	return d, c
 }
 
-// hear polls until the process says something that begins so.
+// hear polls until the process prints a line with that prefix.
 func (d *driver) hear(words string) (line string) {
 	d.Helper()
 	for begun := time.Now(); ; {
@@ -142,8 +142,8 @@ func (d *driver) hear(words string) (line string) {
 	}
 }
 
-// Both sides report a process that has no descriptor for the connection, whichever
-// is the more patient, and say what it lacks; nobody waits for ever.
+// Both sides report a process without a descriptor for the connection, whichever has more patience,
+// and name the shortage; neither waits forever.
 func TestDescriptorShortage(t *testing.T) {
 	for _, patience := range [][2]time.Duration{{time.Second, time.Minute}, {time.Minute, time.Second}} {
 		d, _ := newDriver(t, patience[0], patience[1])
@@ -160,10 +160,10 @@ func TestDescriptorShortage(t *testing.T) {
 	}
 }
 
-// One that gets descriptors in time is connected, and nobody is reported.
+// A process that gets descriptors in time is connected, and no end is reported.
 func TestTemporaryDescriptorShortage(t *testing.T) {
 	d, c := newDriver(t, time.Minute, time.Minute)
-	for c.(*tcp.Conn).Health().Why == nil { // until it has said that it cannot
+	for c.(*tcp.Conn).Health().Why == nil { // until it has reported the shortage
 		d.Poll(&d.sink)
 	}
 	require.ErrorIs(t, c.(*tcp.Conn).Health().Why, unix.EMFILE)

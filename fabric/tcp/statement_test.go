@@ -12,13 +12,13 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// sealed proves what a statement of any bytes says.
+// sealed authenticates a statement of any bytes.
 func sealed(b []byte, role string, transcript []byte) []byte {
 	b = append(make([]byte, 0, statementBytes), b...)[:statementBytes]
 	return append(b, mac(secret, role, transcript, b)...)
 }
 
-// statements are seeds: what a process of this version writes, and nearly that.
+// statements are seeds: statements of this version, and nearly that.
 func statements(f *testing.F) {
 	for _, s := range []statement{
 		{outbox: minOutbox}, {outbox: minOutbox, outcome: rejected}, {outbox: maxOutbox, outcome: departed, taken: 7},
@@ -30,8 +30,8 @@ func statements(f *testing.F) {
 	}
 }
 
-// Whatever a peer that knows the secret says in its proof, it is let in by what a process of
-// this version may say, or shown out, and nobody else comes to harm.
+// Whatever the proof of a peer that knows the secret contains, the peer is accepted if this version
+// may write it, or refused, and no other connection is harmed.
 func FuzzProof(f *testing.F) {
 	statements(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -58,7 +58,7 @@ func FuzzProof(f *testing.F) {
 	})
 }
 
-// The same of its verdict, by which a dialler learns that it is refused, and why.
+// The same for its verdict, by which a dialler learns that it is refused, and why.
 func FuzzVerdict(f *testing.F) {
 	statements(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -93,7 +93,7 @@ func FuzzVerdict(f *testing.F) {
 		outcome := outcome(binary.LittleEndian.Uint32(b[8:]))
 		for _, end := range c.sink.ended {
 			switch end.Kind {
-			case proc.Expelled:
+			case proc.Refused:
 				require.Equal(t, rejected, outcome)
 			case proc.Departed:
 				require.Equal(t, departed, outcome)

@@ -11,7 +11,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 )
 
-// Await steps over loyalty, so Poll never gives the favoured connection back.
+// Await steps over recentPolls, so Poll never gives the unwatched connection back to epoll.
 func TestAwaitStepsOver(t *testing.T) {
 	p, c := pair(t, Config{Inet: true})
 	s := [2]*collector{newCollector(), newCollector()}
@@ -40,15 +40,16 @@ func TestAwaitStepsOver(t *testing.T) {
 	for range 1_000_000 {
 		p[1].Poll(&s[1].Sink)
 	}
-	require.Len(t, s[1].got, sent+1, "favoured %v quiet %d", p[1].unwatched != nil, p[1].idlePolls)
+	require.Len(t, s[1].got, sent+1, "unwatched %v idle %d", p[1].unwatched != nil, p[1].idlePolls)
 }
 
-// The proof of a call that was overtaken by the other side's.
+// The proof of a call that the other side's call has superseded.
 func TestLateProof(t *testing.T) {
 	p, c := pair(t, Config{Inet: true, Networks: []string{"127.0.0.0/8"}})
 	s := [2]*collector{newCollector(), newCollector()}
 	// process 1 had called as well, and its proof is late
-	tk := dialToChallenge(t, p[0], hello{version: handshakeVersion, from: 1, to: 0, toBorn: p[0].self.born, address: p[1].blob},
+	tk := dialToChallenge(t, p[0], hello{version: handshakeVersion, from: 1, to: 0, toBorn: p[0].self.born,
+		address: p[1].blob},
 		func(cond func() bool) { until(t, p, s, cond) })
 	defer unix.Close(tk.fd)
 	st := statement{taken: c[1].got, outbox: uint32(p[1].cfg.Outbox)}
@@ -68,24 +69,25 @@ func TestLateProof(t *testing.T) {
 	require.Empty(t, s[0].ended, "the peer lives")
 }
 
-// The verdict cannot be said after the old connection was drained.
+// The verdict cannot be sent after the old connection was drained.
 func TestVerdictFails(t *testing.T) {
 	p, c := pair(t, Config{Inet: true, Networks: []string{"127.0.0.0/8"}})
 	s := [2]*collector{newCollector(), newCollector()}
-	// half a frame has come
+	// half a frame has arrived
 	f := wire(header{length: 100, kind: kind(fabric.ClassTest)}, make([]byte, 100))
 	_, errno := sendBytes(c[1].fd, f[:60])
 	require.Zero(t, errno)
 	for c[0].in.w-c[0].in.r != 60 {
 		p[0].Poll(&s[0].Sink)
 	}
-	tk := dialToChallenge(t, p[0], hello{version: handshakeVersion, from: 1, to: 0, toBorn: p[0].self.born, address: p[1].blob},
+	tk := dialToChallenge(t, p[0], hello{version: handshakeVersion, from: 1, to: 0, toBorn: p[0].self.born,
+		address: p[1].blob},
 		func(cond func() bool) { until(t, p, s, cond) })
 	defer unix.Close(tk.fd)
 	st := statement{taken: c[1].got, outbox: uint32(p[1].cfg.Outbox)}
 	require.NoError(t, tk.writeMessage(st.seal(p[1].cfg.Secret, roleDialler, tk.transcript)))
 	require.Len(t, p[0].handshakes, 1)
-	require.NoError(t, unix.Shutdown(p[0].handshakes[0].fd, unix.SHUT_WR)) // stands for any failure of say
+	require.NoError(t, unix.Shutdown(p[0].handshakes[0].fd, unix.SHUT_WR)) // stands for any failure of writeMessage
 	until(t, p, s, func() bool { return len(p[0].handshakes) == 0 })
 	require.Equal(t, up, c[0].state)
 	_, errno = sendBytes(c[1].fd, f[60:])
@@ -98,8 +100,8 @@ func TestVerdictFails(t *testing.T) {
 	require.Len(t, s[0].got, 1)
 }
 
-// The same where the old connection turns out to be broken as it is drained: nobody
-// has been told of a new one, so it is made again.
+// The same where the old connection turns out to be broken as it is drained: the peer has no
+// verdict, so the connection is made again.
 func TestVerdictFailsAndOldIsBroken(t *testing.T) {
 	p, c := pair(t, Config{Inet: true, Networks: []string{"127.0.0.0/8"}})
 	s := [2]*collector{newCollector(), newCollector()}
@@ -109,7 +111,7 @@ func TestVerdictFailsAndOldIsBroken(t *testing.T) {
 	require.NoError(t, err)
 	defer unix.Close(ends[1])
 	g.fd = ends[0]
-	require.NoError(t, unix.Shutdown(ends[0], unix.SHUT_WR)) // stands for any failure of say
+	require.NoError(t, unix.Shutdown(ends[0], unix.SHUT_WR)) // stands for any failure of writeMessage
 	require.NoError(t, unix.Shutdown(c[1].fd, unix.SHUT_WR))
 	p[0].sink = &s[0].Sink
 	p[0].admit(g, &statement{outbox: minOutbox})
@@ -120,7 +122,7 @@ func TestVerdictFailsAndOldIsBroken(t *testing.T) {
 	until(t, p, s, func() bool { return len(s[1].got) == 1 })
 }
 
-// Who does not know the secret answers with another version.
+// An attacker without the secret answers with another version.
 func TestVersionOfAnAttacker(t *testing.T) {
 	l, err := listenTCP(netip.MustParseAddr("127.0.0.1"))
 	require.NoError(t, err)
@@ -129,7 +131,7 @@ func TestVersionOfAnAttacker(t *testing.T) {
 	s := newCollector()
 	q := unanswered(t, 1)
 	a := q.self
-	a.addrs = append([]netip.AddrPort{l.addr}, a.addrs...) // a bridge that both hosts have, say
+	a.addrs = append([]netip.AddrPort{l.addr}, a.addrs...) // for example, a bridge that both hosts have
 	conn, err := p.Connect(fabric.ConnectSpec{Peer: 1, Address: a.encode()})
 	require.NoError(t, err)
 	c := conn.(*Conn)
@@ -154,11 +156,11 @@ func TestVersionOfAnAttacker(t *testing.T) {
 	require.Equal(t, up, c.state)
 }
 
-// Away for longer than Heal, then one attempt fails.
+// The process is stopped for longer than Heal, then one attempt fails.
 func TestStoppedLongerThanHeal(t *testing.T) {
 	p, c := pair(t, Config{Inet: true, Networks: []string{"127.0.0.0/8"}})
 	s := [2]*collector{newCollector(), newCollector()}
-	// The first of two ways does not work at the moment.
+	// The first of two paths does not work at the moment.
 	c[0].paths = append([]path{{there: netip.MustParseAddrPort("127.0.0.1:1")}}, c[0].paths...)
 	for i := range c[0].paths {
 		c[0].paths[i].local = false
@@ -170,7 +172,7 @@ func TestStoppedLongerThanHeal(t *testing.T) {
 	for c[0].state == up {
 		p[0].Poll(&s[0].Sink)
 	}
-	// the network is down: this attempt fails, and a rest follows
+	// the network is down: this attempt fails, and a pause follows
 	c[0].attemptFailed(time.Now(), unix.EHOSTUNREACH)
 	require.Equal(t, waiting, c[0].state)
 	c[0].downSince = c[0].downSince.Add(-time.Minute) // computes for a minute; meanwhile the network is mended
@@ -186,7 +188,7 @@ func closedOn(t *testing.T, ip string) netip.AddrPort {
 	return l.addr
 }
 
-// A process of which Connect said it has gone is let in.
+// A process that Connect reported as gone is accepted.
 func TestGoneThenConnects(t *testing.T) {
 	p, q := unanswered(t, 0), unanswered(t, 1)
 	s := newCollector()

@@ -10,8 +10,8 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 )
 
-// Two that dial each other at once, and have both given their proofs, agree on the dial
-// of the lower id.
+// Two processes that dial each other at once, and have both sent their proofs, agree on the dial of
+// the lower id.
 func TestTie(t *testing.T) {
 	both := [2]*Provider{unanswered(t, 0), unanswered(t, 1)}
 	sinks := [2]*collector{newCollector(), newCollector()}
@@ -41,8 +41,8 @@ func TestTie(t *testing.T) {
 	require.Zero(t, both[0].Stats().Reconnects+both[1].Stats().Reconnects)
 }
 
-// A peer that lets this process's dial in hangs up its own. The proof that it had given
-// before may come late: then the connection that both have stays.
+// A peer that accepts this process's dial closes its own. Its earlier proof may arrive late: then
+// the existing connection stays.
 func TestSupersededProof(t *testing.T) {
 	c := newTarget(t, Config{})
 	im := newAuthenticatedAttacker(c)
@@ -64,7 +64,7 @@ func TestSupersededProof(t *testing.T) {
 	require.Empty(t, c.sink.ended)
 }
 
-// What has come over a connection counts when its peer replaces it.
+// Frames that have arrived over a connection count when its peer replaces it.
 func TestReplacedConnectionIsDrained(t *testing.T) {
 	c := newTarget(t, Config{})
 	first := c.dial()

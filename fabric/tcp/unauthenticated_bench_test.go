@@ -10,9 +10,9 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 )
 
-// BenchmarkUnauthenticated says what a stranger costs the process at whose port it is, from
-// its coming to the end of its descriptor: ns/stranger. What it does itself is not
-// in it, nor are the polls that find nothing.
+// BenchmarkUnauthenticated measures the cost of an unauthenticated connection for the process, from
+// accept to close: ns/stranger. It excludes the work of the other side and the polls that find
+// nothing.
 func BenchmarkUnauthenticated(b *testing.B) {
 	p, err := Open(Config{MaxProcs: 2, Secret: []byte("the secret of these two"), Inet: true,
 		Networks: []string{"127.0.0.0/8"}})
@@ -36,7 +36,7 @@ func BenchmarkUnauthenticated(b *testing.B) {
 	}
 }
 
-// visit has a stranger come, and leave after it has been looked at if it stays.
+// visit makes an unauthenticated connection, and closes it after it has been handled if it stays.
 func visit(b *testing.B, p *Provider, words []byte, stays bool) (busy time.Duration) {
 	domain, sa := sockaddr(p.self.addrs[0])
 	fd, err := unix.Socket(domain, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

@@ -54,8 +54,7 @@ func TestNotPeers(t *testing.T) {
 	})
 }
 
-// Who says nothing, or too little too slowly, is let go after a time; meanwhile
-// others enter.
+// A silent or slow handshake is closed after a time; meanwhile others are accepted.
 func TestSlowHandshakes(t *testing.T) {
 	t.Parallel()
 	c := newTarget(t, Config{})
@@ -78,8 +77,7 @@ func TestSlowHandshakes(t *testing.T) {
 	c.requireUnharmed()
 }
 
-// A crowd keeps nobody out who can prove who it is, and costs a bounded number of
-// descriptors.
+// Many handshakes keep no authentic peer out, and cost a bounded number of descriptors.
 func TestManyHandshakes(t *testing.T) {
 	leavesNothing(t)
 	c := newTarget(t, Config{})
@@ -95,7 +93,7 @@ func TestManyHandshakes(t *testing.T) {
 func TestWrongProofs(t *testing.T) {
 	for name, k := range map[string]credentials{
 		"secret":    {secret: []byte("another secret, as long")},
-		"role":      {role: roleAcceptor}, // what it could have from this process
+		"role":      {role: roleAcceptor}, // the only proof that it could have from this process
 		"no outbox": {state: func(s *statement) { s.outbox = 0 }},
 		"outcome":   {state: func(s *statement) { s.outcome = 9 }},
 	} {
@@ -112,7 +110,7 @@ func TestWrongProofs(t *testing.T) {
 	}
 }
 
-// What was a good handshake once is none again.
+// A replayed handshake is refused.
 func TestReplay(t *testing.T) {
 	c := newTarget(t, Config{})
 	first := c.dial()
@@ -129,7 +127,7 @@ func TestReplay(t *testing.T) {
 	require.Empty(t, c.sink.ended)
 }
 
-// Every byte that was said counts.
+// Every byte of the transcript counts.
 func TestTranscript(t *testing.T) {
 	c := newTarget(t, Config{})
 	for _, at := range []int{12, 24, 32, 32 + nonceBytes + 8, helloBytes - 1} {
@@ -137,7 +135,7 @@ func TestTranscript(t *testing.T) {
 		h := hello{version: handshakeVersion, from: 1, toBorn: c.self.born, address: c.blob}
 		b := h.encode()
 		in.send(b)
-		b[at] ^= 1 // what a man in the middle has changed on its way
+		b[at] ^= 1 // changed on the way
 		in.record(b)
 		in.record(in.receive(challengeBytes))
 		s := statement{outbox: minOutbox}
@@ -177,7 +175,7 @@ func TestVersions(t *testing.T) {
 		in := c.dial()
 		h := hello{version: handshakeVersion + 1, from: 1}
 		in.send(h.encode())
-		ch, ok := decodeChallenge(in.receive(challengeBytes)) // so that it can say what is wrong
+		ch, ok := decodeChallenge(in.receive(challengeBytes)) // so that it can report the mismatch
 		require.True(t, ok)
 		require.Equal(t, uint32(handshakeVersion), ch.version)
 		in.requireClosed()
@@ -187,7 +185,7 @@ func TestVersions(t *testing.T) {
 	c.requireUnharmed()
 }
 
-// Who has been cut off, or is known to have ended, does not come back.
+// A peer that was invalidated, or has ended, is rejected.
 func TestEndedPeersAreRejected(t *testing.T) {
 	for name, end := range map[string]func(c *Conn){
 		"cut off":  (*Conn).Invalidate,
@@ -264,7 +262,7 @@ func invalidStreams() map[string][]byte {
 	}
 }
 
-// An authentic peer that writes nonsense is down with cause Corrupt, and nothing else
+// An authentic peer that writes an invalid stream is down with cause Corrupt, and nothing else
 // happens.
 func TestInvalidStreams(t *testing.T) {
 	for name, say := range invalidStreams() {
@@ -301,8 +299,8 @@ func TestInvalidStreams(t *testing.T) {
 	})
 }
 
-// A handshake that its peer has given up for another, over which it has taken more, is
-// no connection, whenever its proof comes.
+// A handshake that its peer has given up for another, over which it has received more, is no
+// connection, whenever its proof arrives.
 func TestOutdatedHandshake(t *testing.T) {
 	c := newTarget(t, Config{})
 	late := c.dialToProof()

@@ -60,7 +60,7 @@ func (w *watcher) run() {
 // is lost.
 func (w *watcher) fail(err error) {
 	if !w.failed.Swap(true) {
-		w.warn("tcp: the kernel no longer tells of what comes over sockets, so this process polls and never sleeps: %v", err)
+		w.warn("tcp: the kernel no longer reports arrivals on sockets, so this process polls and never sleeps: %v", err)
 		w.ring()
 	}
 }

@@ -21,7 +21,7 @@ func FuzzReceiveAtBallot(f *testing.F) {
 		w := newWorld(job{n: 3, rounds: 3, flat: true})
 		w.through(1)
 		p := w.procs[1]
-		require.NotNil(t, p.m.open[theGroup].flat.Board)
+		require.NotNil(t, p.m.open[theGroup].ballot.Ballot)
 		if waits {
 			w.propose(1, 0)
 			w.drain(1, -1)

@@ -50,7 +50,7 @@ func (h *ballotAccess) Make(members int, next uint32) (name uint64, ok bool) {
 	return uint64(len(h.all)), true
 }
 
-func (h *ballotAccess) Open(owner proc.ID, name uint64, members int) *board.Board {
+func (h *ballotAccess) Open(owner proc.ID, name uint64, members int) *board.Ballot {
 	if name == 0 || name > uint64(len(h.all)) || h.all[name-1].owner != owner || h.all[name-1].members != members {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (h *ballotAccess) Drop(uint64) {}
 
 // ripe reports whether a member that waits at ballots has something to look at.
 func (m *Machine) ripe() bool {
-	for _, l := range m.flat {
+	for _, l := range m.atBallots {
 		if l.scan() != board.Empty {
 			return true
 		}

@@ -52,8 +52,8 @@ func (m *Machine) clone() *Machine {
 		d.below, d.frame, d.folded, d.spare = nil, frame{}, nil, nil
 		c.open[id] = &d
 	}
-	for _, l := range m.flat {
-		c.flat = append(c.flat, c.open[l.key])
+	for _, l := range m.atBallots {
+		c.atBallots = append(c.atBallots, c.open[l.key])
 	}
 	return c
 }
@@ -61,8 +61,8 @@ func (m *Machine) clone() *Machine {
 // reopen lets the sequences of a copy use the ballots of its own world.
 func (m *Machine) reopen() {
 	for _, l := range m.open {
-		if l.flat.Board != nil {
-			l.flat.Board = m.boards.Open(l.flat.from, l.flat.name, l.group.Size())
+		if l.ballot.Ballot != nil {
+			l.ballot.Ballot = m.ballots.Open(l.ballot.from, l.ballot.name, l.group.Size())
 		}
 	}
 }

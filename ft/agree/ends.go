@@ -3,30 +3,30 @@ package agree
 import "github.com/banyan-hpc/banyan/internal/proc"
 
 // ended handles the end of a process.
-func (l *sequence) ended(p proc.ID) {
-	rank := l.group.Rank(p)
+func (s *sequence) ended(p proc.ID) {
+	rank := s.group.Rank(p)
 	if rank < 0 {
 		return
 	}
 	was := [2]int{-2, -2}
-	for k, i := range []*instance{l.old, l.cur} {
+	for k, i := range []*instance{s.old, s.cur} {
 		if i != nil && !i.excluded.has(rank) {
 			t := i.tree()
-			was[k] = t.parent(l.rank)
+			was[k] = t.parent(s.rank)
 		}
 	}
-	l.known.add(rank)
-	for k, i := range []*instance{l.old, l.cur} {
-		if was[k] == -2 || l.m.open[l.key] != l {
+	s.known.add(rank)
+	for k, i := range []*instance{s.old, s.cur} {
+		if was[k] == -2 || s.m.open[s.key] != s {
 			continue
 		}
 		switch {
-		case i.flat:
-			if l.m.broken != openCells {
-				l.flat.Seal(rank, i.seq)
-				l.resume()
+		case i.atBallot:
+			if s.m.broken != openCells {
+				s.ballot.Close(rank, i.seq)
+				s.tryDecide()
 			} else {
-				l.leave(i)
+				s.leaveBallot(i)
 				i.advance()
 			}
 			continue
@@ -35,11 +35,11 @@ func (l *sequence) ended(p proc.ID) {
 		default:
 			i.resendDecision(was[k])
 		}
-		if i.boarded && l.flat.Board != nil {
-			l.rouse(i)
+		if i.hadBallot && s.ballot.Ballot != nil {
+			s.wakeNeighbours(i)
 		}
 	}
-	l.retryHeld()
+	s.retryHeld()
 }
 
 // resendDecision sends a decision to the members that an end has made parent or child of this

@@ -9,20 +9,20 @@ type instance struct {
 	excluded ranks // agreed to have ended: not in its tree
 	mine     proposal
 	// gathered is the union of all contributions so far, this process's proposal first.
-	entered  bool
-	decided  bool
-	boarded  bool // the group had a ballot when this process entered
-	flat     bool // it waits at the ballot
-	gathered frame
-	counted  []int       // ranks with a counted contribution
-	pending  []pendingUp // contributions before this process's own
-	sent     int         // the rank that our contribution was sent to; -1: none
-	missing  int         // a child known to be missing, or noRank
-	sentTo   []int       // ranks that have been sent the decision
-	value    []byte      // memory of gathered.value
-	own      []byte      // memory of mine.Value
-	up       []byte      // memory of the contribution's frame
-	down     []byte      // the decision's frame, once it has been sent
+	entered   bool
+	decided   bool
+	hadBallot bool // the group had a ballot when this process entered
+	atBallot  bool // it waits at the ballot
+	gathered  frame
+	counted   []int       // ranks with a counted contribution
+	pending   []pendingUp // contributions before this process's own
+	sent      int         // the rank that our contribution was sent to; -1: none
+	missing   int         // a child known to be missing, or noRank
+	sentTo    []int       // ranks that have been sent the decision
+	value     []byte      // memory of gathered.value
+	own       []byte      // memory of mine.Value
+	up        []byte      // memory of the contribution's frame
+	down      []byte      // the decision's frame, once it has been sent
 }
 
 type pendingUp struct {
@@ -60,7 +60,7 @@ func (i *instance) count(rank int, f *frame) {
 
 // advance sends the contribution up, or decides at the root, once all children have contributed.
 func (i *instance) advance() {
-	if !i.entered || i.decided || i.flat {
+	if !i.entered || i.decided || i.atBallot {
 		return
 	}
 	if i.missing != noRank && !i.s.known.has(i.missing) && !slices.Contains(i.counted, i.missing) {
@@ -116,7 +116,7 @@ func (i *instance) decide() {
 			has.unacked.add(int(e.rank))
 		}
 	}
-	i.grant()
+	i.makeBallot()
 	i.finish()
 }
 

@@ -135,8 +135,8 @@ type Machine struct {
 	actions    []Action
 	taken      int // number of actions that Next has returned
 	shape      Shape
-	boards     Boards      // nil: no shared memory
-	flat       []*sequence // sequences that wait at a ballot
+	ballots    Ballots     // nil: no shared memory
+	atBallots  []*sequence // sequences that wait at a ballot
 	broken     mutant
 }
 
@@ -217,7 +217,7 @@ func (m *Machine) Close(id GroupKey) {
 		for _, h := range l.held {
 			m.unkeep(h)
 		}
-		l.drop()
+		l.dropBallot()
 		delete(m.open, id)
 	}
 }

@@ -43,17 +43,17 @@ func (w *world) print() uint64 {
 	return h.Sum64()
 }
 
-func (l *sequence) print(h *maphash.Hash) {
-	fmt.Fprint(h, "open", l.known, l.agreed, l.departed, len(l.queue), l.result != nil, l.flat.name)
-	for _, i := range []*instance{l.old, l.cur} {
+func (s *sequence) print(h *maphash.Hash) {
+	fmt.Fprint(h, "open", s.known, s.agreed, s.departed, len(s.queue), s.result != nil, s.ballot.name)
+	for _, i := range []*instance{s.old, s.cur} {
 		if i != nil {
 			slices.Sort(i.sentTo)
 			slices.Sort(i.counted)
-			fmt.Fprint(h, i.seq, i.excluded, i.entered, i.decided, i.boarded, i.flat, i.gathered, i.counted,
+			fmt.Fprint(h, i.seq, i.excluded, i.entered, i.decided, i.hadBallot, i.atBallot, i.gathered, i.counted,
 				len(i.pending), i.sent, i.sentTo)
 		}
 	}
-	for _, x := range l.held {
+	for _, x := range s.held {
 		fmt.Fprint(h, x.from, x.payload, x.needs)
 	}
 }

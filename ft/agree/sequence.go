@@ -30,7 +30,7 @@ type sequence struct {
 	carried      []entry     // agreed to have ended in a second round: new in the next decision
 	held         []heldFrame // frames that wait for an end to be known, or for a later agreement
 	below        []int       // memory of children
-	flat         flat        // the ballot, if any
+	ballot       openBallot  // the ballot, if any
 	connectAsked proc.ID     // 1 + the root that a connection has been requested to; 0: none
 	frame        frame       // memory of the next received frame
 }
@@ -44,41 +44,41 @@ type proposal struct {
 
 // begin returns the next agreement. It reuses the record of the one before the last, with its
 // memory.
-func (l *sequence) begin(seq uint32, old *instance) *instance {
+func (s *sequence) begin(seq uint32, old *instance) *instance {
 	if old == nil {
 		old = new(instance)
 	}
 	*old = instance{
-		s: l, seq: seq, excluded: l.agreed, sent: -1, missing: noRank,
+		s: s, seq: seq, excluded: s.agreed, sent: -1, missing: noRank,
 		own: old.own[:0], counted: old.counted[:0], sentTo: old.sentTo[:0], value: old.value[:0],
-		up: l.m.reuse(old.up), down: l.m.reuse(old.down),
+		up: s.m.reuse(old.up), down: s.m.reuse(old.down),
 	}
 	return old
 }
 
-func (l *sequence) propose(p Proposal) uint32 {
-	l.proposed++
-	number := l.proposed // a decision may come in between
-	if i := l.cur; !i.entered && len(l.queue) == 0 {
+func (s *sequence) propose(p Proposal) uint32 {
+	s.proposed++
+	number := s.proposed // a decision may come in between
+	if i := s.cur; !i.entered && len(s.queue) == 0 {
 		i.own = append(i.own, p.Value...)
 		p.Value = i.own
 		i.enter(proposal{Proposal: p, number: number})
 		return number
 	}
 	p.Value = slices.Clone(p.Value)
-	l.queue = append(l.queue, proposal{Proposal: p, number: number})
-	l.enter()
+	s.queue = append(s.queue, proposal{Proposal: p, number: number})
+	s.enter()
 	return number
 }
 
 // enter starts the next queued proposal if its agreement can start.
-func (l *sequence) enter() {
-	if l.cur.entered || len(l.queue) == 0 {
+func (s *sequence) enter() {
+	if s.cur.entered || len(s.queue) == 0 {
 		return
 	}
-	p := l.queue[0]
-	l.queue = slices.Delete(l.queue, 0, 1)
-	l.cur.enter(p)
+	p := s.queue[0]
+	s.queue = slices.Delete(s.queue, 0, 1)
+	s.cur.enter(p)
 }
 
 // enter takes part with a proposal.
@@ -93,7 +93,7 @@ func (i *instance) enter(p proposal) {
 		i.gathered.flags |= flagConfirm
 	}
 	i.gathered.flags |= p.yielding()
-	if l.offers() {
+	if l.offersBallot() {
 		i.gathered.flags |= flagBallot
 	}
 	for _, rank := range l.known {
@@ -110,41 +110,41 @@ func (i *instance) enter(p proposal) {
 	}
 	i.pending = nil
 	if l.post(i) {
-		l.resume()
+		l.tryDecide()
 		return
 	}
 	i.advance()
 }
 
 // receive handles a frame of this group.
-func (l *sequence) receive(from proc.ID, payload []byte) error {
-	if _, ended := l.m.endedProcs[from]; ended && l.m.broken != unfenced {
+func (s *sequence) receive(from proc.ID, payload []byte) error {
+	if _, ended := s.m.endedProcs[from]; ended && s.m.broken != unfenced {
 		return nil
 	}
-	rank := l.group.Rank(from)
+	rank := s.group.Rank(from)
 	if rank < 0 {
 		return fmt.Errorf("from %v: %w: no member of the group", from, errFrame)
 	}
-	f := l.frame
-	l.frame = frame{} // receive may be called again before it returns
-	defer func() { l.frame = f }()
-	if err := f.decode(payload, l.group.Size()); err != nil {
+	f := s.frame
+	s.frame = frame{} // receive may be called again before it returns
+	defer func() { s.frame = f }()
+	if err := f.decode(payload, s.group.Size()); err != nil {
 		return fmt.Errorf("from %v: %w", from, err)
 	}
 	if f.kind == kindWake {
-		if l.cur.flat {
-			l.resume()
+		if s.cur.atBallot {
+			s.tryDecide()
 		}
 		return nil
 	}
-	if wait, needs := l.mustWait(&f); wait {
-		h, err := l.m.keep(from, payload, needs)
+	if wait, needs := s.mustWait(&f); wait {
+		h, err := s.m.keep(from, payload, needs)
 		if err == nil {
-			l.held = append(l.held, h)
+			s.held = append(s.held, h)
 		}
 		return err
 	}
-	return l.dispatch(rank, &f)
+	return s.dispatch(rank, &f)
 }
 
 // noRank stands for no rank.
@@ -152,34 +152,34 @@ const noRank = -1
 
 // mustWait reports whether a frame must wait for its agreement or for ends that it names, and
 // reports these ends. needs is the last one of them.
-func (l *sequence) mustWait(f *frame) (wait bool, needs int) {
-	future := int32(f.seq-l.cur.seq) > 0 // numbers wrap around
+func (s *sequence) mustWait(f *frame) (wait bool, needs int) {
+	future := int32(f.seq-s.cur.seq) > 0 // numbers wrap around
 	needs = noRank
-	if l.m.broken == eagerUps && f.kind == kindUp {
+	if s.m.broken == eagerUps && f.kind == kindUp {
 		return future, noRank
 	}
 	for _, e := range f.ended {
-		if rank := int(e.rank); rank != l.rank && !l.known.has(rank) {
+		if rank := int(e.rank); rank != s.rank && !s.known.has(rank) {
 			needs = rank
-			l.m.emit(Action{Kind: Report, Peer: l.group.Proc(rank), Departed: e.departed})
+			s.m.emit(Action{Kind: Report, Peer: s.group.Proc(rank), Departed: e.departed})
 		}
 	}
 	return future || needs != noRank, needs
 }
 
 // dispatch handles a frame. Precondition: mustWait returned false.
-func (l *sequence) dispatch(rank int, f *frame) error {
-	i := l.cur
+func (s *sequence) dispatch(rank int, f *frame) error {
+	i := s.cur
 	if f.seq != i.seq {
-		if i = l.old; i == nil || f.seq != i.seq {
+		if i = s.old; i == nil || f.seq != i.seq {
 			return nil // a repeated decision that all members have
 		}
 	}
-	if slices.ContainsFunc(f.ended, func(e entry) bool { return int(e.rank) == l.rank }) {
+	if slices.ContainsFunc(f.ended, func(e entry) bool { return int(e.rank) == s.rank }) {
 		return nil // this process counts as ended there, and will learn it
 	}
 	if f.kind == kindDown {
-		return l.adopt(i, rank, f)
+		return s.adopt(i, rank, f)
 	}
 	switch {
 	case i.decided:
@@ -196,14 +196,14 @@ func (l *sequence) dispatch(rank int, f *frame) error {
 }
 
 // await reports that this process waits for a member, to which it may have no connection.
-func (l *sequence) await(rank int) {
-	if l.awaited.add(rank) {
-		l.m.emit(Action{Kind: Await, Peer: l.group.Proc(rank)})
+func (s *sequence) await(rank int) {
+	if s.awaited.add(rank) {
+		s.m.emit(Action{Kind: Await, Peer: s.group.Proc(rank)})
 	}
 }
 
 // adopt takes over a received decision.
-func (l *sequence) adopt(i *instance, rank int, f *frame) error {
+func (s *sequence) adopt(i *instance, rank int, f *frame) error {
 	switch {
 	case i.decided:
 		return nil
@@ -211,11 +211,11 @@ func (l *sequence) adopt(i *instance, rank int, f *frame) error {
 		return fmt.Errorf("from rank %d: %w: a decision without this process", rank, errFrame)
 	case f.flags&flagMismatch == 0 && !i.alike(f):
 		return fmt.Errorf("from rank %d: %w: a decision on something else", rank, errFrame)
-	case f.namesBallot() && !l.install(f):
-		return fmt.Errorf("from rank %d: %w: a decision that names no board", rank, errFrame)
+	case f.namesBallot() && !s.openBallot(f):
+		return fmt.Errorf("from rank %d: %w: a decision that names no ballot", rank, errFrame)
 	}
-	if i.flat {
-		l.leave(i)
+	if i.atBallot {
+		s.leaveBallot(i)
 	}
 	i.sentTo = append(i.sentTo, rank)
 	i.gathered = *f
@@ -226,101 +226,101 @@ func (l *sequence) adopt(i *instance, rank int, f *frame) error {
 }
 
 // decided ends an agreement in this process and starts the next.
-func (l *sequence) decided(i *instance) {
+func (s *sequence) decided(i *instance) {
 	if len(i.gathered.ended) > 0 {
-		base := slices.Clone(l.agreed)
+		base := slices.Clone(s.agreed)
 		for _, e := range i.gathered.ended {
 			base.add(int(e.rank))
 			if e.departed {
-				l.departed.add(int(e.rank))
+				s.departed.add(int(e.rank))
 			}
 		}
-		l.agreed = base
+		s.agreed = base
 	}
-	l.old, l.cur = i, l.begin(i.seq+1, l.old)
-	if l.flat.Board != nil && (len(i.gathered.ended) > 0 || i.gathered.namesBallot()) {
-		l.survey()
-		for _, rank := range l.flat.near { // neighbours that may have to wake this process
-			l.await(rank)
+	s.old, s.cur = i, s.begin(i.seq+1, s.old)
+	if s.ballot.Ballot != nil && (len(i.gathered.ended) > 0 || i.gathered.namesBallot()) {
+		s.findVoters()
+		for _, rank := range s.ballot.near { // neighbours that may have to wake this process
+			s.await(rank)
 		}
 	}
 	if i.yielded() {
 		again := i.mine
 		again.Value = slices.Clone(again.Value)
-		l.queue = slices.Insert(l.queue, 0, again)
-		l.carried = unite(l.carried, i.gathered.ended)
-		l.enter()
-		l.retryHeld()
+		s.queue = slices.Insert(s.queue, 0, again)
+		s.carried = unite(s.carried, i.gathered.ended)
+		s.enter()
+		s.retryHeld()
 		return
 	}
-	d := l.decision(i)
-	switch first := l.result; {
+	d := s.decision(i)
+	switch first := s.result; {
 	case i.mine.confirm:
 		// Members that fail in the second round may not learn what only that round found.
-		l.result, l.carried = nil, i.gathered.ended
-		l.m.emit(Action{Kind: Decide, Decision: first, Then: i.mine.Then})
+		s.result, s.carried = nil, i.gathered.ended
+		s.m.emit(Action{Kind: Decide, Decision: first, Then: i.mine.Then})
 	case i.mine.Uniform && !d.Mismatch && i.gathered.flags&flagBinds == 0:
-		l.result = d
+		s.result = d
 		second := i.mine
 		second.confirm, second.Value, second.Op = true, nil, nil
-		l.queue = slices.Insert(l.queue, 0, second)
+		s.queue = slices.Insert(s.queue, 0, second)
 	default:
-		l.m.emit(Action{Kind: Decide, Decision: d, Then: i.mine.Then})
+		s.m.emit(Action{Kind: Decide, Decision: d, Then: i.mine.Then})
 	}
-	l.enter()
-	l.retryHeld()
+	s.enter()
+	s.retryHeld()
 }
 
 // decision is the decision that the caller gets.
-func (l *sequence) decision(i *instance) *Decision {
-	d := l.spare
-	if l.spare = nil; d == nil {
+func (s *sequence) decision(i *instance) *Decision {
+	d := s.spare
+	if s.spare = nil; d == nil {
 		d = new(Decision)
 	}
 	*d = Decision{
-		Key: l.key, Seq: i.mine.number, Number: i.seq, What: i.gathered.what,
+		Key: s.key, Seq: i.mine.number, Number: i.seq, What: i.gathered.what,
 		Value:    append(d.Value[:0], i.gathered.value...),
 		Mismatch: i.gathered.flags&flagMismatch != 0,
 		Refused:  i.gathered.flags&flagRefused != 0,
 	}
-	if len(l.endedList) != len(l.agreed) {
-		l.endedList = make([]Ended, 0, len(l.agreed))
-		for _, rank := range l.agreed {
+	if len(s.endedList) != len(s.agreed) {
+		s.endedList = make([]Ended, 0, len(s.agreed))
+		for _, rank := range s.agreed {
 			// This process's own knowledge may differ from the other members'.
-			who := l.group.Proc(int(rank))
-			l.endedList = append(l.endedList, Ended{who, l.departed.has(int(rank))})
+			who := s.group.Proc(int(rank))
+			s.endedList = append(s.endedList, Ended{who, s.departed.has(int(rank))})
 		}
 	}
-	d.Ended = slices.Clip(l.endedList)
-	if len(l.carried)+len(i.gathered.ended) > 0 {
-		for _, e := range unite(l.carried, i.gathered.ended) {
-			d.New = append(d.New, Ended{l.group.Proc(int(e.rank)), e.departed})
+	d.Ended = slices.Clip(s.endedList)
+	if len(s.carried)+len(i.gathered.ended) > 0 {
+		for _, e := range unite(s.carried, i.gathered.ended) {
+			d.New = append(d.New, Ended{s.group.Proc(int(e.rank)), e.departed})
 		}
-		l.carried = nil
+		s.carried = nil
 	}
 	for _, rank := range i.gathered.unacked {
-		d.Unacked = append(d.Unacked, l.group.Proc(int(rank)))
+		d.Unacked = append(d.Unacked, s.group.Proc(int(rank)))
 	}
 	return d
 }
 
 // retryHeld handles the frames that waited.
-func (l *sequence) retryHeld() {
-	waiting := l.held
-	l.held = nil
+func (s *sequence) retryHeld() {
+	waiting := s.held
+	s.held = nil
 	for _, h := range waiting {
-		if _, ended := l.m.endedProcs[h.from]; h.needs != noRank && !l.known.has(h.needs) && !ended {
-			l.held = append(l.held, h)
+		if _, ended := s.m.endedProcs[h.from]; h.needs != noRank && !s.known.has(h.needs) && !ended {
+			s.held = append(s.held, h)
 			continue
 		}
-		l.m.unkeep(h)
-		l.retry(h)
+		s.m.unkeep(h)
+		s.retry(h)
 	}
 }
 
 // retry handles a frame that waited.
-func (l *sequence) retry(h heldFrame) {
-	if err := l.receive(h.from, h.payload); err != nil {
-		l.m.emit(Action{Kind: Report, Peer: h.from, Why: err})
+func (s *sequence) retry(h heldFrame) {
+	if err := s.receive(h.from, h.payload); err != nil {
+		s.m.emit(Action{Kind: Report, Peer: h.from, Why: err})
 	}
 }

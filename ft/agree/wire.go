@@ -139,7 +139,7 @@ func (f *frame) decode(b []byte, size int) error {
 	}
 	if f.namesBallot() {
 		if len(r.Rest) < ballotBytes {
-			return fmt.Errorf("%w: %d bytes that name no board", errFrame, len(b))
+			return fmt.Errorf("%w: %d bytes that name no ballot", errFrame, len(b))
 		}
 		f.ballot = binary.LittleEndian.Uint64(r.Rest)
 		r.Rest = r.Rest[ballotBytes:]

@@ -61,7 +61,7 @@ func (a *Agreements) Propose(id agree.GroupKey, p agree.Proposal) error {
 }
 
 // Use enables agreements in shared memory. It is called before the first group is opened.
-func (a *Agreements) Use(b agree.Boards) { a.m.Use(b) }
+func (a *Agreements) Use(b agree.Ballots) { a.m.Use(b) }
 
 // ConnectAwaited lets this process connect to each member that an agreement waits for, so that it
 // learns of that member's failure without a failure detector. It is called before the first

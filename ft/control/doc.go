@@ -16,7 +16,7 @@
 //
 // Every end that a provider reports is evidence, with two exceptions. [proc.Unreachable] concerns a
 // pair of living processes, so the detector does not forward it; an agreement of the two settles it
-// (package ft/repair). [proc.Expelled] means that this process counts as failed elsewhere.
+// (package ft/repair). [proc.Refused] means that this process counts as failed elsewhere.
 //
 // Floor 4, beside p2p, which it does not use: control classes bypass matching.
 package control

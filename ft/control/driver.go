@@ -236,7 +236,7 @@ func (p *Driver) onEnd(ep *progress.Endpoint, cause proc.Cause) {
 	switch now := p.e.Host().Now(); cause.Kind {
 	case proc.Departed:
 		p.m.Departed(ep.Proc)
-	case proc.Expelled:
+	case proc.Refused:
 		p.m.Fenced(ep.Proc, now)
 	case proc.Unknown:
 		if p.finalizing {

@@ -16,7 +16,7 @@ import (
 func TestFlush(t *testing.T) {
 	const n, frames, dead = 7, 300, 3
 	payload := make([]byte, 100_000)
-	heard := make([]int, n)
+	received := make([]int, n)
 	var left []proc.ID
 	s, err := sim.New(sim.DefaultConfig(n))
 	require.NoError(t, err)
@@ -30,7 +30,7 @@ func TestFlush(t *testing.T) {
 			var gone progress.Completion
 			e.Handle(fabric.ClassAgree, func(from proc.ID, imm uint64, piece []byte) {
 				if frame, ok := in.take(from, imm, piece); ok && len(frame) == len(payload) {
-					heard[p.ID()]++
+					received[p.ID()]++
 				}
 			})
 			e.OnEnd(func(*progress.Endpoint, proc.Cause) { gone.Finish() })
@@ -57,7 +57,7 @@ func TestFlush(t *testing.T) {
 	require.Empty(t, left)
 	for peer := 1; peer < n; peer++ {
 		if peer != dead {
-			require.Equal(t, frames/peer, heard[peer], "process %d", peer)
+			require.Equal(t, frames/peer, received[peer], "process %d", peer)
 		}
 	}
 }
@@ -67,7 +67,7 @@ func TestFlush(t *testing.T) {
 func TestFlushGivesUp(t *testing.T) {
 	const second = fabric.Time(1_000_000_000)
 	const slow, stuck, frames = 1, 2, 1000
-	heard := 0
+	received := 0
 	var left []proc.ID
 	var took fabric.Time
 	cfg := sim.DefaultConfig(3)
@@ -80,7 +80,7 @@ func TestFlushGivesUp(t *testing.T) {
 				Self: p.ID(), Host: p.Host(), Others: []fabric.Provider{p.Provider()},
 				Resolve: func(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil },
 			})
-			e.Handle(fabric.ClassAgree, func(proc.ID, uint64, []byte) { heard++ })
+			e.Handle(fabric.ClassAgree, func(proc.ID, uint64, []byte) { received++ })
 			e.Lock()
 			switch p.ID() {
 			case 0:
@@ -92,7 +92,7 @@ func TestFlushGivesUp(t *testing.T) {
 				left, took = out.Flush(10*second), p.Host().Now()
 				out.Stop()
 			case slow:
-				for heard < frames {
+				for received < frames {
 					p.Host().Pause(8 * second)
 					e.ProgressUntilIdle()
 				}
@@ -105,7 +105,7 @@ func TestFlushGivesUp(t *testing.T) {
 		}))
 	}
 	require.NoError(t, s.Run())
-	require.Equal(t, frames, heard)
+	require.Equal(t, frames, received)
 	require.Equal(t, []proc.ID{stuck}, left)
 	require.Less(t, took, 1000*second) // virtual
 }

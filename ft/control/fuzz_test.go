@@ -119,16 +119,16 @@ func FuzzRevoke(f *testing.F) {
 		}
 		return b
 	}
-	f.Add(frames(say(notice{alarmContext, 1, 0}), say(notice{alarmContext, rootAbsent, 7})))
-	f.Add(frames(say(notice{alarmContext, rootFlood, ^uint64(0)}, notice{6, 3, 0}, notice{alarmContext, 1 << 31, 1})))
-	f.Add(frames([]byte{0, 1, 2, 3}, say(notice{9, rootAbsent, 0}), append(say(notice{alarmContext, 2, 0}), 1)))
+	f.Add(frames(say(notice{jobContext, 1, 0}), say(notice{jobContext, rootAbsent, 7})))
+	f.Add(frames(say(notice{jobContext, rootFlood, ^uint64(0)}, notice{6, 3, 0}, notice{jobContext, 1 << 31, 1})))
+	f.Add(frames([]byte{0, 1, 2, 3}, say(notice{9, rootAbsent, 0}), append(say(notice{jobContext, 2, 0}), 1)))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		x := &fuzzJob{class: fabric.ClassRevoke, frames: script(b)}
 		var r *Revocations
 		revoked, waits, notices := false, 0, 0
 		x.start = func(e *progress.Engine, out *Outbox) {
 			r = StartRevocations(e, out, func(context uint32) (known, news bool) {
-				if context != alarmContext {
+				if context != jobContext {
 					return false, false
 				}
 				news, revoked = !revoked, true
@@ -150,7 +150,7 @@ func FuzzRevoke(f *testing.F) {
 		for _, f := range x.frames {
 			for at := 1; at+noticeBytes <= len(f); at += noticeBytes {
 				notices++
-				told = told || binary.LittleEndian.Uint32(f[at:]) == alarmContext &&
+				told = told || binary.LittleEndian.Uint32(f[at:]) == jobContext &&
 					binary.LittleEndian.Uint32(f[at+4:]) != rootAbsent
 			}
 		}

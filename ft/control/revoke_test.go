@@ -35,13 +35,13 @@ type revocationJob struct {
 	// mutant names the part that is left out.
 	mutant string
 
-	heard  []bool
-	frames int
-	direct int // frames from revoking members
-	wrong  error
+	notified []bool
+	frames   int
+	direct   int // frames from revoking members
+	wrong    error
 }
 
-const alarmContext = 5
+const jobContext = 5
 
 // drawRevocationJob draws a job from a seed.
 func drawRevocationJob(seed uint64) *revocationJob {
@@ -81,7 +81,7 @@ func drawRevocationJob(seed uint64) *revocationJob {
 }
 
 func (x *revocationJob) run() error {
-	x.heard = make([]bool, x.n)
+	x.notified = make([]bool, x.n)
 	cfg := sim.DefaultConfig(x.n)
 	cfg.Seed = x.seed
 	cfg.Spikes = sim.Spikes{Chance: 0.5, Min: 100_000, Max: 100_000_000} // frames overtake each other
@@ -113,10 +113,10 @@ func (x *revocationJob) run() error {
 		if first < 0 {
 			first = id
 		}
-		if x.heard[id] != x.heard[first] {
+		if x.notified[id] != x.notified[first] {
 			return fmt.Errorf("one of %d and %d has not heard", first, id)
 		}
-		if _, revoked := x.revokers[proc.ID(id)]; revoked && !x.heard[id] {
+		if _, revoked := x.revokers[proc.ID(id)]; revoked && !x.notified[id] {
 			return fmt.Errorf("%d has not heard itself", id)
 		}
 	}
@@ -159,7 +159,7 @@ func (x *revocationJob) start(p *sim.Proc, e *progress.Engine, out *Outbox,
 			payload = slices.Clone(payload)
 			payload[8+int(p.ID())/8] |= 0xff
 		}
-		if x.mutant == "no flood when two revoke" && r.records[alarmContext] != nil {
+		if x.mutant == "no flood when two revoke" && r.records[jobContext] != nil {
 			return
 		}
 		r.onFrame(from, imm, payload)
@@ -174,22 +174,22 @@ func (x *revocationJob) body(p *sim.Proc) {
 	})
 	out := NewOutbox(e, nil)
 	var r *Revocations
-	tell := func() {
-		x.heard[p.ID()] = true
+	notify := func() {
+		x.notified[p.ID()] = true
 		if x.mutant == "nobody passes it on" && x.revokers[p.ID()] == 0 {
 			return
 		}
-		r.Notify(alarmContext, all(x.n))
+		r.Notify(jobContext, all(x.n))
 	}
 	made, early := x.late[p.ID()] == 0 && !x.never[p.ID()], false
 	r = x.start(p, e, out, func(uint32) (known, news bool) {
-		if early = true; made && !x.heard[p.ID()] {
-			tell()
+		if early = true; made && !x.notified[p.ID()] {
+			notify()
 			return true, true
 		}
 		return made || x.mutant == "who does not have it keeps silent", false
 	})
-	pulse := Start(Config{
+	driver := Start(Config{
 		Engine: e,
 		Detect: detect.Config{Self: p.ID(), Procs: x.n, Period: DefaultPeriod, Timeout: DefaultTimeout, Seed: x.seed},
 		Die:    func(why error) { x.wrong = fmt.Errorf("%v ends itself: %w", p.ID(), why) },
@@ -201,23 +201,14 @@ func (x *revocationJob) body(p *sim.Proc) {
 	if !made && !x.never[p.ID()] {
 		e.After(x.late[p.ID()], func() {
 			if made = true; early && x.mutant == "who makes it late keeps silent" {
-				x.heard[p.ID()] = true
+				x.notified[p.ID()] = true
 			} else if early {
-				tell()
+				notify()
 			}
 		})
 	}
 	if at := x.revokers[p.ID()]; at > 0 {
-		e.After(at, func() {
-			if n, ok := x.steps[p.ID()]; ok {
-				if err := p.Sim().KillAtStep(p.ID(), p.Counters().Steps+1+n); err != nil {
-					x.wrong = err
-				}
-			}
-			if !x.heard[p.ID()] {
-				tell()
-			}
-		})
+		e.After(at, func() { x.revoke(p, notify) })
 	}
 	var over progress.Completion
 	e.After(3*DefaultTimeout, over.Finish)
@@ -225,9 +216,21 @@ func (x *revocationJob) body(p *sim.Proc) {
 	r.Stop()
 	out.Stop()
 	e.Unlock()
-	pulse.Stop()
+	driver.Stop()
 	e.Depart()
 	_ = e.Close()
+}
+
+// revoke revokes at a process, which may fail some steps later.
+func (x *revocationJob) revoke(p *sim.Proc, notify func()) {
+	if n, ok := x.steps[p.ID()]; ok {
+		if err := p.Sim().KillAtStep(p.ID(), p.Counters().Steps+1+n); err != nil {
+			x.wrong = err
+		}
+	}
+	if !x.notified[p.ID()] {
+		notify()
+	}
 }
 
 // If one living member knows of a revocation all do, whatever members fail, between any two of the
@@ -268,7 +271,7 @@ func TestRevocationFrames(t *testing.T) {
 	for i, n := range []int{2, 3, 8, 31, 64, 2, 3, 8, 31, 64} {
 		x := &revocationJob{n: n, connected: i >= 5, seed: 1, revokers: map[proc.ID]fabric.Time{proc.ID(n / 2): 1000}}
 		require.NoError(t, x.run())
-		require.True(t, x.heard[0])
+		require.True(t, x.notified[0])
 		require.Equal(t, n-1, x.frames, "%d processes", n)
 
 		x = &revocationJob{n: n, connected: x.connected, seed: 1, revokers: map[proc.ID]fabric.Time{}}

@@ -21,6 +21,6 @@ func TestRevocationAfterAFailure(t *testing.T) {
 			revokers: map[proc.ID]fabric.Time{0: 2 * DefaultTimeout},
 		}
 		require.NoError(t, x.run(), "%d has died, connected %v", c.victim, c.connected)
-		require.True(t, x.heard[0])
+		require.True(t, x.notified[0])
 	}
 }

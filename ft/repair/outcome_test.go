@@ -12,6 +12,46 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
+// outcome is a vote, a decision and what the member should get.
+type outcome struct {
+	err     error
+	makes   bool
+	d       agree.Decision
+	want    []error // errors.Is
+	not     []error
+	text    string // part of the error's text
+	revoked bool
+	unnamed bool // no rank is named
+}
+
+func (c *outcome) check(t *testing.T, m *member, name string) {
+	comm, err := m.p.NewComm("c", p2p.WorldGroup(3), 0, 70)
+	assert.NoError(t, err)
+	v := Vote{What: Dup, Op: "dup", Err: c.err, Makes: c.makes}
+	m.e.Lock()
+	got := v.outcome(comm, &c.d)
+	m.e.Unlock()
+	if len(c.want) == 0 && c.text == "" {
+		assert.NoError(t, got, name)
+		return
+	}
+	for _, class := range c.want {
+		assert.ErrorIs(t, got, class, name)
+	}
+	for _, class := range c.not {
+		assert.NotErrorIs(t, got, class, name)
+	}
+	assert.ErrorContains(t, got, c.text, name)
+	assert.Equal(t, c.revoked, comm.Revoked(), name)
+	named, ok := errors.AsType[*ft.ProcFailedError](got)
+	if ok {
+		assert.Equal(t, []int{1}, named.Ranks, name)
+	}
+	if len(c.want) == 1 && c.want[0] == ft.ErrProcFailed {
+		assert.Equal(t, !c.unnamed, ok, name)
+	}
+}
+
 // The outcome of a decision for a member with or without an error of its own: the class is the same
 // at all, failed members are named where they are known, and an own error of another class is
 // added.
@@ -27,71 +67,36 @@ func TestOutcome(t *testing.T) {
 	}
 	failed := []agree.Ended{{Proc: 1}}
 	left := []agree.Ended{{Proc: 1, Departed: true}}
-	for name, c := range map[string]struct {
-		err      error
-		makes    bool
-		d        agree.Decision
-		want     []error // errors.Is
-		not      []error
-		says     string
-		revoked  bool
-		nobodyIs bool // no rank is named
-	}{
-		"all well":         {d: agree.Decision{Value: value()}},
-		"a death not seen": {d: agree.Decision{Value: value(), Ended: failed, Unacked: []proc.ID{1}}},
+	for name, c := range map[string]outcome{
+		"all well":           {d: agree.Decision{Value: value()}},
+		"an unknown failure": {d: agree.Decision{Value: value(), Ended: failed, Unacked: []proc.ID{1}}},
 		"the same, making": {makes: true,
 			d: agree.Decision{Value: value(), Ended: failed, Unacked: []proc.ID{1}}, want: []error{ft.ErrProcFailed}},
 		"making, departed": {makes: true, d: agree.Decision{Value: value(), Ended: left, Unacked: []proc.ID{1}}},
 		"failure elsewhere": {d: agree.Decision{Value: value(ft.ErrProcFailed), Ended: failed},
 			want: []error{ft.ErrProcFailed}},
-		"failure of nobody": {d: agree.Decision{Value: value(ft.ErrProcFailed), Ended: left},
-			want: []error{ft.ErrProcFailed}, nobodyIs: true, says: "as another rank has found"},
+		"failure without rank": {d: agree.Decision{Value: value(ft.ErrProcFailed), Ended: left},
+			want: []error{ft.ErrProcFailed}, unnamed: true, text: "as another rank has found"},
 		"departure": {d: agree.Decision{Value: value(ft.ErrDeparted)}, want: []error{ft.ErrDeparted},
-			not: []error{ft.ErrProcFailed}, says: "at some rank"},
+			not: []error{ft.ErrProcFailed}, text: "at some rank"},
 		"argument": {d: agree.Decision{Value: value(ft.ErrArgument)}, want: []error{ft.ErrArgument}},
 		"the first class": {d: agree.Decision{Value: value(ft.ErrArgument, ft.ErrRevoked)},
 			want: []error{ft.ErrRevoked}, not: []error{ft.ErrArgument}},
-		"another error": {d: agree.Decision{Value: value(own)}, says: "and so at all"},
+		"another error": {d: agree.Decision{Value: value(own)}, text: "and so at all"},
 		"own, and another": {err: own, d: agree.Decision{Value: value(own, ft.ErrRevoked)},
 			want: []error{ft.ErrRevoked, own}},
 		"own, the same": {err: own, d: agree.Decision{Value: value(own)}, want: []error{own}},
 		"own of that class": {err: ft.ErrArgument, d: agree.Decision{Value: value(ft.ErrArgument)},
-			want: []error{ft.ErrArgument}, says: ft.ErrArgument.Error()},
+			want: []error{ft.ErrArgument}, text: ft.ErrArgument.Error()},
 		"own failure, named": {err: ft.ErrProcFailed,
 			d: agree.Decision{Value: value(ft.ErrProcFailed), Ended: failed}, want: []error{ft.ErrProcFailed}},
-		"unlike": {d: agree.Decision{Mismatch: true}, want: []error{ft.ErrArgument},
-			says: "same operation"},
-		"unlike after death": {d: agree.Decision{Mismatch: true, Ended: failed}, want: []error{ft.ErrProcFailed}},
-		"unlike, departed":   {d: agree.Decision{Mismatch: true, Ended: left}, want: []error{ft.ErrArgument}},
+		"mismatch": {d: agree.Decision{Mismatch: true}, want: []error{ft.ErrArgument},
+			text: "same operation"},
+		"mismatch after death": {d: agree.Decision{Mismatch: true, Ended: failed}, want: []error{ft.ErrProcFailed}},
+		"mismatch, departed":   {d: agree.Decision{Mismatch: true, Ended: left}, want: []error{ft.ErrArgument}},
 		"refused": {d: agree.Decision{Mismatch: true, Refused: true, Ended: failed},
 			want: []error{ft.ErrRevoked}, not: []error{ft.ErrProcFailed}, revoked: true},
 	} {
-		job(t, 1, func(m *member) {
-			comm, err := m.p.NewComm("c", p2p.WorldGroup(3), 0, 70)
-			assert.NoError(t, err)
-			v := Vote{What: Dup, Op: "dup", Err: c.err, Makes: c.makes}
-			m.e.Lock()
-			got := v.outcome(comm, &c.d)
-			m.e.Unlock()
-			if len(c.want) == 0 && c.says == "" {
-				assert.NoError(t, got, name)
-				return
-			}
-			for _, class := range c.want {
-				assert.ErrorIs(t, got, class, name)
-			}
-			for _, class := range c.not {
-				assert.NotErrorIs(t, got, class, name)
-			}
-			assert.ErrorContains(t, got, c.says, name)
-			assert.Equal(t, c.revoked, comm.Revoked(), name)
-			named, ok := errors.AsType[*ft.ProcFailedError](got)
-			if ok {
-				assert.Equal(t, []int{1}, named.Ranks, name)
-			}
-			if len(c.want) == 1 && c.want[0] == ft.ErrProcFailed {
-				assert.Equal(t, !c.nobodyIs, ok, name)
-			}
-		})
+		job(t, 1, func(m *member) { c.check(t, m, name) })
 	}
 }

@@ -15,7 +15,7 @@ func (j *Job) peerUnreachable(ep *progress.Endpoint, cause proc.Cause) {
 	switch {
 	case cause.Kind == proc.Unreachable:
 		j.Repair.PeerUnreachable(ep.Proc)
-	case cause.Kind == proc.Expelled && j.detector == nil && j.Repair.UnreachablePeer() != proc.None:
+	case cause.Kind == proc.Refused && j.detector == nil && j.Repair.UnreachablePeer() != proc.None:
 		j.expire(&detect.EndError{By: ep.Proc}) // with a detector that does it
 	}
 }

@@ -52,8 +52,8 @@ const (
 	// Unreachable: it has not ended, but for want of something one of the two
 	// cannot connect to the other, and both have been told; or no fabric joins them.
 	Unreachable
-	// Expelled: it has not ended, but counts this process as dead and refuses it.
-	Expelled
+	// Refused: it has not ended, but counts this process as dead and refuses it.
+	Refused
 )
 
 var kindNames = [...]string{
@@ -61,7 +61,7 @@ var kindNames = [...]string{
 	Connection: "connection lost", Heartbeat: "silent", Corrupt: "corrupt data",
 	Fenced:      "silent for longer than detect.timeout, and killed for that",
 	Exec:        "called exec without finalizing",
-	Unreachable: "unreachable", Expelled: "it counts this process as dead",
+	Unreachable: "unreachable", Refused: "it counts this process as dead",
 }
 
 // String names the kind as it appears in messages.

@@ -15,7 +15,7 @@ func TestCauseInErrors(t *testing.T) {
 		"connection lost":                       {Kind: Connection},
 		"silent":                                {Kind: Heartbeat},
 		"silent for longer than detect.timeout, and killed for that": {Kind: Fenced},
-		"it counts this process as dead":                             {Kind: Expelled},
+		"it counts this process as dead":                             {Kind: Refused},
 		"unreachable, because the launcher is gone, which had its address: ranks that have exchanged a message before reach each other without one": {Kind: Unreachable, Code: NoAddress},
 	} {
 		require.Equal(t, want, c.String())

@@ -54,13 +54,11 @@ func (e *Engine) asyncStep() {
 	}
 	e.progressing = false
 	dozing := e.wakeParked()
-	if found == 0 && !dozing { // another goroutine polls, in short calls
-		e.asyncWait() // somebody else polls, in short calls
+	if found == 0 && !dozing {
+		e.asyncWait() // another goroutine polls, in short calls
 	}
 }
 
-// wakeParked wakes a goroutine that parked because the attendant progressed, to
-// take over. It reports whether one relies on the attendant at the bell.
 // wakeParked wakes a goroutine that parked because the progress goroutine polled. It reports
 // whether one depends on the progress goroutine at the bell.
 func (e *Engine) wakeParked() (dozing bool) {

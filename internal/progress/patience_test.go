@@ -22,8 +22,7 @@ func (h *sharedHost) Now() fabric.Time                                { return h
 func (h *sharedHost) Relax()                                          { h.yields++; h.now += 60 }
 func (h *sharedHost) Sleep(fabric.Time)                               { h.slept() }
 
-// Where yields take long a process sleeps after few of them, and counts anew when it has been
-// woken.
+// Where yields take long a process sleeps after few of them, and counts anew after a wake-up.
 func TestYieldsAreBoundedByTime(t *testing.T) {
 	h := &sharedHost{Host: host.New(host.Config{})}
 	e := New(Config{Host: h})

@@ -14,7 +14,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// sleepingHost is a host that sleeps whenever nothing has come.
+// sleepingHost is a host that sleeps whenever nothing has arrived.
 type sleepingHost struct{ *host.Host }
 
 func (sleepingHost) Patience() (spins, yields int, most fabric.Time) { return 0, 0, fabric.Forever }
@@ -79,14 +79,13 @@ func messages(long int) int {
 	return 20_000 // where others have the cores each may take milliseconds
 }
 
-// Two engines hand a message to and fro and sleep at every wait: one lost
-// wake-up and the test never ends.
+// Two engines exchange a message back and forth and sleep at every wait: with one lost wake-up the
+// test never ends.
 func TestNoLostWakeUp(t *testing.T) {
 	pingPong(t, engines(t, false), 0, messages(10_000_000)/2)
 }
 
-// pingPong hands a message to and fro; the first attended engines have an
-// attendant.
+// pingPong exchanges a message back and forth; the first async engines have a progress goroutine.
 func pingPong(t *testing.T, e [2]*Engine, attended, rounds int) {
 	counters := [2]*counter{count(e[0]), count(e[1])}
 	for i := range attended {
@@ -114,8 +113,7 @@ func pingPong(t *testing.T, e [2]*Engine, attended, rounds int) {
 	wg.Wait()
 }
 
-// The same with an attendant at one side, or at both, and with patience or
-// without.
+// The same with a progress goroutine at one side, or at both, and with spinning or without.
 func TestNoLostWakeUpAsync(t *testing.T) {
 	for _, patient := range []bool{true, false} {
 		for attended := 1; attended <= 2; attended++ {
@@ -124,8 +122,8 @@ func TestNoLostWakeUpAsync(t *testing.T) {
 	}
 }
 
-// A frame is answered by an engine of which nobody calls anything, one time
-// after another, and what it sent to itself or submitted is done.
+// A frame is answered by an engine without any call, repeatedly, and its frames to itself and its
+// jobs are done.
 func TestAsyncProgress(t *testing.T) {
 	e := engines(t, true)
 	k := count(e[0])
@@ -151,7 +149,7 @@ func TestAsyncProgress(t *testing.T) {
 	}
 }
 
-// A sender without credit that sleeps is woken when credit comes back.
+// A sleeping sender without credit wakes when credit returns.
 func TestStarvedSenderIsWoken(t *testing.T) {
 	e := engines(t, false)
 	frames := messages(1_000_000)
@@ -179,7 +177,7 @@ func TestStarvedSenderIsWoken(t *testing.T) {
 	wg.Wait()
 }
 
-// Several goroutines wait at one engine; each gets its own.
+// Several goroutines wait at one engine; each gets its own frames.
 func TestManyWaiters(t *testing.T) {
 	for _, attended := range []bool{false, true} {
 		manyWaiters(t, engines(t, false), attended)
@@ -221,8 +219,8 @@ func manyWaiters(t *testing.T, e [2]*Engine, attended bool) {
 	wg.Wait()
 }
 
-// A goroutine whose wait has ended runs before the one that polls for all has
-// lost its patience, also where both have one processor.
+// A goroutine whose wait has ended runs before the polling goroutine stops spinning, also where
+// both have one processor.
 func TestWokenRunsFirst(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	e := engines(t, true)
@@ -292,7 +290,7 @@ func TestJobsRunWithoutTheLock(t *testing.T) {
 	require.True(t, ran)
 }
 
-// A peer's end is told once, and after it nothing from the peer is delivered.
+// A peer's end is reported once, and after it nothing from the peer is delivered.
 func TestEndIsReportedOnce(t *testing.T) {
 	e := engines(t, false)
 	_, err := e[0].Endpoint(1)
@@ -317,8 +315,7 @@ func TestEndIsReportedOnce(t *testing.T) {
 	require.EqualValues(t, 1, e[0].View().Epoch())
 }
 
-// A goroutine that sleeps in its wait is woken by a frame that another one sends
-// to this process itself.
+// A goroutine that sleeps in its wait is woken by another goroutine's frame to this process itself.
 func TestLoopbackWakes(t *testing.T) {
 	e := engines(t, false)[0]
 	k := count(e)
@@ -366,7 +363,7 @@ func TestLoopbackOrderAndCredit(t *testing.T) {
 	require.True(t, self.TrySend(fabric.ClassTest, 0, nil))
 }
 
-// What thread safety costs a call that nobody contends with.
+// BenchmarkLock measures the cost of thread safety for an uncontended call.
 func BenchmarkLock(b *testing.B) {
 	e := engines(b, true)[0]
 	held := 0
@@ -377,8 +374,7 @@ func BenchmarkLock(b *testing.B) {
 	}
 }
 
-// What is left for later is done before anything is looked for, once, and in no round that it was
-// left in.
+// Deferred functions run before anything is polled, once, and not in the round that deferred them.
 func TestDefer(t *testing.T) {
 	e := engines(t, true)[0]
 	e.Lock()

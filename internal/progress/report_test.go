@@ -11,7 +11,7 @@ import (
 
 var killed = proc.Cause{Kind: proc.Signaled, Code: 9}
 
-// endRecord is what an engine's listeners have been told.
+// endRecord holds the calls of an engine's listeners.
 type endRecord struct {
 	e      *Engine
 	frames int      // that had come by then
@@ -39,8 +39,8 @@ func (o *endRecord) rounds() {
 	}
 }
 
-// What has arrived from a peer that is reported dead is delivered, then the death
-// is known and told, then nothing is delivered any more.
+// Arrived frames of a peer that is reported dead are delivered, then the death is known and
+// reported, then nothing is delivered any more.
 func TestReport(t *testing.T) {
 	e := engines(t, true)
 	k := count(e[0])
@@ -79,8 +79,8 @@ func TestReport(t *testing.T) {
 	require.Len(t, o.told, 1)
 }
 
-// A death of a peer that has knocked and not been looked at, and of one that was
-// never heard of, with two providers.
+// The death of a peer that has knocked and was not polled, and of one that never connected, with
+// two providers.
 func TestReportOfAnUnconnectedPeer(t *testing.T) {
 	for _, knocked := range []bool{false, true} {
 		e := pair(t, [2]string{"", ""}, nil)
@@ -108,7 +108,7 @@ func TestReportOfAnUnconnectedPeer(t *testing.T) {
 	}
 }
 
-// A report wakes a goroutine that sleeps until the death is told.
+// A report wakes a goroutine that sleeps until the death is known.
 func TestReportWakes(t *testing.T) {
 	for range 200 {
 		t.Run("once", func(t *testing.T) { // which closes the engines
@@ -129,8 +129,8 @@ func TestReportWakes(t *testing.T) {
 	}
 }
 
-// Tend brings what has come to a process that makes no calls, and leaves the work to
-// who progresses.
+// ProgressUntilIdle delivers frames in a process that makes no calls, and leaves the work to a
+// progressing goroutine.
 func TestProgressUntilIdle(t *testing.T) {
 	e := engines(t, true)
 	k := count(e[0])

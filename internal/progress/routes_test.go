@@ -21,8 +21,8 @@ type second struct{ *shm.Provider }
 
 func (second) Name() string { return "second" }
 
-// pair is two engines with two providers each; dirs are where the memory of the first
-// ones lies, "" for a memfd. refuse is what the second answers.
+// pair is two engines with two providers each; dirs are the places of the first ones' memory, ""
+// for a memfd. refuse decides for the second.
 func pair(t *testing.T, dirs [2]string, refuse error) (e [2]*Engine) {
 	t.Helper()
 	copy(e[:], enginesOver(t, dirs[:], func(_, _ int, provider string) error {
@@ -34,9 +34,8 @@ func pair(t *testing.T, dirs [2]string, refuse error) (e [2]*Engine) {
 	return e
 }
 
-// enginesOver makes engines with two providers each. refuse says which pairs a
-// provider does not join. They never sleep: only one of the two bells would wake
-// them.
+// enginesOver makes engines with two providers each. refuse names the pairs that a provider does
+// not join. They never sleep: only one of the two bells would wake them.
 func enginesOver(t *testing.T, dirs []string, refuse func(from, to int, provider string) error) []*Engine {
 	t.Helper()
 	awake := math.MaxInt
@@ -78,9 +77,8 @@ func send(e *Engine, ep *Endpoint, imm uint64) {
 	e.Unlock()
 }
 
-// Where shared memory fails for one side only, both end on the next provider or
-// both know that they cannot reach each other, whoever is first; never each on its
-// own.
+// Where shared memory fails for one side only, both use the next provider or both learn that they
+// cannot reach each other, whichever is first; never different ones.
 func TestAsymmetricPairUsesOneProvider(t *testing.T) {
 	outcomes := map[string]int{}
 	for i := range 300 {
@@ -111,7 +109,7 @@ func TestAsymmetricPairUsesOneProvider(t *testing.T) {
 	require.NotZero(t, outcomes["unreachable"])
 }
 
-// settle has the two exchange frames, if they can, and says by what.
+// settle makes the two exchange frames, if they can, and returns the provider.
 func settle(t *testing.T, e [2]*Engine, eps [2]*Endpoint, errs [2]error, got *[2][]uint64) string {
 	t.Helper()
 	round := func() {
@@ -146,7 +144,7 @@ func settle(t *testing.T, e [2]*Engine, eps [2]*Endpoint, errs [2]error, got *[2
 	return "second"
 }
 
-// What no provider joins is an error with the reasons of all.
+// Where no provider joins the pair, the error has the reasons of all.
 func TestNoRoute(t *testing.T) {
 	e := pair(t, [2]string{"", "/dev/shm"}, fmt.Errorf("%w: second: a wall", fabric.ErrNoPath))
 	_, err := e[0].Endpoint(1)
@@ -166,7 +164,7 @@ func TestNoRoute(t *testing.T) {
 	require.ErrorIs(t, err, ErrClosed)
 }
 
-// An error that may pass is no reason for another way: the peer may be connected.
+// A temporary error is no reason for another provider: the peer may be connected.
 func TestShortageDoesNotReroute(t *testing.T) {
 	want := errors.New("no descriptor left")
 	e := enginesOver(t, []string{"", ""}, func(_, _ int, provider string) error {
@@ -180,8 +178,8 @@ func TestShortageDoesNotReroute(t *testing.T) {
 	require.Nil(t, e[0].Lookup(1))
 }
 
-// One process talks to one peer by shared memory and to another by the second
-// provider, and hears both, also while one of them never pauses.
+// One process reaches one peer by shared memory and another by the second provider, and receives
+// from both, also while one of them never pauses.
 func TestTwoProvidersAtOnce(t *testing.T) {
 	var routes []string
 	e := enginesOver(t, []string{"", "", ""}, func(from, to int, provider string) error {
@@ -234,7 +232,7 @@ func TestTwoProvidersAtOnce(t *testing.T) {
 	require.Empty(t, e[0].Lookup(2).Tried)
 }
 
-// Of a peer's end only the provider is believed that joins the pair, and once.
+// Only the provider that joins the pair reports a peer's end, and once.
 func TestEndByAnotherProvider(t *testing.T) {
 	e := pair(t, [2]string{"", ""}, nil)
 	ep, err := e[0].Endpoint(1)
@@ -253,8 +251,8 @@ func TestEndByAnotherProvider(t *testing.T) {
 	require.Equal(t, []string{"process 1 exited with code 1 without finalizing"}, told)
 }
 
-// Who ended before it could publish an address is a peer that has failed, as one that is found
-// to have ended when it is connected to.
+// A process that ended before it could publish an address is a failed peer, as one that is found to
+// have ended when it is connected to.
 func TestPeerWithoutAddress(t *testing.T) {
 	e := pair(t, [2]string{}, fabric.ErrPeerGone)[0]
 	e.resolve = func(string, proc.ID) ([]byte, error) {

@@ -22,8 +22,7 @@ func (e *Engine) until(cond func() bool) {
 	}
 }
 
-// Whoever finishes what the progressing goroutine waits for wakes it, also if it
-// is finished by way of another Completion.
+// Finishing the progressing goroutine's completion wakes it, also by way of another Completion.
 func TestFinishWakesSleeper(t *testing.T) {
 	for range 200 {
 		e := engines(t, false)[0]
@@ -67,21 +66,21 @@ func TestProgressHandsOver(t *testing.T) {
 			e.Unlock()
 		})
 		e.until(func() bool { return c.in != nil })
-		e.After(20_000_000, func() { c.Finish() }) // called by who progresses then
+		e.After(20_000_000, func() { c.Finish() }) // the progressing goroutine calls it then
 		e.Unlock()
 		close(release)
 		wg.Wait()
 	}
 }
 
-// A timer that finishes what the caller of sleep waits for keeps it awake.
+// A timer that finishes the caller's completion keeps it from sleeping.
 func TestSleepSeesItsTimers(t *testing.T) {
 	e := engines(t, false)[0]
 	called := false
 	e.Lock()
 	defer e.Unlock()
 	e.After(0, func() { called = true })
-	e.sleep() // nobody would wake it
+	e.sleep() // nothing would wake it
 	require.True(t, called)
 }
 
@@ -102,14 +101,14 @@ func (b *busy) Poll(*fabric.Sink) int {
 	return 1
 }
 
-// Who progresses lets others have the lock, also while traffic never ends.
+// A progressing goroutine releases the lock to others, also while traffic never ends.
 func TestTrafficReleasesTheLock(t *testing.T) {
 	b := &busy{loopback: newLoopback(0, func() {})}
 	e := New(Config{Host: host.New(host.Config{}), Others: []fabric.Provider{b}})
 	var c Completion
 	polls, taken := 0, 0
 	b.poll = func() {
-		if polls++; polls == 2_000_000_000 { // ends the test if nobody gets the lock
+		if polls++; polls == 2_000_000_000 { // ends the test if no goroutine gets the lock
 			c.Finish()
 		}
 	}
@@ -135,7 +134,7 @@ func TestTrafficReleasesTheLock(t *testing.T) {
 	require.Equal(t, 10, taken)
 }
 
-// Who receives one peer's frames on the short way looks at the others too.
+// A goroutine that receives one peer's frames by the shortcut polls the others too.
 func TestAwaitYieldsToOthers(t *testing.T) {
 	e := engines(t, true)
 	ep, err := e[0].Endpoint(1)
