@@ -7,8 +7,8 @@
 // [Runner] samples the sources in turn, A B, B A, A B, …, so that drift meets them alike, and runs
 // a control (the bare cache-line ping-pong) before and after each sample. A sample around which the
 // control changed is dropped, and so is a pair whose two controls differ. The rest is sorted by
-// distance: the host moves the cores, and ratios differ between its placements, so each distance
-// has a result of its own and no pair spans two.
+// core distance: the host moves the cores, and ratios differ between its placements, so near and far
+// cores have results of their own and no pair spans two distances.
 //
 // The statistic is the median of the paired ratios with an exact 95 % interval
 // ([stats.MedianInterval]). Sampling goes on until the interval's half-width is what the measure
@@ -36,6 +36,6 @@
 // each round: the stopping rule looks at its width and never at the verdict, which keeps the
 // interval honest for all but the smallest numbers of pairs (Chow and Robbins, 1965).
 //
-// Floor 8: a harness beside the others; it imports nothing of Banyan's. A [Runner] is for one
-// goroutine; everything else is values.
+// Floor 8: a harness beside the others; of Banyan's it imports package stats alone. A [Runner] is for
+// one goroutine; everything else is values. Package suite has the measures of ftbench compare.
 package compare

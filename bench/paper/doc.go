@@ -17,13 +17,11 @@
 //
 // # Measurements
 //
-// [Experiments] are the jobs of real ranks of a report; their results are package collective's, and
+// [Experiments] are the jobs of real ranks of a report; their results are those of package fault, and
 // [Measured] keeps them with all sets, so that ratios can be taken set by set.
 //
-// # Limits
+// A [Measurer] measures what a [Store] lacks; the command starts the ranks.
 //
-// It starts no ranks and keeps no file: the command does.
-//
-// Floor 8.5: it stands on bench/predict, bench/fault, bench/compare and bench/figure, whose results
-// and charts it puts together.
+// Floor 8.5: above bench/predict, bench/fault, bench/compare/suite and bench/figure, whose results and
+// charts it combines.
 package paper

@@ -25,9 +25,8 @@
 //
 // # Limits
 //
-// It starts no processes: who calls gives it a function that carries out a trial. It tries no knob
-// whose value is a matter of taste: memory against bursts, patience against power.
+// It tries no knob whose value is a matter of taste: memory against bursts, patience against power.
 //
-// Floor 8: a harness beside compare and peers, with which the command carries out the trials. A
-// [Tuner] is for one goroutine.
+// Floor 8: above compare and its suite. A [Tuner] decides and starts no processes; a [Bench] carries
+// out its trials with pairs of ranks. Both are for one goroutine.
 package tune
