@@ -131,7 +131,7 @@ func TestRecognizedIsNull(t *testing.T) {
 		if linked {
 			require.NoError(t, Send[Aware](c, nil, 2, 1))
 		}
-		s.inbox = []frame{arrival(1, "of the dead")}
+		s.inbox = []frame{arrival(1, "of the victims")}
 		e.poll()
 		kill(1)
 		kill(2)

@@ -34,9 +34,9 @@ func BenchmarkSurvivors(b *testing.B) {
 	for _, n := range []int{4, 32, 1024} {
 		for _, every := range []int{0, 4} {
 			b.Run(fmt.Sprintf("%d/%d", n, every), func(b *testing.B) {
-				var gone []proc.ID
+				var ended []proc.ID
 				for p := 1; every > 0 && p < n; p += every {
-					gone = append(gone, proc.ID(p))
+					ended = append(ended, proc.ID(p))
 				}
 				alone(b, n, func(world *Comm) {
 					world.e.Lock()
@@ -45,7 +45,7 @@ func BenchmarkSurvivors(b *testing.B) {
 					b.ReportAllocs()
 					for b.Loop() {
 						number++
-						left, err := world.Survivors(gone, number, nil)
+						left, err := world.Survivors(ended, number, nil)
 						if err != nil {
 							b.Fatal(err)
 						}

@@ -12,14 +12,14 @@ import (
 // have ended and however many are made.
 func TestNumbersAfterValidate(t *testing.T) {
 	_, _, c, kill := fourRanks(t)
-	for epoch, gone := range [][]proc.ID{nil, {3}, {2, 3}} {
-		for _, p := range gone {
+	for epoch, ended := range [][]proc.ID{nil, {3}, {2, 3}} {
+		for _, p := range ended {
 			kill(p)
 		}
-		require.NoError(t, c.validate(uint64(epoch+1), gone...))
+		require.NoError(t, c.validate(uint64(epoch+1), ended...))
 		for range 40 {
 			_, err := c.Dup()
-			require.NoError(t, err, "without %v", gone)
+			require.NoError(t, err, "without %v", ended)
 		}
 	}
 }

@@ -53,10 +53,10 @@ func TestCollectiveGoesOnAmongTheLiving(t *testing.T) {
 	require.Equal(t, []int{1}, failed.By)
 	require.ErrorContains(t, err, "rank 2 failed: killed by SIGKILL; this rank waited for rank 1, which reports that it could not complete the operation")
 	require.Equal(t, 1, s.count(fabric.ClassFlow, flowWithdraw), "of what is announced")
-	require.Equal(t, 1, s.count(fabric.ClassFlow, flowGaveUp), "whoever has asked is answered, once")
+	require.Equal(t, 1, s.count(fabric.ClassFlow, flowGaveUp), "each inquiry is answered, once")
 	s.inbox = []frame{asks}
 	e.poll()
-	require.Equal(t, 2, s.count(fabric.ClassFlow, flowGaveUp), "and whoever asks later")
+	require.Equal(t, 2, s.count(fabric.ClassFlow, flowGaveUp), "and later ones")
 	require.ErrorIs(t, c.Ready("barrier"), ft.ErrProcFailed)
 	_, err = e.Wait(Irecv[Aware](w, nil, 1, Blocking))
 	require.ErrorIs(t, err, ft.ErrProcFailed)

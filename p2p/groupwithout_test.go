@@ -26,15 +26,15 @@ func TestGroupWithout(t *testing.T) {
 			}
 			g := NewGroup(list)
 			for range 2 {
-				var gone []proc.ID
+				var ended []proc.ID
 				for _, p := range list {
 					if rng.IntN(12) < round {
-						gone = append(gone, p)
+						ended = append(ended, p)
 					}
 				}
-				gone = append(gone, proc.ID(2*n)) // no member
-				g = g.without(gone)
-				list = slices.DeleteFunc(list, func(p proc.ID) bool { return slices.Contains(gone, p) })
+				ended = append(ended, proc.ID(2*n)) // no member
+				g = g.without(ended)
+				list = slices.DeleteFunc(list, func(p proc.ID) bool { return slices.Contains(ended, p) })
 				require.Equal(t, len(list), g.Size())
 				require.True(t, slices.Equal(list, g.Procs()))
 				for p := range proc.ID(2*n + 70) {

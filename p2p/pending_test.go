@@ -139,12 +139,12 @@ func TestBlockingWildcardsEnd(t *testing.T) {
 		"mprobe":   func(c *Comm) error { _, err := Mprobe[Aware](c, AnySource, 1); return err },
 		"iprobe":   func(c *Comm) error { _, _, err := Iprobe[Aware](c, AnySource, 1); return err },
 		"improbe":  func(c *Comm) error { _, _, err := Improbe[Aware](c, AnySource, 1); return err },
-		"begun probe": func(c *Comm) error {
+		"started probe": func(c *Comm) error {
 			_,
 				err := c.e.Wait(BeginProbe[Aware](c, AnySource, 1, false))
 			return err
 		},
-		"begun mprobe": func(c *Comm) error {
+		"started mprobe": func(c *Comm) error {
 			_,
 				err := c.e.Wait(BeginProbe[Aware](c, AnySource, 1, true))
 			return err

@@ -40,7 +40,7 @@ func TestRevokeEndsWaiting(t *testing.T) {
 		told := 0
 		e.OnRevoke(func(o *Comm) {
 			require.Same(t, c, o)
-			require.NotZero(t, o.state.Load(), "what is begun while others are told fails already")
+			require.NotZero(t, o.state.Load(), "an operation during the notices fails already")
 			told++
 		})
 		doubtful := Irecv[Aware](c, nil, AnySource, 4)
@@ -316,7 +316,7 @@ func TestRevokeUnaware(t *testing.T) {
 	h := Irecv[Unaware](c, nil, 1, 5)
 	require.NoError(t, c.Revoke())
 	requireRevoked(t, e, "recv", h)
-	requireRevoked(t, e, "begun", Irecv[Unaware](c, nil, 1, 5))
+	requireRevoked(t, e, "started", Irecv[Unaware](c, nil, 1, 5))
 	requireRevoked(t, e, "ssend", Issend[Unaware](c, nil, 1, 5))
 	require.NoError(t, Send[Unaware](c, nil, 1, 5), "it looks at nothing")
 }

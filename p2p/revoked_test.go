@@ -51,7 +51,7 @@ func TestRevocationCause(t *testing.T) {
 	for _, c := range []struct {
 		r       ErrorRange
 		group   []proc.ID
-		dead    proc.ID
+		victims proc.ID
 		expects string
 	}{
 		{ErrorsGroup, []proc.ID{2, 1, 0}, 2, "rank 0 has failed, and its error range is group"},
@@ -62,7 +62,7 @@ func TestRevocationCause(t *testing.T) {
 		d, err := e.NewComm("d", NewGroup(c.group), 0, 20)
 		require.NoError(t, err)
 		require.NoError(t, d.SetErrorRange(c.r))
-		kill(c.dead)
+		kill(c.victims)
 		require.Contains(t, revoked(d), c.expects)
 	}
 	_, _, c, kill := fourRanks(t)
@@ -241,7 +241,7 @@ func TestRevokedBeforeItIsMade(t *testing.T) {
 	for _, make := range []func() *Comm{plain, inter} {
 		ctx := find(make)
 		known, _ := e.RevokeContext(ctx)
-		require.False(t, known, "nobody can pass it on here")
+		require.False(t, known, "not known here")
 		e.RevokeUnmade(ctx)
 		e.RevokeUnmade(ctx | collContext)
 		require.Len(t, e.revoked.unmade, 1)

@@ -13,13 +13,13 @@ import (
 )
 
 // validate applies a decision, as if the others had agreed.
-func (c *Comm) validate(epoch uint64, gone ...proc.ID) error {
+func (c *Comm) validate(epoch uint64, ended ...proc.ID) error {
 	c.e.Lock()
 	defer c.e.Unlock()
 	if err := c.BeginValidate(); err != nil {
 		return err
 	}
-	return c.EndValidate(&Validation{Ended: gone, Epoch: epoch})
+	return c.EndValidate(&Validation{Ended: ended, Epoch: epoch})
 }
 
 // Failures that have been agreed on are acknowledged, before those that were known here earlier and
@@ -38,7 +38,7 @@ func TestAgreedBeforeKnown(t *testing.T) {
 		inDoubt(t, e, h, 2)
 		err := Send[Aware](c, nil, 3, 0)
 		require.Equal(t, profile == RunThrough, err == nil,
-			"%v: the agreed is nobody under run-through stabilization", err)
+			"%v: the agreed is a null rank under run-through stabilization", err)
 		require.ErrorIs(t, Send[Aware](c, nil, 2, 0), ft.ErrProcFailed)
 		var failed *ft.ProcFailedError
 		require.ErrorAs(t, c.CheckMembers("barrier"), &failed)
@@ -106,12 +106,12 @@ func TestValidateResetsMatching(t *testing.T) {
 // not share a context: it contains a digest of the ended members.
 func TestDecisionsHaveOwnContexts(t *testing.T) {
 	contexts := map[uint64]bool{}
-	for _, gone := range [][]proc.ID{{}, {1}, {2}, {1, 2}, {3}} {
+	for _, ended := range [][]proc.ID{{}, {1}, {2}, {1, 2}, {3}} {
 		_, _, c, kill := fourRanks(t)
-		for _, p := range gone {
+		for _, p := range ended {
 			kill(p)
 		}
-		require.NoError(t, c.validate(1, gone...))
+		require.NoError(t, c.validate(1, ended...))
 		contexts[c.Coll().ctx] = true
 	}
 	require.Len(t, contexts, 5)
@@ -202,10 +202,10 @@ func TestValidateOfTheRevoked(t *testing.T) {
 func TestValidatedCommunicatorsAreSmall(t *testing.T) {
 	const n, comms, rounds = 1 << 16, 8, 3
 	_, e, _ := newScripted(t)
-	var dead []proc.ID
+	var victims []proc.ID
 	for p := proc.ID(1); p < n; p += 2 { // the worst for runs
 		e.p.View().Enter(p, proc.Cause{})
-		dead = append(dead, p)
+		victims = append(victims, p)
 	}
 	heap := func() uint64 {
 		runtime.GC()
@@ -225,7 +225,7 @@ func TestValidatedCommunicatorsAreSmall(t *testing.T) {
 	before := heap()
 	for round := range rounds {
 		for _, c := range all {
-			require.NoError(t, c.validate(uint64(round+1), dead...))
+			require.NoError(t, c.validate(uint64(round+1), victims...))
 		}
 	}
 	each := int64(heap()-before) / comms
@@ -234,5 +234,5 @@ func TestValidatedCommunicatorsAreSmall(t *testing.T) {
 	// Twice a bit for each rank, and the sums; the table of links has not grown.
 	require.Less(t, each, int64(2*n/8+n/64+4096))
 	runtime.KeepAlive(all)
-	runtime.KeepAlive(dead)
+	runtime.KeepAlive(victims)
 }

@@ -116,7 +116,7 @@ func TestCollectiveMessagesAfterAFailure(t *testing.T) {
 		require.ErrorAs(t, op(c.Coll()), &failed, name)
 		require.Equal(t, []int{2}, failed.Ranks, name)
 	}
-	require.Len(t, s.sent, sent, "none was begun")
+	require.Len(t, s.sent, sent, "none was started")
 	require.NoError(t, Send[Aware](c, nil, 1, 0))
 }
 

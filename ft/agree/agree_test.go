@@ -31,7 +31,7 @@ func TestMessages(t *testing.T) {
 }
 
 // naive computes the tree by its definition.
-func naive(digit uint, size int, base, gone ranks, rank int) (parent int, alive bool) {
+func naive(digit uint, size int, base, ended ranks, rank int) (parent int, alive bool) {
 	var dense []int
 	for r := range size {
 		if !base.has(r) {
@@ -39,7 +39,7 @@ func naive(digit uint, size int, base, gone ranks, rank int) (parent int, alive 
 		}
 	}
 	p := slices.Index(dense, rank)
-	if p < 0 || gone.has(rank) {
+	if p < 0 || ended.has(rank) {
 		return 0, false
 	}
 	for up := p; up > 0; {
@@ -48,19 +48,19 @@ func naive(digit uint, size int, base, gone ranks, rank int) (parent int, alive 
 			power <<= digit
 		}
 		up %= power
-		if !gone.has(dense[up]) {
+		if !ended.has(dense[up]) {
 			return dense[up], true
 		}
 	}
 	for _, r := range dense {
-		if !gone.has(r) {
+		if !ended.has(r) {
 			if r == rank {
 				return -1, true
 			}
 			return r, true
 		}
 	}
-	panic("nobody lives")
+	panic("no member lives")
 }
 
 // The tree equals the naive one, and a member's children are the members whose parent it is.
@@ -68,36 +68,36 @@ func TestTree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 3000 {
 		size := 1 + rng.IntN(70)
-		var base, gone ranks
+		var base, ended ranks
 		for r := range size {
 			switch k := rng.IntN(6); {
 			case k == 0:
 				base.add(r)
-				gone.add(r)
+				ended.add(r)
 			case k == 1:
-				gone.add(r)
+				ended.add(r)
 			}
 		}
-		if len(gone) == size {
+		if len(ended) == size {
 			continue
 		}
 		digit := uint(1 + rng.IntN(6))
-		tr := tree{digit, size, base, gone}
+		tr := tree{digit, size, base, ended}
 		children := make(map[int][]int)
 		for r := range size {
-			parent, alive := naive(digit, size, base, gone, r)
+			parent, alive := naive(digit, size, base, ended, r)
 			if !alive {
 				continue
 			}
 			require.Equal(t, r, tr.rank(tr.position(r)))
-			require.Equal(t, parent, tr.parent(r), "rank %d of %d, base %v, gone %v", r, size, base, gone)
+			require.Equal(t, parent, tr.parent(r), "rank %d of %d, base %v, ended %v", r, size, base, ended)
 			children[parent] = append(children[parent], r)
 		}
 		for r := range size {
-			if _, alive := naive(digit, size, base, gone, r); alive {
+			if _, alive := naive(digit, size, base, ended, r); alive {
 				got := tr.children(nil, r)
 				slices.Sort(got)
-				require.Equal(t, children[r], slices.Clip(got), "rank %d of %d, base %v, gone %v", r, size, base, gone)
+				require.Equal(t, children[r], slices.Clip(got), "rank %d of %d, base %v, ended %v", r, size, base, ended)
 			}
 		}
 	}

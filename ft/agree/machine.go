@@ -261,7 +261,7 @@ func (m *Machine) Receive(from proc.ID, payload []byte) error {
 func (m *Machine) keep(from proc.ID, payload []byte, needs int) (heldFrame, error) {
 	h := heldFrame{from, payload, needs}
 	if m.heldBytes[from]+h.cost() > maxEarly*earlyBytes {
-		return heldFrame{}, fmt.Errorf("from %v: %w: more than %d frames, or %d bytes, for agreements that have not begun",
+		return heldFrame{}, fmt.Errorf("from %v: %w: more than %d frames, or %d bytes, for agreements that have not started",
 			from, errFrame, maxEarly, maxEarly*earlyBytes)
 	}
 	m.heldBytes[from] += h.cost()

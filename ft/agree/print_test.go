@@ -15,7 +15,7 @@ func (w *world) print() uint64 {
 	w.shelf.print(&h)
 	for r, p := range w.procs {
 		if !p.alive {
-			fmt.Fprint(&h, "dead")
+			fmt.Fprint(&h, "victims")
 		} else {
 			fmt.Fprint(&h, "|", p.departed, p.condemned, p.view, p.left, p.naps, p.hands != nil && p.hands.met)
 		}

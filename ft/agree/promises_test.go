@@ -103,9 +103,9 @@ func alike(a, b *Decision) bool {
 // wrongDecision checks one decision by itself: validity.
 func (w *world) wrongDecision(k, rank, round int, d *Decision) error {
 	value := binary.LittleEndian.Uint64(d.Value)
-	var gone, failed, unacked uint64
+	var ended, failed, unacked uint64
 	for _, g := range d.Ended {
-		gone |= 1 << members(w.n).Rank(g.Proc)
+		ended |= 1 << members(w.n).Rank(g.Proc)
 		if !g.Departed {
 			failed |= 1 << members(w.n).Rank(g.Proc)
 		}
@@ -118,8 +118,8 @@ func (w *world) wrongDecision(k, rank, round int, d *Decision) error {
 		return fmt.Errorf("all proposed alike, and it says they did not")
 	case failed&^(p.view|p.left) != 0 && p.alive:
 		return fmt.Errorf("decided %#x failed before it knows more than %#x", failed, p.view)
-	case unacked&^gone != 0:
-		return fmt.Errorf("%#x are not acknowledged, but %#x are gone", unacked, gone)
+	case unacked&^ended != 0:
+		return fmt.Errorf("%#x are not acknowledged, but %#x are ended", unacked, ended)
 	}
 	for r, p := range w.procs {
 		q := &p.part[k]
@@ -128,18 +128,18 @@ func (w *world) wrongDecision(k, rank, round int, d *Decision) error {
 		case had && q.proposed <= round:
 			return fmt.Errorf("rank %d's value is in it and was not proposed", r)
 		case had && w.what(r) != d.What:
-			return fmt.Errorf("rank %d has proposed something else, and nobody says so", r)
-		case !had && gone>>r&1 == 0:
-			return fmt.Errorf("rank %d's value is missing, and it is not said to be gone", r)
+			return fmt.Errorf("rank %d has proposed something else, without a mismatch", r)
+		case !had && ended>>r&1 == 0:
+			return fmt.Errorf("rank %d's value is missing, and it is not said to be ended", r)
 		}
 		counted := p.alive && !p.departed && !p.condemned && q.proposed > round
 		switch {
-		case failed>>r&1 != 0 && p.alive && !p.condemned && !p.departed || gone&^failed>>r&1 != 0 && !p.departed:
-			return fmt.Errorf("rank %d is said to be gone and lives", r)
-		case counted && q.knew[round]&^gone != 0:
-			return fmt.Errorf("rank %d knew of %#x, decided are %#x", r, q.knew[round], gone)
+		case failed>>r&1 != 0 && p.alive && !p.condemned && !p.departed || ended&^failed>>r&1 != 0 && !p.departed:
+			return fmt.Errorf("rank %d is said to be ended and lives", r)
+		case counted && q.knew[round]&^ended != 0:
+			return fmt.Errorf("rank %d knew of %#x, decided are %#x", r, q.knew[round], ended)
 		case counted && w.acked>>r&1 == 0 && q.knew[round]&failed&^unacked != 0:
-			return fmt.Errorf("rank %d has acknowledged nothing, unacknowledged are only %#x of %#x", r, unacked, gone)
+			return fmt.Errorf("rank %d has acknowledged nothing, unacknowledged are only %#x of %#x", r, unacked, ended)
 		}
 	}
 	return nil

@@ -36,18 +36,18 @@ func TestShallowIsAStar(t *testing.T) {
 		require.Len(t, tr.children(nil, 0), c.degree, "%d members", c.n)
 	}
 	for _, agreed := range []bool{false, true} {
-		for dead := 1; dead < 64; dead++ { // the first of 64
+		for ended := 1; ended < 64; ended++ { // the first of 64
 			tr := &tree{digit: Shallow.Digit, size: 64}
-			for rank := range dead {
+			for rank := range ended {
 				tr.known.add(rank)
 				if agreed {
 					tr.agreed.add(rank)
 				}
 			}
-			require.Len(t, tr.children(nil, dead), 63-dead)
-			require.Equal(t, -1, tr.parent(dead))
-			for rank := dead + 1; rank < 64; rank++ {
-				require.Equal(t, dead, tr.parent(rank))
+			require.Len(t, tr.children(nil, ended), 63-ended)
+			require.Equal(t, -1, tr.parent(ended))
+			for rank := ended + 1; rank < 64; rank++ {
+				require.Equal(t, ended, tr.parent(rank))
 				require.Empty(t, tr.children(nil, rank))
 			}
 		}

@@ -73,22 +73,22 @@ func TestYieldKeepsNewFailures(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	for range 100 {
 		ms := machines(t, 4, theGroup)
-		dead := ms[3].self
+		victims := ms[3].self
 		for r, m := range ms[:3] {
 			if r == rng.IntN(3) || r == 0 {
 				_, err := m.Propose(theGroup, Proposal{What: 16, Yields: true})
 				require.NoError(t, err)
 			}
-			m.Died(dead)
+			m.Died(victims)
 			_, err := m.Propose(theGroup, Proposal{What: 1})
 			require.NoError(t, err)
 		}
 		for _, d := range pump(t, ms[:3]...) {
 			if !d.Mismatch {
-				require.Equal(t, []Ended{{Proc: dead}}, d.Ended)
+				require.Equal(t, []Ended{{Proc: victims}}, d.Ended)
 			}
 			if !d.Mismatch && d.Number == 2 {
-				require.Contains(t, []proc.ID{dead}, d.Ended[0].Proc)
+				require.Contains(t, []proc.ID{victims}, d.Ended[0].Proc)
 			}
 		}
 	}

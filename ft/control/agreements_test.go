@@ -142,8 +142,8 @@ func TestAgreementsUnderKills(t *testing.T) {
 				}
 				require.Equal(t, first, d, "seed %d: process %d, agreement %d", seed, id, round)
 				for other := range x.n {
-					gone := slices.ContainsFunc(d.Ended, func(g agree.Ended) bool { return g.Proc == proc.ID(other) })
-					require.True(t, gone || d.Value[other/64*8+other%64/8]>>(other%8)&1 != 0,
+					ended := slices.ContainsFunc(d.Ended, func(g agree.Ended) bool { return g.Proc == proc.ID(other) })
+					require.True(t, ended || d.Value[other/64*8+other%64/8]>>(other%8)&1 != 0,
 						"seed %d: %d has no part", seed, other)
 				}
 			}

@@ -112,16 +112,16 @@ func (x *detectorJob) body(p *sim.Proc) {
 }
 
 // check compares the survivors' knowledge with the failures.
-func (x *detectorJob) check(dead []proc.ID) error {
-	slices.Sort(dead)
+func (x *detectorJob) check(victims []proc.ID) error {
+	slices.Sort(victims)
 	var errs []error
 	for id := range proc.ID(x.n) {
 		switch {
-		case slices.Contains(dead, id):
+		case slices.Contains(victims, id):
 		case x.ended[id] != nil:
 			errs = append(errs, fmt.Errorf("process %d ended itself: %w", id, x.ended[id]))
-		case !slices.Equal(x.known[id], dead):
-			errs = append(errs, fmt.Errorf("process %d knows of the deaths %v, not %v", id, x.known[id], dead))
+		case !slices.Equal(x.known[id], victims):
+			errs = append(errs, fmt.Errorf("process %d knows of the deaths %v, not %v", id, x.known[id], victims))
 		}
 	}
 	return errors.Join(errs...)
@@ -162,7 +162,7 @@ func TestFailuresReachAll(t *testing.T) {
 	for seed := range seeds(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		n := 2 + r.IntN(20)
-		dead := some(r, n, 1+r.IntN(n-1))
+		victims := some(r, n, 1+r.IntN(n-1))
 		x := detectorJob{n: n, seed: seed, rule: detect.Rule(seed % 2), until: 20 * second,
 			busy: func(id proc.ID) bool { return uint64(id)%3 == seed%3 }}
 		if machines := 1 + int(seed%5); machines < 5 {
@@ -174,13 +174,13 @@ func TestFailuresReachAll(t *testing.T) {
 			if seed%4 == 0 {
 				close = millisecond // all at about the same time
 			}
-			for _, id := range dead {
+			for _, id := range victims {
 				errs = append(errs, s.Kill(id, fabric.Time(r.Int64N(int64(close)))))
 			}
 			return errors.Join(errs...)
 		}
 		require.NoError(t, x.run(), "seed %d", seed)
-		require.NoError(t, x.check(dead), "seed %d, %d processes", seed, n)
+		require.NoError(t, x.check(victims), "seed %d, %d processes", seed, n)
 	}
 }
 
@@ -299,15 +299,15 @@ func TestCutThatHealsTooLate(t *testing.T) {
 				OneWay: seed%2 == 0})
 		}
 		require.NoError(t, x.run(), "seed %d", seed)
-		var dead []proc.ID
+		var victims []proc.ID
 		for id := range proc.ID(n) {
 			if x.ended[id] != nil {
-				dead = append(dead, id)
+				victims = append(victims, id)
 			}
 		}
-		require.NoError(t, x.check(dead), "seed %d, %d processes, %v cut off", seed, n, small)
-		require.Less(t, len(dead), n, "seed %d", seed)
-		ended += len(dead)
+		require.NoError(t, x.check(victims), "seed %d, %d processes, %v cut off", seed, n, small)
+		require.Less(t, len(victims), n, "seed %d", seed)
+		ended += len(victims)
 	}
 	require.NotZero(t, ended, "no cut was long enough")
 }

@@ -14,7 +14,7 @@ import (
 // A process that flushes before it leaves has notified all, unconnected processes too, even if a
 // frame goes in pieces and without credit; failed receivers do not delay it.
 func TestFlush(t *testing.T) {
-	const n, frames, dead = 7, 300, 3
+	const n, frames, victims = 7, 300, 3
 	payload := make([]byte, 100_000)
 	received := make([]int, n)
 	var left []proc.ID
@@ -27,13 +27,13 @@ func TestFlush(t *testing.T) {
 				Resolve: func(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil },
 			})
 			in := inbox{longest: len(payload)}
-			var gone progress.Completion
+			var ended progress.Completion
 			e.Handle(fabric.ClassAgree, func(from proc.ID, imm uint64, piece []byte) {
 				if frame, ok := in.take(from, imm, piece); ok && len(frame) == len(payload) {
 					received[p.ID()]++
 				}
 			})
-			e.OnEnd(func(*progress.Endpoint, proc.Cause) { gone.Finish() })
+			e.OnEnd(func(*progress.Endpoint, proc.Cause) { ended.Finish() })
 			e.Lock()
 			if p.ID() == 0 {
 				out := NewOutbox(e, nil)
@@ -45,18 +45,18 @@ func TestFlush(t *testing.T) {
 				left = out.Flush(fabric.Forever / 2)
 				out.Stop()
 			} else {
-				e.Wait(&gone)
+				e.Wait(&ended)
 			}
 			e.Unlock()
 			e.Depart()
 			_ = e.Close()
 		}))
 	}
-	require.NoError(t, s.KillAtStep(dead, 5))
+	require.NoError(t, s.KillAtStep(victims, 5))
 	require.NoError(t, s.Run())
 	require.Empty(t, left)
 	for peer := 1; peer < n; peer++ {
-		if peer != dead {
+		if peer != victims {
 			require.Equal(t, frames/peer, received[peer], "process %d", peer)
 		}
 	}

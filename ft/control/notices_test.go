@@ -164,12 +164,12 @@ func TestGapsAreClosed(t *testing.T) {
 func TestOneFailureFloods(t *testing.T) {
 	const n = 16
 	for by := range proc.ID(2) {
-		for dead := range proc.ID(n) {
+		for victims := range proc.ID(n) {
 			for _, killed := range []fabric.Time{50 * millisecond, 100*millisecond + 1} {
-				if dead == by {
+				if victims == by {
 					continue
 				}
-				x := noticeJob{n: n, few: 1, kills: map[proc.ID]fabric.Time{dead: killed}}
+				x := noticeJob{n: n, few: 1, kills: map[proc.ID]fabric.Time{victims: killed}}
 				x.body = func(g *noticeMember) {
 					if g.self == by {
 						g.at(100*millisecond, func() { g.Notify(7, all(n)) })
@@ -177,9 +177,9 @@ func TestOneFailureFloods(t *testing.T) {
 				}
 				x.run(t)
 				for id := range proc.ID(n) {
-					if id != by && id != dead {
-						require.Equal(t, []uint32{7}, x.received[id], "%d, told by %d, dead %d at %d", id, by,
-							dead, killed)
+					if id != by && id != victims {
+						require.Equal(t, []uint32{7}, x.received[id], "%d, told by %d, victims %d at %d", id, by,
+							victims, killed)
 					}
 				}
 			}
@@ -218,7 +218,7 @@ func TestFailureOfTheFirst(t *testing.T) {
 // A failure in a revoked communicator costs the frames that close the gap; one outside of it costs
 // none, now and at a later revocation.
 func TestFailuresAreCheap(t *testing.T) {
-	const n, dead = 16, 5
+	const n, victims = 16, 5
 	for name, c := range map[string]struct {
 		members int
 		few     int
@@ -227,12 +227,12 @@ func TestFailuresAreCheap(t *testing.T) {
 		most    int
 	}{
 		"member":              {n, 0, 500 * millisecond, n, n*7 + 2*7},
-		"outside":             {dead, 0, 500 * millisecond, dead - 1, dead - 1},
-		"outside, tree":       {dead, 1, 500 * millisecond, dead - 1, dead - 1},
-		"outside before":      {dead, 0, 50 * millisecond, dead - 1, dead - 1},
-		"outside before, too": {dead, 1, 50 * millisecond, dead - 1, dead - 1},
+		"outside":             {victims, 0, 500 * millisecond, victims - 1, victims - 1},
+		"outside, tree":       {victims, 1, 500 * millisecond, victims - 1, victims - 1},
+		"outside before":      {victims, 0, 50 * millisecond, victims - 1, victims - 1},
+		"outside before, too": {victims, 1, 50 * millisecond, victims - 1, victims - 1},
 	} {
-		x := noticeJob{n: n, few: c.few, kills: map[proc.ID]fabric.Time{dead: c.kill}}
+		x := noticeJob{n: n, few: c.few, kills: map[proc.ID]fabric.Time{victims: c.kill}}
 		x.body = func(g *noticeMember) {
 			told := false
 			g.onNotice = func(context uint32) (known, news bool) {
@@ -388,7 +388,7 @@ func TestAnEndRightAfterANotice(t *testing.T) {
 		if g.self == 1 {
 			g.at(100*millisecond, func() {
 				g.Revocations.onFrame(0, 0, notice{7, 0, 1<<4 - 1}.append(nil))
-				assert.Empty(t, g.records, "nobody is to wait for that")
+				assert.Empty(t, g.records, "no wait is recorded")
 				g.onEnd(&progress.Endpoint{Proc: 2}, proc.Cause{})
 			})
 		}

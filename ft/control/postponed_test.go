@@ -14,7 +14,7 @@ import (
 // Notices of a failure go at once to other machines. On this machine those that need a connection
 // wait until the kernel has had time to report, and then go to each process that does not know yet.
 func TestPostponedNotices(t *testing.T) {
-	const n, dead, at = 16, proc.ID(5), 5 * second
+	const n, victims, at = 16, proc.ID(5), 5 * second
 	for name, c := range map[string]struct {
 		node           func(proc.ID) int
 		soonest, later int // connections made at once, and after the grace period
@@ -25,12 +25,12 @@ func TestPostponedNotices(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := detectorJob{n: n, until: 20 * second, node: c.node}
-			x.faults = func(s *sim.Sim) error { return s.Kill(dead, at) }
+			x.faults = func(s *sim.Sim) error { return s.Kill(victims, at) }
 			require.NoError(t, x.run())
-			require.NoError(t, x.check([]proc.ID{dead}))
+			require.NoError(t, x.check([]proc.ID{victims}))
 			first := fabric.Forever // connected to the failed process, so the provider reports it
 			for _, known := range x.when {
-				if when, ok := known[dead]; ok {
+				if when, ok := known[victims]; ok {
 					first = min(first, when)
 				}
 			}

@@ -134,7 +134,7 @@ func (x *revocationJob) dies(p proc.ID) bool {
 func (x *revocationJob) start(p *sim.Proc, e *progress.Engine, out *Outbox,
 	hear func(uint32) (known, news bool)) *Revocations {
 	var r *Revocations
-	if x.mutant == "no flood when somebody ends" {
+	if x.mutant == "no flood after an end" {
 		r = &Revocations{e: e, out: out, onNotice: hear, records: make(map[uint32]*revocation)}
 		r.catchUp = r.recordRecent
 		if x.connected {
@@ -155,11 +155,11 @@ func (x *revocationJob) start(p *sim.Proc, e *progress.Engine, out *Outbox,
 		if x.revokers[from] > 0 {
 			x.direct++
 		}
-		if x.mutant == "who is connected counts as told" && x.connected {
+		if x.mutant == "connected members count as notified" && x.connected {
 			payload = slices.Clone(payload)
 			payload[8+int(p.ID())/8] |= 0xff
 		}
-		if x.mutant == "no flood when two revoke" && r.records[jobContext] != nil {
+		if x.mutant == "no flood after two revocations" && r.records[jobContext] != nil {
 			return
 		}
 		r.onFrame(from, imm, payload)
@@ -176,7 +176,7 @@ func (x *revocationJob) body(p *sim.Proc) {
 	var r *Revocations
 	notify := func() {
 		x.notified[p.ID()] = true
-		if x.mutant == "nobody passes it on" && x.revokers[p.ID()] == 0 {
+		if x.mutant == "no member forwards" && x.revokers[p.ID()] == 0 {
 			return
 		}
 		r.Notify(jobContext, all(x.n))
@@ -187,7 +187,7 @@ func (x *revocationJob) body(p *sim.Proc) {
 			notify()
 			return true, true
 		}
-		return made || x.mutant == "who does not have it keeps silent", false
+		return made || x.mutant == "absent members do not answer", false
 	})
 	driver := Start(Config{
 		Engine: e,
@@ -200,7 +200,7 @@ func (x *revocationJob) body(p *sim.Proc) {
 	}
 	if !made && !x.never[p.ID()] {
 		e.After(x.late[p.ID()], func() {
-			if made = true; early && x.mutant == "who makes it late keeps silent" {
+			if made = true; early && x.mutant == "late members do not notify" {
 				x.notified[p.ID()] = true
 			} else if early {
 				notify()
@@ -250,8 +250,8 @@ func TestRevocationReachesAll(t *testing.T) {
 func TestRevocationFindsMutants(t *testing.T) {
 	for _, mutant := range []string{
 		"nothing is remembered",
-		"nobody passes it on", "no flood when somebody ends", "no flood when two revoke", "who is connected counts as told",
-		"who does not have it keeps silent", "who makes it late keeps silent",
+		"no member forwards", "no flood after an end", "no flood after two revocations", "connected members count as notified",
+		"absent members do not answer", "late members do not notify",
 	} {
 		var err error
 		seed := uint64(0)

@@ -74,7 +74,7 @@ func TestRunningIsNoSilence(t *testing.T) {
 	require.Empty(t, ofKind(got, Die))
 	require.Len(t, ofKind(got, Report), 1)
 	require.EqualValues(t, 2, ofKind(got, Report)[0].Peer)
-	require.NotEmpty(t, ofKind(until(m, 9000*ms), Die), "nobody is seen any more")
+	require.NotEmpty(t, ofKind(until(m, 9000*ms), Die), "no process is seen any more")
 }
 
 // A queried process confirms one of its machine that runs according to the kernel.

@@ -260,11 +260,11 @@ func (w *world) fate(p *node, e event) {
 }
 
 // evidence lets some processes learn of a failure from their providers.
-func (w *world) evidence(dead, n int) {
+func (w *world) evidence(victims, n int) {
 	cause := proc.Cause{Kind: proc.Signaled, Code: 9}
 	for range n {
-		if q := w.rng.IntN(len(w.nodes)); q != dead {
-			w.push(event{at: w.in(w.delay), what: evDied, from: dead, to: q, cause: cause})
+		if q := w.rng.IntN(len(w.nodes)); q != victims {
+			w.push(event{at: w.in(w.delay), what: evDied, from: victims, to: q, cause: cause})
 		}
 	}
 }
