@@ -38,17 +38,13 @@ type Comm struct {
 	// handler: stored by SetErrorHandler, loaded where an operation has failed.
 	handler atomic.Pointer[ErrorHandler]
 	attrs   attributes
-	// work: taken by the collective that is under way, put back by it.
-	work atomic.Pointer[workspace]
-	// idle: the records that the next collectives that are begun take. Under the engine's lock.
-	idle *ongoing
 	// flag: taken by the agreement that is under way, put back by it. Memory for another one takes 0.7 µs where ranks take
 	// turns and the cache is cold.
 	flag atomic.Pointer[uint64]
 	// shrinking: the same for shrinks.
 	shrinking atomic.Pointer[shrinking]
-	// trees: used by the collective that is under way, renewed by validates.
-	trees coll.Trees
+	// coll: the collectives; their trees are renewed by validates.
+	coll coll.Comm
 }
 
 // mode is the engine's. The zero Comm has none: so Send and the like need not look whether there is a communicator.
@@ -77,7 +73,7 @@ func (c *Comm) on(core *p2p.Comm) *Comm {
 // wrap is on in memory that is there.
 func (c *Comm) wrap(d *Comm, core *p2p.Comm) {
 	d.core, d.e, d.mode, d.world = core, c.e, c.mode, c.world
-	d.trees.Choice, d.trees.Node = c.trees.Choice, c.trees.Node
+	d.coll.Choice, d.coll.Node = c.coll.Choice, c.coll.Node
 }
 
 // Rank is this process's rank, 0 … Size()-1.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/banyan-hpc/banyan/coll"
 	"github.com/banyan-hpc/banyan/ft/repair"
 	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/p2p"
@@ -108,7 +107,7 @@ func (c *Comm) split(color, key int) (*p2p.Comm, error) {
 	mine := all[colorBytes*c.Rank():]
 	binary.LittleEndian.PutUint64(mine, uint64(int64(color)))
 	binary.LittleEndian.PutUint64(mine[8:], uint64(int64(key)))
-	if err := c.allgather(coll.Setting{Trees: &c.trees}, mine[:colorBytes], all); err != nil || wrong != nil { // the others must not wait for a rank that is wrong
+	if err := c.coll.Allgather(c.core, c.plain(), mine[:colorBytes], all); err != nil || wrong != nil { // the others must not wait for a rank that is wrong
 		return nil, cmp.Or(wrong, fmt.Errorf("split: %w", err))
 	}
 	ranks := decodeColors(all, color)

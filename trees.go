@@ -45,14 +45,14 @@ func (c *Comm) SetDesign(d Design) error {
 	if d > Rebalance {
 		return c.raise(fmt.Errorf("set design of %s: %w: %v, want unaware, reroute, lookup or rebalance", c.Name(), ErrArgument, d))
 	}
-	choice := c.trees.Choice
+	choice := c.coll.Choice
 	choice.Design = d
-	c.trees.Set(choice)
+	c.coll.Set(choice)
 	return nil
 }
 
 // Design is the design in force.
-func (c *Comm) Design() Design { return c.valid().trees.Design }
+func (c *Comm) Design() Design { return c.valid().coll.Design }
 
 // SetTree chooses the trees of this communicator's collectives: "binomial", "knomial:4" or of another radix, "binary", "chain",
 // "flat", or "node", which goes between nodes once. "auto", the default, leaves the way to each operation, by length and number
@@ -62,21 +62,21 @@ func (c *Comm) SetTree(text string) error {
 	if err := c.present("set tree"); err != nil {
 		return err
 	}
-	choice, err := withTree(c.trees.Choice, text)
+	choice, err := withTree(c.coll.Choice, text)
 	if err != nil {
 		return c.raise(fmt.Errorf("set tree of %s: %w", c.Name(), err))
 	}
-	c.trees.Set(choice)
+	c.coll.Set(choice)
 	return nil
 }
 
 // Tree is what SetTree has chosen.
 func (c *Comm) Tree() string {
 	c = c.valid()
-	if c.trees.Auto {
+	if c.coll.Auto {
 		return autoTree
 	}
-	return c.trees.Shape.String()
+	return c.coll.Shape.String()
 }
 
 // withTree gives a choice another tree.

@@ -77,3 +77,31 @@ func Scatter[T Number](c *Comm, all, mine []T, root int) error {
 func Allgather[T Number](c *Comm, mine, all []T) error {
 	return c.AllgatherBytes(Bytes(mine), Bytes(all))
 }
+
+// IBcast is the non-blocking [Bcast]; see [Comm.IBcast].
+func IBcast[T Number](c *Comm, data []T, root int) Request { return c.IBcast(Bytes(data), root) }
+
+// IReduce is the non-blocking [Reduce]; see [Comm.IReduceBytes].
+func IReduce[T Number](c *Comm, data []T, op func(a, b T) T, root int, order ...Order) Request {
+	return c.ireduce(Bytes(data), elementwise(op, order), root)
+}
+
+// IAllreduce is the non-blocking [Allreduce]; see [Comm.IAllreduceBytes].
+func IAllreduce[T Number](c *Comm, data []T, op func(a, b T) T, order ...Order) Request {
+	return c.iallreduce(Bytes(data), elementwise(op, order))
+}
+
+// IGather is the non-blocking [Gather]; see [Comm.IGatherBytes].
+func IGather[T Number](c *Comm, mine, all []T, root int) Request {
+	return c.IGatherBytes(Bytes(mine), Bytes(all), root)
+}
+
+// IScatter is the non-blocking [Scatter]; see [Comm.IScatterBytes].
+func IScatter[T Number](c *Comm, all, mine []T, root int) Request {
+	return c.IScatterBytes(Bytes(all), Bytes(mine), root)
+}
+
+// IAllgather is the non-blocking [Allgather]; see [Comm.IAllgatherBytes].
+func IAllgather[T Number](c *Comm, mine, all []T) Request {
+	return c.IAllgatherBytes(Bytes(mine), Bytes(all))
+}

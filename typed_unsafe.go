@@ -44,6 +44,11 @@ func size[T Number]() int {
 	return int(unsafe.Sizeof(zero))
 }
 
+// codeOf is the address of the code of a function. A func value points to a word with that address.
+func codeOf[T Number](op func(a, b T) T) uintptr {
+	return **(**uintptr)(unsafe.Pointer(&op))
+}
+
 // locatedBytes is the memory of values with places. What may lie unused between a value and its place travels along.
 func locatedBytes[T Ordered](s []Located[T]) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*locatedSize[T]())

@@ -1,6 +1,7 @@
 package banyan
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/banyan-hpc/banyan/ft/repair"
@@ -89,17 +90,15 @@ func (c *Comm) SetUniformity(u Uniformity) error {
 // Uniformity is the level in force.
 func (c *Comm) Uniformity() Uniformity { return c.valid().core.Uniformity() }
 
-// names are those of the uniform operations in errors.
+// names are those of the creation of communicators in errors.
 var names = map[repair.What]string{
-	repair.Barrier: "barrier", repair.Bcast: "bcast", repair.Reduce: "reduce", repair.Allreduce: "allreduce", repair.Allgather: "allgather",
 	repair.Dup: "dup", repair.Create: "create", repair.CreateGroup: "create group", repair.Split: "split",
 	repair.CreateInter: "create inter", repair.CreateInterReady: "create inter", repair.Merge: "merge",
-	repair.Gather: "gather", repair.Scatter: "scatter",
 }
 
 // end brings an operation to its common end.
 func (c *Comm) end(v repair.Vote) error {
-	v.Op = names[v.What]
+	v.Op = cmp.Or(v.Op, names[v.What])
 	return c.decided(func(done func(error)) { c.world.repair.End(c.core, v, done) })
 }
 

@@ -160,8 +160,8 @@ func newWorld(job bootstrap, cfg progress.Config, o *options) (*World, error) {
 	if o.fatal {
 		w.comm.SetErrorHandler(ErrorsAreFatal)
 	}
-	w.comm.trees.Choice = o.trees
-	w.comm.trees.Node = func(p proc.ID) int { return job.Node(int(p)) }
+	w.comm.coll.Choice = o.trees
+	w.comm.coll.Node = func(p proc.ID) int { return job.Node(int(p)) }
 	if w.notice, err = w.p2p.NewComm("notice", p2p.WorldGroup(job.Size()), job.Rank(), noticeContext); err != nil {
 		return nil, errors.Join(err, w.progress.Close())
 	}

@@ -41,8 +41,7 @@ type grown struct {
 	// home is rooted at rank 0 and computed by Renew, away at the last other root that has been asked for.
 	home, away route
 
-	mark, theirs mark // memory for the operation under way
-	spread       reach
+	spread reach
 }
 
 // reach says whether the members of a communicator are on one node.
@@ -74,13 +73,13 @@ func (t *Trees) segmented() bool {
 	return t.spread == manyNodes
 }
 
-// tag is that of an operation of a kind over this tree.
-func (r *route) tag(kind int) int { return p2p.BlockingTag(kind, r.root) }
+// noRoot is the root of a route that is not computed.
+const noRoot = -1
 
 // route is this rank's place in one tree. All but plan is in ranks without gaps.
 type route struct {
 	plan     tree.Plan
-	root     int // gone: there is nothing here yet
+	root     int // noRoot: there is nothing here yet
 	parent   int // -1 at the root
 	children []int
 
@@ -88,7 +87,6 @@ type route struct {
 	// ranks whose they are, and those of the i-th child are order[first[i]:last[i]]. Empty: nobody has asked.
 	order       []int
 	first, last []int
-	where       []int // at the root: by rank, where in order it is
 }
 
 // Set chooses other trees.
@@ -125,7 +123,7 @@ func (t *Trees) Renew(c *p2p.Comm) {
 		}
 		t.node = func(rank int) int { return t.Node(g.Proc(rank)) }
 	}
-	t.away.root, t.spread = gone, unasked
+	t.away.root, t.spread = noRoot, unasked
 	if t.fits() {
 		t.find(&t.home, 0)
 	}
@@ -240,12 +238,6 @@ func (t *Trees) arrange(r *route) {
 		}
 		if len(r.first) > 0 {
 			r.last = append(append(r.last, r.first[1:]...), len(r.order))
-		}
-	}
-	if r.parent < 0 {
-		r.where = append(r.where[:0], r.order...)
-		for at, rank := range r.order {
-			r.where[rank] = at
 		}
 	}
 }
