@@ -73,7 +73,7 @@ func (c *Comm) on(core *p2p.Comm) *Comm {
 // wrap is on in memory that is there.
 func (c *Comm) wrap(d *Comm, core *p2p.Comm) {
 	d.core, d.e, d.mode, d.world = core, c.e, c.mode, c.world
-	d.coll.Choice, d.coll.Node = c.coll.Choice, c.coll.Node
+	d.coll.Choice, d.coll.World = c.coll.Choice, c.coll.World
 }
 
 // Rank is this process's rank, 0 … Size()-1.

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/banyan-hpc/banyan/coll"
+	"github.com/banyan-hpc/banyan/coll/sm"
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/route"
 	"github.com/banyan-hpc/banyan/fabric/shm"
@@ -74,13 +76,13 @@ func (w *World) startControl(shm *shm.Provider) {
 	w.repair.OnForsaken(w.forsaken, func(id proc.ID) bool { return w.pulse != nil && w.pulse.Ended(id) })
 }
 
-// startFlat lets small collectives go through shared memory.
-func (w *World) startFlat(shm *shm.Provider, f flatness) {
-	var halls p2p.Halls
+// startShared lets small collectives go through shared memory.
+func (w *World) startShared(shm *shm.Provider, f flatness) {
+	var segments sm.Segments
 	if shm != nil && f == flatHere {
-		halls = shm.Boards()
+		segments = shm.Boards()
 	}
-	w.p2p.UseHalls(halls, func(id proc.ID) int { return w.job.Node(int(id)) })
+	w.comm.coll.Shared = sm.New(w.progress, segments, w.comm.coll.Node)
 }
 
 // flushPatience is how long a rank that leaves waits for one that lives and takes nothing.
@@ -161,13 +163,13 @@ func newWorld(job bootstrap, cfg progress.Config, o *options) (*World, error) {
 		w.comm.SetErrorHandler(ErrorsAreFatal)
 	}
 	w.comm.coll.Choice = o.trees
-	w.comm.coll.Node = func(p proc.ID) int { return job.Node(int(p)) }
+	w.comm.coll.World = &coll.World{Node: func(p proc.ID) int { return job.Node(int(p)) }}
 	if w.notice, err = w.p2p.NewComm("notice", p2p.WorldGroup(job.Size()), job.Rank(), noticeContext); err != nil {
 		return nil, errors.Join(err, w.progress.Close())
 	}
 	w.startControl(cfg.Shm)
 	if o.flat != flatNowhere {
-		w.startFlat(cfg.Shm, o.flat)
+		w.startShared(cfg.Shm, o.flat)
 	}
 	if !o.pulse.on {
 		w.control.agreements.Meet()

@@ -16,7 +16,7 @@ func (s *Schedule) allgather(mine, all []byte) {
 			dense = s.mem.bytes(n * size)
 		}
 		switch {
-		case s.flatAllgather(mine, dense):
+		case s.sharedAllgather(mine, dense):
 		case n&(n-1) == 0:
 			s.recursiveDoublingAllgather(mine, dense)
 		default:

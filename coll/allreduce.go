@@ -17,7 +17,7 @@ func (s *Schedule) allreduce(buf []byte, f Fold) {
 	default:
 		to, scratch := s.toFold(buf)
 		s.result = result{to: buf, from: to}
-		if !s.flatAllreduce(buf, to, scratch, f.Op) {
+		if !s.sharedAllreduce(buf, to, scratch, f.Op) {
 			s.rootless(buf, to, scratch, f)
 		}
 	}

@@ -11,7 +11,7 @@ func (s *Schedule) barrier() {
 	case !s.free():
 		s.roundTrip(s.o.to(0))
 		return
-	case s.flatBarrier():
+	case s.sharedBarrier():
 		return
 	}
 	n, me := s.w.Size(), s.w.Rank()

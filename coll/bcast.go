@@ -22,7 +22,7 @@ func (s *Schedule) bcast(buf []byte, root int) {
 		to = s.mem.bytes(len(buf))
 		s.result = result{to: buf, from: to}
 	}
-	if s.free() && s.flatBcast(to, root) {
+	if s.free() && s.sharedBcast(to, root) {
 		return
 	}
 	s.spread(s.o.to(root), to)

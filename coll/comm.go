@@ -45,8 +45,8 @@ func (o *Comm) nonblocking(c *p2p.Comm, k Kind, call Call) *Schedule {
 
 // Barrier returns when all ranks have called it.
 func (o *Comm) Barrier(c *p2p.Comm, call Call) error {
-	if f := o.shared(c, &call); f != nil {
-		return ended(c, Barrier, f.Await())
+	if g := o.quick(c, &call); g != nil {
+		return ended(c, Barrier, g.Await())
 	}
 	s := o.blocking(c, Barrier, call)
 	s.barrier()
@@ -63,9 +63,9 @@ func (o *Comm) Ibarrier(c *p2p.Comm, call Call) p2p.Handle {
 // Bcast copies root's buf into the buf of each rank. All are of the same length. With a root that is
 // agreed to have failed it does nothing.
 func (o *Comm) Bcast(c *p2p.Comm, call Call, buf []byte, root int) error {
-	if f := o.shared(c, &call); f != nil {
+	if g := o.quick(c, &call); g != nil {
 		if at, left, err := c.Delegate("bcast", root); left && err == nil {
-			if done, err := flatBcast(f, c.Coll(), buf, at); done {
+			if done, err := bcastIn(g, c.Coll(), buf, at); done {
 				return ended(c, Bcast, err)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/banyan-hpc/banyan/coll/sm"
 	"github.com/banyan-hpc/banyan/coll/tree"
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/host"
@@ -37,6 +38,10 @@ type rank struct {
 	dead bool
 }
 
+var auto = Choice{Design: tree.Rebalance, Auto: true}
+
+func node(proc.ID) int { return 0 }
+
 // ranks makes ranks of one process over shared memory.
 func ranks(t *testing.T, n int, patient, attended bool) []*rank {
 	providers, all := make([]*shm.Provider, n), make([]*rank, n)
@@ -55,12 +60,11 @@ func ranks(t *testing.T, n int, patient, attended bool) []*rank {
 			Resolve: func(_ string, peer proc.ID) ([]byte, error) { return providers[peer].Address(), nil },
 		})
 		m := p2p.New(e, true, p2p.Limits{})
-		m.UseHalls(p.Boards(), func(proc.ID) int { return 0 })
 		if attended {
 			e.Attend()
 		}
 		var err error
-		all[i] = &rank{p: e, e: m, coll: Comm{Trees: Trees{Choice: Choice{Design: tree.Rebalance, Auto: true}}}}
+		all[i] = &rank{p: e, e: m, coll: Comm{Trees: Trees{Choice: auto, World: &World{Node: node, Shared: sm.New(e, p.Boards(), node)}}}}
 		all[i].Comm, err = m.NewComm("world", p2p.WorldGroup(n), i, 1)
 		require.NoError(t, err)
 		t.Cleanup(func() {
@@ -156,7 +160,7 @@ func TestFlat(t *testing.T) {
 								return err
 							}
 						}
-						if c.Coll().Flat() == nil {
+						if c.coll.segment == nil {
 							return errors.New("by messages")
 						}
 						return nil
@@ -207,7 +211,7 @@ func TestFlatOrder(t *testing.T) {
 			}}); err != nil {
 				return err
 			}
-			if got := binary.LittleEndian.Uint64(b); got != 12345 && c.Coll().Flat() != nil {
+			if got := binary.LittleEndian.Uint64(b); got != 12345 && c.coll.segment != nil {
 				return fmt.Errorf("rank %d: %d", c.Rank(), got)
 			}
 		}
@@ -257,7 +261,7 @@ func TestFlatAfterValidates(t *testing.T) {
 			if err := errors.Join(c.coll.Barrier(c.Comm, Call{}), c.coll.Barrier(c.Comm, Call{})); err != nil {
 				return err
 			}
-			if c.Coll().Flat() == nil {
+			if c.coll.segment == nil {
 				return fmt.Errorf("by messages after %d validates", epoch)
 			}
 			me.p.Lock()

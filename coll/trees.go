@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 
+	"github.com/banyan-hpc/banyan/coll/sm"
 	"github.com/banyan-hpc/banyan/coll/tree"
 	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/internal/proc"
@@ -25,9 +26,16 @@ type Choice struct {
 // nothing on the way. One operation uses them at a time.
 type Trees struct {
 	Choice
-	// Node numbers the nodes of processes, from 0 on; trees that look at nodes ask it.
-	Node func(proc.ID) int
+	*World // nil where neither nodes nor shared memory count
 	*grown
+}
+
+// World is what the collectives of a job have in common.
+type World struct {
+	// Node numbers the nodes of processes, from 0 on.
+	Node func(proc.ID) int
+	// Shared is memory for collectives of few bytes; nil: all go by messages.
+	Shared *sm.Memory
 }
 
 // grown is what Trees take for operations: those of communicators that have none stay small.
@@ -42,6 +50,12 @@ type grown struct {
 	home, away route
 
 	spread reach
+
+	// segment is the shared memory of the communicator of collectives sharing, or nil; calls counts the
+	// operations until it is looked for.
+	segment *sm.Segment
+	sharing *p2p.Comm
+	calls   int
 }
 
 // reach says whether the members of a communicator are on one node.
@@ -64,7 +78,7 @@ func (t *Trees) segmented() bool {
 	}
 	if t.spread == unasked {
 		t.spread = oneNode
-		for rank := 1; rank < t.on.Size() && t.Node != nil && t.spread == oneNode; rank++ {
+		for rank := 1; rank < t.on.Size() && t.World != nil && t.spread == oneNode; rank++ {
 			if t.Node(t.on.Group().Proc(rank)) != t.Node(t.on.Group().Proc(0)) {
 				t.spread = manyNodes
 			}
@@ -103,6 +117,9 @@ func (t *Trees) Renew(c *p2p.Comm) {
 		t.grown = new(grown)
 	}
 	w := c.Coll()
+	if w != t.sharing {
+		t.sharing, t.segment, t.calls = w, nil, 0
+	}
 	whole := w.Size() == c.Size()
 	t.on, t.dense, t.node = w, whole || t.Design == tree.Rebalance, nil
 	switch {

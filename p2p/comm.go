@@ -65,9 +65,8 @@ type Comm struct {
 	// made counts the communicators derived from this one by all its members since the
 	// last validate.
 	made uint32
-	// flat, flatAsked: of a communicator of collectives; see flat.go. Written by who runs its collectives.
-	flatAsked uint32
-	flat      *Flat
+	// segment: of a communicator of collectives; see segment.go. Under the lock.
+	segment Segment
 	// coll carries the messages of collectives, among those members that are not agreed
 	// to be gone; nil in such a one, and until somebody asks for it: see collected. It has a context with the top bit set
 	// and shares the fate of its communicator. It is stored, with the lock held.

@@ -33,7 +33,6 @@ type Engine struct {
 	revoked  revocations
 	active   int // requests in the lists of links
 	gives    giveUps
-	flats    flats
 	closed   bool
 	over     error // once closed: what operations end with
 	profile  Profile

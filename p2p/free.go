@@ -37,7 +37,7 @@ func (c *Comm) free() {
 		e.forgetContext(c.firstColl(), nil)
 	}
 	c.state.Or(stateFreed)
-	c.leaveFlat(false)
+	c.leaveSegment(false)
 	c.settled()
 	e.comms.remove(c.handle)
 	e.forgetContext(c.Context(), known)
@@ -166,9 +166,9 @@ func (e *Engine) CloseFor(why error) {
 	for c := range e.comms.all() {
 		c.state.Or(stateFinal)
 		c.settled()
-		c.leaveFlat(true)
+		c.leaveSegment(true)
 	}
-	e.p.Kick() // who waits in a hall
+	e.p.Kick() // ranks that wait in a segment
 	final := func(r *Request) error {
 		return fmt.Errorf("%v on %s: %w", r.kind, r.comm.name, e.over)
 	}

@@ -264,6 +264,11 @@ func (e *Engine) stuck(r *Request) {
 func (c *Comm) GiveUp() {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
+	c.GiveUpLocked()
+}
+
+// GiveUpLocked is GiveUp with the lock held.
+func (c *Comm) GiveUpLocked() {
 	if c.state.Load()&stateFailed != 0 && c.of.profile != RTS {
 		c.e.giveUp(strand{ctx: c.Context()})
 	}
