@@ -1,5 +1,7 @@
 package coll
 
+import "github.com/banyan-hpc/banyan/coll/sm"
+
 // allgather gathers at the lowest rank over a chosen tree and broadcasts from there. Else it needs no
 // root: it goes by recursive doubling, or by Bruck's algorithm where the number of ranks is no power
 // of two.
@@ -16,7 +18,7 @@ func (s *Schedule) allgather(mine, all []byte) {
 			dense = s.mem.bytes(n * size)
 		}
 		switch {
-		case s.sharedAllgather(mine, dense):
+		case s.alone(func(g *sm.Segment) (bool, error) { return g.Allgather(mine, dense) }):
 		case n&(n-1) == 0:
 			s.recursiveDoublingAllgather(mine, dense)
 		default:

@@ -1,6 +1,10 @@
 package coll
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/banyan-hpc/banyan/coll/sm"
+)
 
 // longAllreduce is the length, in bytes, from which buffers are folded in parts, a part at each rank.
 const longAllreduce = 16 << 10
@@ -17,7 +21,7 @@ func (s *Schedule) allreduce(buf []byte, f Fold) {
 	default:
 		to, scratch := s.toFold(buf)
 		s.result = result{to: buf, from: to}
-		if !s.sharedAllreduce(buf, to, scratch, f.Op) {
+		if !s.alone(func(g *sm.Segment) (bool, error) { return g.Allreduce(buf, to, f.Op) }) {
 			s.rootless(buf, to, scratch, f)
 		}
 	}

@@ -1,6 +1,10 @@
 package coll
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/banyan-hpc/banyan/coll/sm"
+)
 
 // barrier goes up a chosen tree and down again. Else it is a dissemination: in step k each rank sends
 // to the rank 2^k above and receives from the one 2^k below.
@@ -11,7 +15,7 @@ func (s *Schedule) barrier() {
 	case !s.free():
 		s.roundTrip(s.o.to(0))
 		return
-	case s.sharedBarrier():
+	case s.alone((*sm.Segment).Barrier):
 		return
 	}
 	n, me := s.w.Size(), s.w.Rank()

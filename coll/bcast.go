@@ -1,5 +1,7 @@
 package coll
 
+import "github.com/banyan-hpc/banyan/coll/sm"
+
 const (
 	// segment is the length of the pieces of a long message over a tree, in bytes.
 	segment = 128 << 10
@@ -22,7 +24,7 @@ func (s *Schedule) bcast(buf []byte, root int) {
 		to = s.mem.bytes(len(buf))
 		s.result = result{to: buf, from: to}
 	}
-	if s.free() && s.sharedBcast(to, root) {
+	if s.free() && s.alone(func(g *sm.Segment) (bool, error) { return g.Bcast(to, root) }) {
 		return
 	}
 	s.spread(s.o.to(root), to)

@@ -46,7 +46,8 @@ func (o *Comm) nonblocking(c *p2p.Comm, k Kind, call Call) *Schedule {
 // Barrier returns when all ranks have called it.
 func (o *Comm) Barrier(c *p2p.Comm, call Call) error {
 	if g := o.quick(c, &call); g != nil {
-		return ended(c, Barrier, g.Await())
+		_, err := g.Barrier()
+		return ended(c, Barrier, err)
 	}
 	s := o.blocking(c, Barrier, call)
 	s.barrier()
@@ -63,14 +64,18 @@ func (o *Comm) Ibarrier(c *p2p.Comm, call Call) p2p.Handle {
 // Bcast copies root's buf into the buf of each rank. All are of the same length. With a root that is
 // agreed to have failed it does nothing.
 func (o *Comm) Bcast(c *p2p.Comm, call Call, buf []byte, root int) error {
+	tried := false
 	if g := o.quick(c, &call); g != nil {
 		if at, left, err := c.Delegate("bcast", root); left && err == nil {
-			if done, err := bcastIn(g, c.Coll(), buf, at); done {
+			done, err := g.Bcast(buf, at)
+			if done {
 				return ended(c, Bcast, err)
 			}
+			tried = true
 		}
 	}
 	s := o.blocking(c, Bcast, call)
+	s.tried = tried
 	s.bcast(buf, root)
 	return s.run()
 }
@@ -101,7 +106,14 @@ func (o *Comm) Ireduce(c *p2p.Comm, call Call, buf []byte, f Fold, root int) p2p
 // Allreduce folds the bufs of all ranks and leaves the result in each of them, the same bytes at all
 // ranks. Ranks that are agreed to have failed contribute nothing.
 func (o *Comm) Allreduce(c *p2p.Comm, call Call, buf []byte, f Fold) error {
+	g := o.quick(c, &call)
+	if g != nil {
+		if done, err := g.Allreduce(buf, buf, f.Op); done {
+			return ended(c, Allreduce, err)
+		}
+	}
 	s := o.blocking(c, Allreduce, call)
+	s.tried = g != nil
 	s.allreduce(buf, f)
 	return s.run()
 }
@@ -148,7 +160,16 @@ func (o *Comm) Iscatter(c *p2p.Comm, call Call, all, mine []byte, root int) p2p.
 // Allgather puts mine of each rank, all of one length, into all of each rank, by rank. Mine may lie in
 // all in its place. The places of ranks that are agreed to have failed stay as they are.
 func (o *Comm) Allgather(c *p2p.Comm, call Call, mine, all []byte) error {
+	tried := false
+	if g := o.quick(c, &call); g != nil && c.Coll().Size() == c.Size() {
+		done, err := g.Allgather(mine, all)
+		if done {
+			return ended(c, Allgather, err)
+		}
+		tried = true
+	}
 	s := o.blocking(c, Allgather, call)
+	s.tried = tried
 	s.allgather(mine, all)
 	return s.run()
 }

@@ -29,6 +29,7 @@ type Schedule struct {
 	kind Kind
 	// blocks: the operation blocks.
 	blocks bool
+	tried  bool // in shared memory
 
 	c, w   *p2p.Comm // the user's communicator, and the one to send on
 	tag    int
@@ -180,7 +181,7 @@ func arrange(to, from []byte, order []int, block int) {
 // begin prepares the schedule for an operation of c. Where that fails the operation ends with the
 // error before it sends anything.
 func (s *Schedule) begin(c *p2p.Comm, k Kind, call Call) {
-	s.c, s.w, s.kind, s.call = c, nil, k, call
+	s.c, s.w, s.kind, s.call, s.tried = c, nil, k, call, false
 	var err error
 	switch {
 	case c.Local() != nil:

@@ -7,9 +7,8 @@
 // starts without a segment.
 //
 //	segment, err := memory.Find(comm)   // by messages; nil where some rank cannot
-//	err = segment.Await()               // a barrier
-//	elsewhere, err := segment.Meet(part)
-//	part, length := segment.Brought(rank)
+//	_, err = segment.Barrier()
+//	done, err := segment.Allreduce(buf, buf, op)
 //
 // All ranks call the same methods in the same order, each from the goroutine of its blocking
 // collective.

@@ -70,7 +70,7 @@ func FuzzFind(f *testing.F) {
 		case len(answer) != 8:
 			require.ErrorIs(t, err, ft.ErrArgument)
 		case segment != nil:
-			segment.Brought(0)
+			segment.phase.Brought(0)
 		}
 	})
 }

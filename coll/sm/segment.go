@@ -19,6 +19,7 @@ type Segment struct {
 	name    uint64               // of the memory, if it is this process's
 	around  []*progress.Endpoint // the ranks that this one wakes
 	ranks   []int                // theirs
+	scratch []byte               // of Allreduce
 	using   bool                 // an operation is under way
 	left    bool
 	err     error
@@ -26,48 +27,39 @@ type Segment struct {
 	watcher progress.Watcher
 }
 
-// Elsewhere is the length of what is too long for a segment.
-const Elsewhere = board.Elsewhere
-
 // spins is how many looks at a segment pass before other things are looked at, where each process has a
 // core.
 const spins = 512
 
-// Meet enters the next step with a part and returns when all members have entered it. Elsewhere: some
-// member came with a part that is too long, which all members will see; then each waits for messages of
-// all. Whether the parts fit together is for the caller to check, by Brought, until the next Meet.
-func (s *Segment) Meet(part []byte) (elsewhere bool, err error) {
+// Barrier returns when all members have called it. Done is always true.
+func (s *Segment) Barrier() (done bool, err error) {
 	s.m.e.Lock()
 	defer s.m.e.Unlock()
 	if s.left {
-		return false, s.interrupted()
+		return true, s.interrupted()
 	}
-	if !s.phase.Bring(part) {
-		s.phase.Enter(board.Everyone)
-		s.phase.End() // by the messages that follow
-		s.rouse()
+	return true, s.enter(board.Everyone)
+}
+
+// Bcast copies the root's buf into that of each member. Done: false if it is too long, at all members
+// whose buf is not.
+func (s *Segment) Bcast(buf []byte, root int) (done bool, err error) {
+	laid, length, err := s.spread(root, buf)
+	switch {
+	case err != nil:
+		return true, err
+	case length == board.Elsewhere:
+		return false, nil
+	case s.c.Rank() == root:
 		return true, nil
 	}
-	err = s.enter(board.Everyone)
-	return err == nil && s.phase.Apart(), err
+	copy(buf, laid)
+	return true, s.sameLength(root, length, len(buf))
 }
 
-// Brought gives what a rank has brought to the last Meet; see board.Segment.Brought.
-func (s *Segment) Brought(rank int) (part []byte, length int) { return s.phase.Brought(rank) }
-
-// Await enters the next step and returns when all members have entered it.
-func (s *Segment) Await() error {
-	s.m.e.Lock()
-	defer s.m.e.Unlock()
-	if s.left {
-		return s.interrupted()
-	}
-	return s.enter(board.Everyone)
-}
-
-// Spread enters the next step, in which the root lays a payload for all members, and gives it to the
+// spread enters the next step, in which the root lays a payload for all members, and gives it to the
 // others: until their next step; see board.Segment.Laid.
-func (s *Segment) Spread(root int, payload []byte) (laid []byte, length int, err error) {
+func (s *Segment) spread(root int, payload []byte) (laid []byte, length int, err error) {
 	s.m.e.Lock()
 	defer s.m.e.Unlock()
 	if s.left {
@@ -84,6 +76,76 @@ func (s *Segment) Spread(root int, payload []byte) (laid []byte, length int, err
 		return nil, 0, fmt.Errorf("%s: %w: not all ranks name rank %d as the root", s.c.Name(), ft.ErrArgument, s.c.Said(root))
 	}
 	return laid, length, nil
+}
+
+// Allreduce folds the froms of all members, in the order of ranks, into to, which may be the same
+// memory. Done: false if the from of a member is too long, which all members learn. Then each waits
+// for messages of all before it comes to another step.
+func (s *Segment) Allreduce(from, to []byte, op func(acc, in []byte)) (done bool, err error) {
+	if elsewhere, err := s.meet(from); elsewhere || err != nil {
+		return !elsewhere, err
+	}
+	if len(s.scratch) < len(from) {
+		s.scratch = make([]byte, board.Room(s.c.Size()))
+	}
+	in := s.scratch[:len(from)] // operands are aligned there, and no other process can change them
+	for rank := range s.c.Size() {
+		part, length := s.phase.Brought(rank)
+		if err := s.sameLength(rank, length, len(from)); err != nil {
+			return true, err
+		}
+		if rank == 0 {
+			copy(to, part)
+		} else {
+			copy(in, part)
+			op(to, in)
+		}
+	}
+	return true, nil
+}
+
+// Allgather puts mine of all members into all, in the order of ranks. Mine may lie in all in its place.
+// Done as of Allreduce.
+func (s *Segment) Allgather(mine, all []byte) (done bool, err error) {
+	if elsewhere, err := s.meet(mine); elsewhere || err != nil {
+		return !elsewhere, err
+	}
+	for rank := range s.c.Size() {
+		part, length := s.phase.Brought(rank)
+		if err := s.sameLength(rank, length, len(mine)); err != nil {
+			return true, err
+		}
+		copy(all[rank*length:], part)
+	}
+	return true, nil
+}
+
+// meet enters the next step with a part and returns when all members have entered it. Elsewhere: some
+// member came with a part that is too long. Whether the parts fit together is for the caller to check,
+// until the next step with parts.
+func (s *Segment) meet(part []byte) (elsewhere bool, err error) {
+	s.m.e.Lock()
+	defer s.m.e.Unlock()
+	if s.left {
+		return false, s.interrupted()
+	}
+	if !s.phase.Bring(part) {
+		s.phase.Enter(board.Everyone)
+		s.phase.End() // by the messages that follow
+		s.rouse()
+		return true, nil
+	}
+	err = s.enter(board.Everyone)
+	return err == nil && s.phase.Apart(), err
+}
+
+// sameLength checks the length that a rank has brought.
+func (s *Segment) sameLength(rank, length, want int) error {
+	if length == want {
+		return nil
+	}
+	return fmt.Errorf("%s: %w: rank %d came with %d bytes, want %d: all ranks must call with the same length",
+		s.c.Name(), ft.ErrArgument, s.c.Said(rank), length, want)
 }
 
 // enter enters the next step and waits until a rank has, or everyone. Precondition: the lock is held.
