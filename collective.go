@@ -5,52 +5,95 @@ import (
 
 	"github.com/banyan-hpc/banyan/coll"
 	"github.com/banyan-hpc/banyan/ft/repair"
-	"github.com/banyan-hpc/banyan/p2p"
 )
+
+// Blocking and non-blocking collectives. A non-blocking one returns a request and goes on whenever a
+// goroutine makes progress: one that waits for anything, one that tests, or that of [WithAsyncProgress]
+// while the application computes. Several may be under way on a communicator. They match in the order
+// in which each rank has called them, apart from the blocking ones. Their buffers are not to be touched
+// until the request is complete, and are not touched any more then, whatever its outcome.
+//
+// With the failure of a rank a collective ends at each rank with ErrProcFailed or success, which under
+// ULFM it is if that rank had success; a revocation ends it. Neither [Request.Cancel] nor the end of a
+// context cancels one, since other ranks count on it. After [Comm.Free] those under way go on. One that
+// is still under way when a validate of its communicator ends is an error.
+
+// call says how a collective of this communicator is done. Wrong is an error in the arguments of this
+// rank, or nil.
+func (c *Comm) call(wrong error) coll.Call {
+	call := coll.Call{Unaware: c.mode == modeUnaware || c.coll.Design == Unaware, Wrong: wrong}
+	if c.staged() {
+		call.Agree = (*uniform)(c)
+	}
+	return call
+}
+
+// plain is call for a collective that is a part of another operation, which agrees on its own outcome.
+func (c *Comm) plain() coll.Call {
+	return coll.Call{Unaware: c.mode == modeUnaware || c.coll.Design == Unaware}
+}
+
+// staged reports whether collectives leave the buffers of their callers alone until the outcome is
+// agreed on. The unaware engine agrees on nothing, and intercommunicators have no collectives.
+func (c *Comm) staged() bool {
+	return c.core.Uniformity() >= UniformCollectives && c.mode != modeUnaware && !c.IsInter()
+}
+
+// uniform has the collectives of a communicator end with the same outcome at all ranks. A non-blocking
+// one has an agreement of its own: there revoking may come between the ranks, and a rank that has the
+// outcome keeps it.
+type uniform Comm
+
+// whats are the kinds of collectives in agreements.
+var whats = [...]repair.What{
+	coll.Barrier: repair.Barrier, coll.Bcast: repair.Bcast, coll.Reduce: repair.Reduce, coll.Gather: repair.Gather,
+	coll.Scatter: repair.Scatter, coll.Allreduce: repair.Allreduce, coll.Allgather: repair.Allgather,
+}
+
+// Outcome implements coll.Agreement.
+func (u *uniform) Outcome(k coll.Kind, err error) error {
+	return (*Comm)(u).end(repair.Vote{What: whats[k], Op: k.String(), Err: err})
+}
+
+// Begin implements coll.Agreement.
+func (u *uniform) Begin(k coll.Kind, ctx uint32, err error, done func(error)) {
+	v := repair.Vote{What: whats[k], Op: k.Nonblocking(), Err: err}
+	u.world.job.Repair.EndAmong(u.core, *u.core.Members(), ctx, v, done)
+}
 
 // Barrier returns when all ranks have called it. Errors: ErrProcFailed,
 // ErrRevoked, ErrClosed, ErrArgument on an intercommunicator.
 //
-// Under ULFM a collective that each dead rank had completed succeeds at every living rank that calls it; see the guide.
+// Under ULFM a collective that each failed rank had completed succeeds at every living rank that calls
+// it; see the guide.
 func (c *Comm) Barrier() error {
 	c = c.valid()
-	if !c.staged() {
-		return c.raise(c.barrier(coll.Setting{Trees: &c.trees}))
-	}
-	w := c.borrow()
-	s := w.setting(repair.Barrier, nil)
-	return c.raise(c.giveBack(w, c.barrier(s)))
+	return c.raise(c.coll.Barrier(c.core, c.call(nil)))
 }
 
-func (c *Comm) barrier(s coll.Setting) error {
-	if c.careless() {
-		return coll.Barrier[p2p.Unaware](c.core, s)
-	}
-	return coll.Barrier[p2p.Aware](c.core, s)
+// Ibarrier is the non-blocking [Comm.Barrier]: the request is complete when all ranks have called it.
+func (c *Comm) Ibarrier() Request {
+	c = c.valid()
+	return Request{c.coll.Ibarrier(c.core, c.call(nil)), c}
 }
-
-// careless reports whether messages of collectives do not look for failures.
-func (c *Comm) careless() bool { return c.mode == modeUnaware || c.trees.Design == Unaware }
 
 // Bcast copies the root's buf into that of every rank; all are of the same
 // length. The root's is only read. Errors as of Barrier. After one the buf of another rank holds what it
 // held, or the root's, or a part of each; see [Comm.SetUniformity].
 func (c *Comm) Bcast(buf []byte, root int) error {
 	c = c.valid()
-	if !c.staged() {
-		return c.raise(c.bcast(buf, root))
-	}
-	w := c.borrow()
-	s := w.setting(repair.Bcast, nil)
-	return c.raise(c.giveBack(w, coll.Bcast[p2p.Aware](c.core, s, buf, root)))
+	return c.raise(c.coll.Bcast(c.core, c.call(nil), buf, root))
 }
 
 // bcast is Bcast for operations that are made of it: an error is theirs.
 func (c *Comm) bcast(buf []byte, root int) error {
-	if c.careless() {
-		return coll.Bcast[p2p.Unaware](c.core, coll.Setting{Trees: &c.trees}, buf, root)
-	}
-	return coll.Bcast[p2p.Aware](c.core, coll.Setting{Trees: &c.trees}, buf, root)
+	return c.coll.Bcast(c.core, c.plain(), buf, root)
+}
+
+// Ibcast is the non-blocking [Comm.Bcast].
+func (c *Comm) Ibcast(buf []byte, root int) Request {
+	c = c.valid()
+	return Request{c.coll.Ibcast(c.core, c.call(nil), buf, root), c}
 }
 
 // AllreduceBytes folds the bufs of all ranks with op and leaves the result in
@@ -66,118 +109,114 @@ func (c *Comm) AllreduceBytes(buf []byte, op func(acc, in []byte), order ...Orde
 
 func (c *Comm) allreduce(buf []byte, f coll.Fold) error {
 	c = c.valid()
-	w := c.borrow()
-	buf, wrong := c.toFold("allreduce", buf, &f)
-	s := w.setting(repair.Allreduce, wrong)
-	var err error
-	if c.careless() {
-		err = coll.Allreduce[p2p.Unaware](c.core, s, buf, f)
-	} else {
-		err = coll.Allreduce[p2p.Aware](c.core, s, buf, f)
-	}
-	return c.raise(c.giveBack(w, err))
+	buf, wrong := c.toFold(coll.Allreduce.String(), buf, &f)
+	return c.raise(c.coll.Allreduce(c.core, c.call(wrong), buf, f))
+}
+
+// IallreduceBytes is the non-blocking [Comm.AllreduceBytes]. Op is called as by [Comm.IreduceBytes].
+func (c *Comm) IallreduceBytes(buf []byte, op func(acc, in []byte), order ...Order) Request {
+	return c.iallreduce(buf, coll.Fold{Op: op, AnyOrder: anyOrder(order)})
+}
+
+func (c *Comm) iallreduce(buf []byte, f coll.Fold) Request {
+	c = c.valid()
+	buf, wrong := c.toFold(coll.Allreduce.Nonblocking(), buf, &f)
+	return Request{c.coll.Iallreduce(c.core, c.call(wrong), buf, f), c}
 }
 
 // ReduceBytes folds as AllreduceBytes does and leaves the result in the root's
-// buf; those of the others are undefined afterwards. Errors as of AllreduceBytes, and the bufs after one, the root's too.
+// buf; those of the other ranks are undefined afterwards. Errors as of AllreduceBytes, and the bufs after
+// one, the root's too.
 func (c *Comm) ReduceBytes(buf []byte, op func(acc, in []byte), root int, order ...Order) error {
 	return c.reduce(buf, coll.Fold{Op: op, AnyOrder: anyOrder(order)}, root)
 }
 
 func (c *Comm) reduce(buf []byte, f coll.Fold, root int) error {
 	c = c.valid()
-	w := c.borrow()
-	buf, wrong := c.toFold("reduce", buf, &f)
-	s := w.setting(repair.Reduce, wrong)
-	var err error
-	if c.careless() {
-		err = coll.Reduce[p2p.Unaware](c.core, s, buf, f, root)
-	} else {
-		err = coll.Reduce[p2p.Aware](c.core, s, buf, f, root)
-	}
-	return c.raise(c.giveBack(w, err))
+	buf, wrong := c.toFold(coll.Reduce.String(), buf, &f)
+	return c.raise(c.coll.Reduce(c.core, c.call(wrong), buf, f, root))
 }
 
-// toFold gives what a rank has to fold: nothing, and what is wrong, without an operation.
+// IreduceBytes is the non-blocking [Comm.ReduceBytes]. Op is called by any goroutine that makes
+// progress, without locks.
+func (c *Comm) IreduceBytes(buf []byte, op func(acc, in []byte), root int, order ...Order) Request {
+	return c.ireduce(buf, coll.Fold{Op: op, AnyOrder: anyOrder(order)}, root)
+}
+
+func (c *Comm) ireduce(buf []byte, f coll.Fold, root int) Request {
+	c = c.valid()
+	buf, wrong := c.toFold(coll.Reduce.Nonblocking(), buf, &f)
+	return Request{c.coll.Ireduce(c.core, c.call(wrong), buf, f, root), c}
+}
+
+// toFold gives the buffer that a rank has to fold: without an operation none, and an error.
 func (c *Comm) toFold(what string, buf []byte, f *coll.Fold) ([]byte, error) {
 	if f.Op != nil {
 		return buf, nil
 	}
-	f.Op = func(acc, in []byte) {} // the others may have nothing either
+	f.Op = func(acc, in []byte) {} // the other ranks may have none either
 	return nil, fmt.Errorf("%s on %s: %w: no operation to fold with", what, c.Name(), ErrArgument)
 }
 
-// GatherBytes puts the blocks of all ranks, which are of the same length, into the root's all, in the order of ranks; all is
-// Size() times as long, and nil at the others. The root's mine may lie in all where it belongs. The places of ranks that are agreed
-// to be gone stay as they are. Errors as of Barrier; ErrArgument for lengths that do not fit. After one the root's all
-// holds, at any place, what it held, or that rank's block, or a part of each; see [Comm.SetUniformity].
+// GatherBytes puts the blocks of all ranks, which are of the same length, into the root's all, in the
+// order of ranks; all is Size() times as long, and nil at the other ranks. The root's mine may lie in all
+// where it belongs. The places of ranks that are agreed to have failed stay as they are. Errors as of
+// Barrier; ErrArgument for lengths that do not fit. After one the root's all holds, at any place, what it
+// held, or that rank's block, or a part of each; see [Comm.SetUniformity].
 func (c *Comm) GatherBytes(mine, all []byte, root int) error {
 	c = c.valid()
-	wrong := c.blocks("gather", mine, all, root)
-	if wrong != nil {
-		mine, all = nil, nil
-	}
-	w := c.borrow()
-	s := w.setting(repair.Gather, wrong)
-	var err error
-	if c.careless() {
-		err = coll.Gather[p2p.Unaware](c.core, s, mine, all, root)
-	} else {
-		err = coll.Gather[p2p.Aware](c.core, s, mine, all, root)
-	}
-	return c.raise(c.giveBack(w, err))
+	mine, all, wrong := c.blocks(coll.Gather.String(), mine, all, root)
+	return c.raise(c.coll.Gather(c.core, c.call(wrong), mine, all, root))
 }
 
-// ScatterBytes puts each rank's block of the root's all into its mine; blocks are of the same length. All is Size() times as
-// long, and nil at the others; it is only read. The root's mine may lie there where it belongs. Errors as of Barrier; ErrArgument
-// for lengths that do not fit. After one mine holds what it held, or its block, or a part of each; see [Comm.SetUniformity].
+// IgatherBytes is the non-blocking [Comm.GatherBytes].
+func (c *Comm) IgatherBytes(mine, all []byte, root int) Request {
+	c = c.valid()
+	mine, all, wrong := c.blocks(coll.Gather.Nonblocking(), mine, all, root)
+	return Request{c.coll.Igather(c.core, c.call(wrong), mine, all, root), c}
+}
+
+// ScatterBytes puts each rank's block of the root's all into its mine; blocks are of the same length. All
+// is Size() times as long, and nil at the other ranks; it is only read. The root's mine may lie there where
+// it belongs. Errors as of Barrier; ErrArgument for lengths that do not fit. After one mine holds what it
+// held, or its block, or a part of each; see [Comm.SetUniformity].
 func (c *Comm) ScatterBytes(all, mine []byte, root int) error {
 	c = c.valid()
-	wrong := c.blocks("scatter", mine, all, root)
-	if wrong != nil {
-		mine, all = nil, nil
-	}
-	w := c.borrow()
-	s := w.setting(repair.Scatter, wrong)
-	var err error
-	if c.careless() {
-		err = coll.Scatter[p2p.Unaware](c.core, s, all, mine, root)
-	} else {
-		err = coll.Scatter[p2p.Aware](c.core, s, all, mine, root)
-	}
-	return c.raise(c.giveBack(w, err))
+	mine, all, wrong := c.blocks(coll.Scatter.String(), mine, all, root)
+	return c.raise(c.coll.Scatter(c.core, c.call(wrong), all, mine, root))
 }
 
-// blocks says what is wrong with the lengths of an operation with a root, where they count.
-func (c *Comm) blocks(what string, mine, all []byte, root int) error {
-	if c.Rank() != root || len(all) == len(mine)*c.Size() {
-		return nil
-	}
-	return fmt.Errorf("%s on %s: %w: blocks of %d bytes for %d ranks do not fit %d bytes",
-		what, c.Name(), ErrArgument, len(mine), c.Size(), len(all))
+// IscatterBytes is the non-blocking [Comm.ScatterBytes].
+func (c *Comm) IscatterBytes(all, mine []byte, root int) Request {
+	c = c.valid()
+	mine, all, wrong := c.blocks(coll.Scatter.Nonblocking(), mine, all, root)
+	return Request{c.coll.Iscatter(c.core, c.call(wrong), all, mine, root), c}
 }
 
 // AllgatherBytes puts the blocks of all ranks, which are of the same length, into
-// everybody's all, in the order of ranks; all is Size() times as long. Mine may
+// all of every rank, in the order of ranks; all is Size() times as long. Mine may
 // lie in all where it belongs. Errors as of Barrier; ErrArgument for lengths that
 // do not fit. After one all holds, at any place, what it held, or that rank's block, or a part of each; see
 // [Comm.SetUniformity].
 func (c *Comm) AllgatherBytes(mine, all []byte) error {
 	c = c.valid()
-	var wrong error
-	if len(all) != len(mine)*c.Size() {
-		wrong = fmt.Errorf("allgather on %s: %w: blocks of %d bytes for %d ranks do not fit %d bytes",
-			c.Name(), ErrArgument, len(mine), c.Size(), len(all))
-		mine, all = nil, nil
-	}
-	w := c.borrow()
-	return c.raise(c.giveBack(w, c.allgather(w.setting(repair.Allgather, wrong), mine, all)))
+	mine, all, wrong := c.blocks(coll.Allgather.String(), mine, all, c.Rank())
+	return c.raise(c.coll.Allgather(c.core, c.call(wrong), mine, all))
 }
 
-// allgather puts everybody's block into all.
-func (c *Comm) allgather(s coll.Setting, mine, all []byte) error {
-	if c.careless() {
-		return coll.Allgather[p2p.Unaware](c.core, s, mine, all)
+// IallgatherBytes is the non-blocking [Comm.AllgatherBytes].
+func (c *Comm) IallgatherBytes(mine, all []byte) Request {
+	c = c.valid()
+	mine, all, wrong := c.blocks(coll.Allgather.Nonblocking(), mine, all, c.Rank())
+	return Request{c.coll.Iallgather(c.core, c.call(wrong), mine, all), c}
+}
+
+// blocks checks the lengths of an operation with a root, at the root. It gives the buffers with which
+// this rank takes part: none if the lengths do not fit.
+func (c *Comm) blocks(what string, mine, all []byte, root int) (_, _ []byte, wrong error) {
+	if c.Rank() != root || len(all) == len(mine)*c.Size() {
+		return mine, all, nil
 	}
-	return coll.Allgather[p2p.Aware](c.core, s, mine, all)
+	return nil, nil, fmt.Errorf("%s on %s: %w: blocks of %d bytes for %d ranks do not fit %d bytes",
+		what, c.Name(), ErrArgument, len(mine), c.Size(), len(all))
 }

@@ -129,16 +129,8 @@ func (c *Comm) SetUniformity(u Uniformity) error {
 // Uniformity is the level in force.
 func (c *Comm) Uniformity() Uniformity { return c.valid().core.Uniformity() }
 
-// names are those of the uniform collectives in errors.
-var names = map[repair.What]string{
-	repair.Barrier: "barrier", repair.Bcast: "bcast", repair.Reduce: "reduce", repair.Allreduce: "allreduce",
-	repair.Allgather: "allgather",
-	repair.Gather:    "gather", repair.Scatter: "scatter",
-}
-
 // end agrees on the outcome of an operation.
 func (c *Comm) end(v repair.Vote) error {
-	v.Op = names[v.What]
 	return c.decided(func(done func(error)) { c.world.job.Repair.End(c.core, v, done) })
 }
 
@@ -190,14 +182,14 @@ func (c *Comm) SetDesign(d Design) error {
 		return c.raise(fmt.Errorf("set design of %s: %w: %v, want unaware, reroute, lookup or rebalance",
 			c.Name(), ErrArgument, d))
 	}
-	choice := c.trees.Choice
+	choice := c.coll.Choice
 	choice.Design = d
-	c.trees.Set(choice)
+	c.coll.Set(choice)
 	return nil
 }
 
 // Design is the design in force.
-func (c *Comm) Design() Design { return c.valid().trees.Design }
+func (c *Comm) Design() Design { return c.valid().coll.Design }
 
 // SetTree chooses the trees of this communicator's collectives: "binomial", "knomial:4" or of
 // another radix, "binary", "chain", "flat", or "node", which crosses between nodes once. "auto",
@@ -208,19 +200,19 @@ func (c *Comm) SetTree(text string) error {
 	if err := c.present("set tree"); err != nil {
 		return err
 	}
-	choice, err := job.WithTree(c.trees.Choice, text)
+	choice, err := job.WithTree(c.coll.Choice, text)
 	if err != nil {
 		return c.raise(fmt.Errorf("set tree of %s: %w", c.Name(), err))
 	}
-	c.trees.Set(choice)
+	c.coll.Set(choice)
 	return nil
 }
 
 // Tree is the choice of SetTree.
 func (c *Comm) Tree() string {
 	c = c.valid()
-	if c.trees.Auto {
+	if c.coll.Auto {
 		return job.AutoTree
 	}
-	return c.trees.Shape.String()
+	return c.coll.Shape.String()
 }

@@ -325,7 +325,7 @@ func (c *Comm) validate(comms []*Comm, into func(int, Group)) p2p.Handle {
 		}
 		for _, o := range comms {
 			if err == nil && !o.IsInter() {
-				o.trees.Renew(o.core)
+				o.coll.Renew(o.core)
 			}
 		}
 		promise.Complete(err)

@@ -10,7 +10,7 @@ import (
 
 // Why the size: a shrink spends most time beyond its agreement on access to cold memory. Six cache
 // lines are a size class of the allocator.
-var _ [6*64 - unsafe.Sizeof(commAlloc{})]byte
+var _ [7*64 - unsafe.Sizeof(commAlloc{})]byte
 
 // Number is the set of types that travel without a copy: numbers in the machine's layout. All ranks
 // of a job must have the same byte order.
@@ -47,6 +47,11 @@ func count[T Number](bytes int) (int, error) {
 func size[T Number]() int {
 	var zero T
 	return int(unsafe.Sizeof(zero))
+}
+
+// codeOf is the address of the code of a function. A func value points to a word with that address.
+func codeOf[T Number](op func(a, b T) T) uintptr {
+	return **(**uintptr)(unsafe.Pointer(&op))
 }
 
 // locatedBytes is the memory of values with places, with the padding between a value and its place.
@@ -141,4 +146,32 @@ func Scatter[T Number](c *Comm, all, mine []T, root int) error {
 // order of ranks; all has room for Size() of them. After an error see [Comm.AllgatherBytes].
 func Allgather[T Number](c *Comm, mine, all []T) error {
 	return c.AllgatherBytes(Bytes(mine), Bytes(all))
+}
+
+// Ibcast is the non-blocking [Bcast]; see [Comm.Ibcast].
+func Ibcast[T Number](c *Comm, data []T, root int) Request { return c.Ibcast(Bytes(data), root) }
+
+// Ireduce is the non-blocking [Reduce]; see [Comm.IreduceBytes].
+func Ireduce[T Number](c *Comm, data []T, op func(a, b T) T, root int, order ...Order) Request {
+	return c.ireduce(Bytes(data), elementwise(op, order), root)
+}
+
+// Iallreduce is the non-blocking [Allreduce]; see [Comm.IallreduceBytes].
+func Iallreduce[T Number](c *Comm, data []T, op func(a, b T) T, order ...Order) Request {
+	return c.iallreduce(Bytes(data), elementwise(op, order))
+}
+
+// Igather is the non-blocking [Gather]; see [Comm.IgatherBytes].
+func Igather[T Number](c *Comm, mine, all []T, root int) Request {
+	return c.IgatherBytes(Bytes(mine), Bytes(all), root)
+}
+
+// Iscatter is the non-blocking [Scatter]; see [Comm.IscatterBytes].
+func Iscatter[T Number](c *Comm, all, mine []T, root int) Request {
+	return c.IscatterBytes(Bytes(all), Bytes(mine), root)
+}
+
+// Iallgather is the non-blocking [Allgather]; see [Comm.IallgatherBytes].
+func Iallgather[T Number](c *Comm, mine, all []T) Request {
+	return c.IallgatherBytes(Bytes(mine), Bytes(all))
 }

@@ -59,8 +59,7 @@ func newWorld(j *job.Job) *World {
 	if j.Fatal {
 		w.comm.SetErrorHandler(ErrorsAreFatal)
 	}
-	w.comm.trees.Choice = j.Trees
-	w.comm.trees.Node = j.NodeOfProc
+	w.comm.coll.Choice, w.comm.coll.World = j.Trees, j.Coll
 	return w
 }
 

@@ -1,108 +1,64 @@
 package coll
 
 import (
-	"cmp"
 	"math/bits"
 
-	"github.com/banyan-hpc/banyan/p2p"
+	"github.com/banyan-hpc/banyan/coll/sm"
 )
 
-// longAllreduce is what is folded in parts, a part at each rank, in bytes.
+// longAllreduce is the length, in bytes, from which buffers are folded in parts, a part at each rank.
 const longAllreduce = 16 << 10
 
-// Allreduce folds everybody's buf and leaves the result in everybody's, the same bytes at all ranks. Those who are agreed to be gone
-// contribute nothing, and the lowest rank that is left is the root where the way needs one (S0-31).
-func Allreduce[M p2p.Mode](c *p2p.Comm, s Setting, buf []byte, f Fold) error {
-	w, err := everybody(c, &s, "allreduce")
-	if err != nil {
-		return s.end(err)
-	}
-	var to []byte
-	if s.Trees.free() {
-		to, err = flatOrTogether[M](w, &s, buf, f)
-	} else {
-		to, err = reduce[M](w, &s, buf, f, 0)
-		if w.Rank() != 0 || err != nil {
-			to, _ = s.toFold(buf)
-		}
-		err = thenBcast[M](w, s.Trees, to, err)
-	}
-	err = met(w, "allreduce", err)
-	if err = s.end(err); err == nil && len(to) > 0 && &to[0] != &buf[0] {
-		copy(buf, to)
-	}
-	return err
-}
-
-// flatOrTogether folds without a root, in shared memory where all can and it is little.
-func flatOrTogether[M p2p.Mode](w *p2p.Comm, s *Setting, from []byte, f Fold) ([]byte, error) {
-	to, scratch := s.toFold(from)
-	if done, err := flatAllreduce[M](w, from, to, scratch, f.Op); done {
-		return to, err
-	}
-	return together[M](w, s, from, f)
-}
-
-// thenBcast is the second half of an operation, which sends rank 0's buf to all. If the first one has ended with lengths that do not fit
-// all learn of that: those who have the right one wait for something.
-func thenBcast[M p2p.Mode](w *p2p.Comm, t *Trees, buf []byte, err error) error {
+// allreduce reduces to the lowest rank over a chosen tree and broadcasts from there. Else it needs no
+// root: it goes by recursive doubling, or for long buffers by recursive halving and doubling.
+func (s *Schedule) allreduce(buf []byte, f Fold) {
 	switch {
-	case err == nil:
-		return bcast[M](w, t, buf, 0)
-	case fatal(err):
-		return err
-	case w.Rank() == 0:
-		buf = nil
-	}
-	return cmp.Or(err, bcast[M](w, t, buf, 0))
-}
-
-// together folds without a root. Long buffers are folded in parts, once all have told each other that theirs are as long.
-func together[M p2p.Mode](w *p2p.Comm, s *Setting, from []byte, f Fold) ([]byte, error) {
-	to, scratch := s.toFold(from)
-	if s.End != nil {
-		copy(to, from)
-	}
-	h := cubeAt(w.Size(), w.Rank())
-	parts := h.parts(len(from), f.Unit)
-	if parts || len(from) == len(mark{}) {
-		t := s.Trees
-		t.theirs = mark{}
-		said, err := double[M](w, h, t.mark.set(len(from), f.unit(parts)), t.theirs[:], sameMark)
-		if err == nil && !shows(said, len(said)) {
-			err = disagreed(w, len(from))
-		}
-		if err != nil {
-			return nil, err
+	case s.ended:
+	case !s.free():
+		to := s.reduceTo(buf, f, 0)
+		s.spread(s.o.to(0), to)
+		s.result = result{to: buf, from: to}
+	default:
+		to, scratch := s.toFold(buf)
+		s.result = result{to: buf, from: to}
+		if !s.alone(func(g *sm.Segment) (bool, error) { return g.Allreduce(buf, to, f.Op) }) {
+			s.rootless(buf, to, scratch, f)
 		}
 	}
+}
+
+// rootless folds without a root. Before long buffers are folded in parts, all ranks agree on the length
+// by a length header.
+func (s *Schedule) rootless(buf, to, scratch []byte, f Fold) {
+	s.fold = f.Op
+	if s.staged() {
+		copy(to, buf)
+	}
+	h := cubeAt(s.w.Size(), s.w.Rank())
+	parts := h.parts(len(buf), f.Unit)
+	if parts || len(buf) == headerLen {
+		unit := 0
+		if parts {
+			unit = f.Unit
+		}
+		m := s.headers()
+		s.add(stepAgreed, 0, nil, s.recursiveDoubling(h, m[0].set(len(buf), unit), m[1][:], stepSame))
+	}
 	if parts {
-		return to, halve[M](w, h, to, scratch, f)
+		s.halvingDoubling(h, to, scratch, f)
+	} else {
+		to = s.recursiveDoubling(h, to, scratch, stepFold)
 	}
-	return double[M](w, h, to, scratch, f.Op)
+	s.result.from = to
 }
 
-// unit is the length of elements on which ranks that fold in parts have to agree.
-func (f *Fold) unit(parts bool) int {
-	if parts {
-		return f.Unit
-	}
-	return 0
-}
-
-// sameMark folds marks: of two that differ it makes none.
-func sameMark(acc, in []byte) {
-	if string(acc) != string(in) {
-		clear(acc)
-	}
-}
-
-// cube is a hypercube of the ranks: the largest power of two of them, in their order. Before it begins each of the
-// ranks that are too many, the odd ones of the lowest, hands its part to the one below and gets the result from there.
+// cube is a hypercube of the ranks: the largest power of two of them, in their order. Each of the
+// surplus ranks, the odd ones of the lowest, first hands its part to the rank below and finally gets
+// the result from there.
 type cube struct {
 	size  int // of the cube
-	extra int // how many are too many
-	me    int // this rank's place; -1: it is too many
+	extra int // the number of surplus ranks
+	me    int // this rank's place; -1: it is a surplus rank
 }
 
 func cubeAt(n, me int) cube {
@@ -124,7 +80,7 @@ func (h *cube) parts(length, unit int) bool {
 	return unit > 0 && length >= longAllreduce && length/unit >= h.size
 }
 
-// rank is who has a place.
+// rank is the rank at a place.
 func (h *cube) rank(place int) int {
 	if place < h.extra {
 		return 2 * place
@@ -132,107 +88,94 @@ func (h *cube) rank(place int) int {
 	return place + h.extra
 }
 
-// helped reports whether the rank above is too many, and this one works for it.
-func (h *cube) helped() bool { return h.me >= 0 && h.me < h.extra }
+// helps reports whether the rank above is a surplus rank.
+func (h *cube) helps() bool { return h.me >= 0 && h.me < h.extra }
 
-// double has neighbours, then pairs, then fours fold what they have: each operand in the order of ranks, at all ranks alike. Acc and in
-// are two buffers; the one that it gives has the result. After lengths that do not fit ranks go on with empty messages, so
-// that all have learnt of it when it ends.
-func double[M p2p.Mode](w *p2p.Comm, h cube, acc, in []byte, op Op) ([]byte, error) {
+// recursiveDoubling has neighbours, then pairs, then fours fold their results, each operand in the
+// order of ranks, at all ranks alike. Acc and in are two buffers; it gives the one with the result.
+// After lengths that do not fit ranks go on with empty messages, so that all have learned of it in the
+// end.
+func (s *Schedule) recursiveDoubling(h cube, acc, in []byte, fold stepKind) []byte {
 	if h.me < 0 {
-		below := w.Rank() - 1
-		first := p2p.Send[M](w, acc, below, tagAllreduce)
-		if fatal(first) {
-			return nil, first
-		}
-		_, err := recvAll[M](w, acc, below, tagAllreduce)
-		return acc, cmp.Or(first, err)
+		s.beSurplus(acc)
+		return acc
 	}
-	var first error
-	if h.helped() {
-		if _, first = recvAll[M](w, in, w.Rank()+1, tagAllreduce); fatal(first) {
-			return nil, first
-		}
-		if first == nil {
-			op(acc, in)
-		}
-	}
+	s.takeSurplus(h, acc, in, fold)
 	for d := 1; d < h.size; d *= 2 {
-		out, with := acc, h.rank(h.me^d)
-		if first != nil {
-			out = nil
-		}
-		err := swap[M](w, out, with, in, with, tagAllreduce)
-		switch {
-		case fatal(err):
-			return nil, err
-		case err != nil || first != nil:
-			first = cmp.Or(first, err)
-		case h.me&d == 0:
-			op(acc, in)
-		default:
-			op(in, acc)
+		with := h.rank(h.me ^ d)
+		s.exchange(with, acc, with, in)
+		if h.me&d == 0 {
+			s.add(fold, 0, acc, in)
+		} else {
+			s.add(fold, 0, in, acc)
 			acc, in = in, acc
 		}
 	}
-	return acc, handUp[M](w, h, acc, first)
+	s.returnSurplus(h, acc)
+	return acc
 }
 
-// handUp gives the result, or nothing, to the rank above if this one works for it.
-func handUp[M p2p.Mode](w *p2p.Comm, h cube, acc []byte, first error) error {
-	if !h.helped() {
-		return first
-	}
-	if first != nil {
-		acc = nil
-	}
-	return cmp.Or(p2p.Send[M](w, acc, w.Rank()+1, tagAllreduce), first)
+// beSurplus is all that a surplus rank does.
+func (s *Schedule) beSurplus(acc []byte) {
+	below := s.w.Rank() - 1
+	s.add(stepSend, below, nil, acc)
+	s.wait()
+	s.add(stepRecv, below, acc, nil)
+	s.wait()
 }
 
-// span is a stretch of elements.
+// takeSurplus folds the part of a surplus rank above.
+func (s *Schedule) takeSurplus(h cube, acc, in []byte, fold stepKind) {
+	if h.helps() {
+		s.add(stepRecv, s.w.Rank()+1, in, nil)
+		s.wait()
+		s.add(fold, 0, acc, in)
+	}
+}
+
+// returnSurplus sends the result to a surplus rank above.
+func (s *Schedule) returnSurplus(h cube, acc []byte) {
+	if h.helps() {
+		s.add(stepSend, s.w.Rank()+1, nil, acc)
+		s.wait()
+	}
+}
+
+// span is a range of elements.
 type span struct{ from, to int }
 
 // half gives the lower or the upper half.
-func (s span) half(upper bool) span {
-	mid := int(uint(s.from+s.to) / 2)
+func (p span) half(upper bool) span {
+	mid := int(uint(p.from+p.to) / 2)
 	if upper {
-		return span{mid, s.to}
+		return span{mid, p.to}
 	}
-	return span{s.from, mid}
+	return span{p.from, mid}
 }
 
-// halve folds acc in parts: partners halve what they share and each folds one half, until each place of the cube has its own part; then
-// they give each other the results on the way back. Each rank sends and receives less than twice what it has. In is memory
-// of the same length. Precondition: all have the same length.
-func halve[M p2p.Mode](w *p2p.Comm, h cube, acc, in []byte, f Fold) error {
+// halvingDoubling folds acc in parts: partners halve the range that they share and each folds one half,
+// until each place of the cube has its own part; then they exchange the results on the way back. Each
+// rank sends and receives less than twice its buffer. In is memory of the same length. Precondition:
+// all ranks have the same length.
+func (s *Schedule) halvingDoubling(h cube, acc, in []byte, f Fold) {
 	if h.me < 0 {
-		if err := p2p.Send[M](w, acc, w.Rank()-1, tagAllreduce); err != nil {
-			return err
-		}
-		_, err := recvAll[M](w, acc, w.Rank()-1, tagAllreduce)
-		return err
+		s.beSurplus(acc)
+		return
 	}
-	if h.helped() {
-		if _, err := recvAll[M](w, in, w.Rank()+1, tagAllreduce); err != nil {
-			return err
-		}
-		f.Op(acc, in)
-	}
-	at := func(buf []byte, s span) []byte { return buf[s.from*f.Unit : s.to*f.Unit] }
+	s.takeSurplus(h, acc, in, stepFold)
+	at := func(buf []byte, p span) []byte { return buf[p.from*f.Unit : p.to*f.Unit] }
 	var spans [64]span
 	have, depth := span{0, len(acc) / f.Unit}, 0
 	for d := 1; d < h.size; d *= 2 {
 		upper, with := h.me&d != 0, h.rank(h.me^d)
 		mine, theirs := have.half(upper), have.half(!upper)
 		to, got := at(acc, mine), at(in, mine)
-		if err := swap[M](w, at(acc, theirs), with, got, with, tagAllreduce); err != nil {
-			return err
-		}
+		s.exchange(with, at(acc, theirs), with, got)
 		if upper && !f.swaps() {
-			f.Op(got, to)
-			copy(to, got)
+			s.add(stepFold, 0, got, to)
+			s.add(stepCopy, 0, to, got)
 		} else {
-			f.Op(to, got)
+			s.add(stepFold, 0, to, got)
 		}
 		spans[depth] = have
 		have, depth = mine, depth+1
@@ -240,10 +183,7 @@ func halve[M p2p.Mode](w *p2p.Comm, h cube, acc, in []byte, f Fold) error {
 	for d := h.size / 2; d > 0; d /= 2 {
 		depth--
 		upper, with := h.me&d != 0, h.rank(h.me^d)
-		mine, theirs := spans[depth].half(upper), spans[depth].half(!upper)
-		if err := swap[M](w, at(acc, mine), with, at(acc, theirs), with, tagAllreduce); err != nil {
-			return err
-		}
+		s.exchange(with, at(acc, spans[depth].half(upper)), with, at(acc, spans[depth].half(!upper)))
 	}
-	return handUp[M](w, h, acc, nil)
+	s.returnSurplus(h, acc)
 }

@@ -14,7 +14,7 @@ func TestCube(t *testing.T) {
 			h := cubeAt(n, me)
 			if h.me < 0 {
 				below := cubeAt(n, me-1)
-				require.True(t, below.helped(), "rank %d of %d", me, n)
+				require.True(t, below.helps(), "rank %d of %d", me, n)
 				left++
 				continue
 			}
@@ -27,17 +27,17 @@ func TestCube(t *testing.T) {
 	}
 }
 
-// A mark is known by its length and its text, and carries a length and that of elements.
-func TestMark(t *testing.T) {
-	var m mark
+// A length header is known by its length and its text, and carries a length and that of elements.
+func TestLengthHeader(t *testing.T) {
+	var m header
 	b := m.set(1<<40, 16)
-	require.True(t, shows(b, len(b)))
-	require.Equal(t, 1<<40, marked(b))
-	require.False(t, shows(b, len(b)-1))
+	require.True(t, isHeader(b, len(b)))
+	require.Equal(t, 1<<40, lengthIn(b))
+	require.False(t, isHeader(b, len(b)-1))
 	require.Equal(t, 61, len(b))
-	other := new(mark)
-	sameMark(b, other.set(1<<40, 16))
-	require.True(t, shows(b, len(b)))
-	sameMark(b, other.set(1<<40, 8))
-	require.False(t, shows(b, len(b)))
+	other := new(header)
+	sameHeader(b, other.set(1<<40, 16))
+	require.True(t, isHeader(b, len(b)))
+	sameHeader(b, other.set(1<<40, 8))
+	require.False(t, isHeader(b, len(b)))
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/banyan-hpc/banyan/coll/sm"
+	"github.com/banyan-hpc/banyan/coll/tree"
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/host"
 	"github.com/banyan-hpc/banyan/fabric/shm"
@@ -29,11 +31,16 @@ func (impatient) Patience() (spins, yields int, most fabric.Time) { return 0, 0,
 // rank is what a process would be.
 type rank struct {
 	*p2p.Comm
-	e *p2p.Engine
-	p *progress.Engine
+	coll Comm
+	e    *p2p.Engine
+	p    *progress.Engine
 	// dead: its memory is gone.
 	dead bool
 }
+
+var auto = Choice{Design: tree.Rebalance, Auto: true}
+
+func node(proc.ID) int { return 0 }
 
 // ranks makes ranks of one process over shared memory.
 func ranks(t *testing.T, n int, patient, attended bool) []*rank {
@@ -53,12 +60,11 @@ func ranks(t *testing.T, n int, patient, attended bool) []*rank {
 			Resolve: func(_ string, peer proc.ID) ([]byte, error) { return providers[peer].Address(), nil },
 		})
 		m := p2p.New(e, true, p2p.Limits{})
-		m.UseHalls(p.Boards(), func(proc.ID) int { return 0 })
 		if attended {
 			e.StartAsync()
 		}
 		var err error
-		all[i] = &rank{p: e, e: m}
+		all[i] = &rank{p: e, e: m, coll: Comm{Trees: Trees{Choice: auto, World: &World{Node: node, Shared: sm.New(e, p.Boards(), node)}}}}
 		all[i].Comm, err = m.NewComm("world", p2p.WorldGroup(n), i, 1)
 		require.NoError(t, err)
 		t.Cleanup(func() {
@@ -72,11 +78,11 @@ func ranks(t *testing.T, n int, patient, attended bool) []*rank {
 }
 
 // atOnce runs what each rank does.
-func atOnce(t *testing.T, comms []*rank, do func(c *p2p.Comm) error) {
+func atOnce(t *testing.T, comms []*rank, do func(c *rank) error) {
 	errs := make([]error, len(comms))
 	var all sync.WaitGroup
 	for i, c := range comms {
-		all.Go(func() { errs[i] = do(c.Comm) })
+		all.Go(func() { errs[i] = do(c) })
 	}
 	all.Wait()
 	require.NoError(t, errors.Join(errs...))
@@ -89,16 +95,16 @@ func add(acc, in []byte) {
 }
 
 // act calls a random collective and looks at what it gives.
-func act(c *p2p.Comm, r *rand.Rand, number int) error {
+func act(c *rank, r *rand.Rand, number int) error {
 	size, root := []int{0, 1, 8, 24, 25, 64, 700, 1024, 1025, 2040, 2041}[r.IntN(11)], r.IntN(c.Size())
 	buf := make([]byte, size)
 	switch kind := r.IntN(5); kind {
 	case 0:
-		return Barrier[p2p.Aware](c, Setting{})
+		return c.coll.Barrier(c.Comm, Call{})
 	case 2:
 		all := make([]byte, size*c.Size())
 		fill(buf, number+c.Rank())
-		if err := Allgather[p2p.Aware](c, Setting{}, buf, all); err != nil {
+		if err := c.coll.Allgather(c.Comm, Call{}, buf, all); err != nil {
 			return err
 		}
 		for rank := range c.Size() {
@@ -111,7 +117,7 @@ func act(c *p2p.Comm, r *rand.Rand, number int) error {
 		for i := range buf {
 			buf[i] = byte(c.Rank() + i + 1)
 		}
-		if err := Allreduce[p2p.Aware](c, Setting{}, buf, Fold{Op: add}); err != nil {
+		if err := c.coll.Allreduce(c.Comm, Call{}, buf, Fold{Op: add}); err != nil {
 			return err
 		}
 		for i, got := range buf {
@@ -123,7 +129,7 @@ func act(c *p2p.Comm, r *rand.Rand, number int) error {
 		if c.Rank() == root {
 			fill(buf, number)
 		}
-		if err := Bcast[p2p.Aware](c, Setting{}, buf, root); err != nil {
+		if err := c.coll.Bcast(c.Comm, Call{}, buf, root); err != nil {
 			return err
 		}
 		want := make([]byte, size)
@@ -147,14 +153,14 @@ func TestFlat(t *testing.T) {
 		for _, patient := range []bool{true, false} {
 			for _, attended := range []bool{true, false} {
 				t.Run(fmt.Sprint(n, patient, attended), func(t *testing.T) {
-					atOnce(t, ranks(t, n, patient, attended), func(c *p2p.Comm) error {
+					atOnce(t, ranks(t, n, patient, attended), func(c *rank) error {
 						r := rand.New(rand.NewPCG(uint64(n), 5))
 						for number := range 400 {
 							if err := act(c, r, number); err != nil {
 								return err
 							}
 						}
-						if c.Coll().Flat() == nil {
+						if c.coll.segment == nil {
 							return errors.New("by messages")
 						}
 						return nil
@@ -169,9 +175,9 @@ func TestFlat(t *testing.T) {
 // lengths fit into the memory.
 func TestFlatLengths(t *testing.T) {
 	for _, lengths := range [][2]int{{8, 16}, {8, 100}, {100, 8}, {1, 5000}, {3000, 8}, {3000, 4000}, {1024, 1025}, {24, 1024}} {
-		atOnce(t, ranks(t, 4, false, false), func(c *p2p.Comm) error {
+		atOnce(t, ranks(t, 4, false, false), func(c *rank) error {
 			for range 5 {
-				if err := Barrier[p2p.Aware](c, Setting{}); err != nil {
+				if err := c.coll.Barrier(c.Comm, Call{}); err != nil {
 					return err
 				}
 			}
@@ -179,13 +185,13 @@ func TestFlatLengths(t *testing.T) {
 			if c.Rank() == 2 {
 				mine = make([]byte, lengths[1])
 			}
-			if err := Allreduce[p2p.Aware](c, Setting{}, mine, Fold{Op: add}); !errors.Is(err, ft.ErrArgument) {
+			if err := c.coll.Allreduce(c.Comm, Call{}, mine, Fold{Op: add}); !errors.Is(err, ft.ErrArgument) {
 				return fmt.Errorf("allreduce of %v at rank %d: %w", lengths, c.Rank(), err)
 			}
-			if err := Allgather[p2p.Aware](c, Setting{}, mine, make([]byte, 4*len(mine))); !errors.Is(err, ft.ErrArgument) {
+			if err := c.coll.Allgather(c.Comm, Call{}, mine, make([]byte, 4*len(mine))); !errors.Is(err, ft.ErrArgument) {
 				return fmt.Errorf("allgather of %v at rank %d: %w", lengths, c.Rank(), err)
 			}
-			err := Bcast[p2p.Aware](c, Setting{}, mine, 0)
+			err := c.coll.Bcast(c.Comm, Call{}, mine, 0)
 			if !errors.Is(err, ft.ErrArgument) && (c.Rank() == 2 || err != nil) {
 				return fmt.Errorf("bcast of %v at rank %d: %w", lengths, c.Rank(), err)
 			}
@@ -196,16 +202,16 @@ func TestFlatLengths(t *testing.T) {
 
 // Operands come in the order of ranks, so a rounded sum is the same at all.
 func TestFlatOrder(t *testing.T) {
-	atOnce(t, ranks(t, 5, true, false), func(c *p2p.Comm) error {
+	atOnce(t, ranks(t, 5, true, false), func(c *rank) error {
 		for range 4 {
 			b := binary.LittleEndian.AppendUint64(nil, uint64(c.Rank()+1))
-			if err := Allreduce[p2p.Aware](c, Setting{}, b, Fold{Op: func(acc, in []byte) {
+			if err := c.coll.Allreduce(c.Comm, Call{}, b, Fold{Op: func(acc, in []byte) {
 				a, i := binary.LittleEndian.Uint64(acc), binary.LittleEndian.Uint64(in)
 				binary.LittleEndian.PutUint64(acc, a*10+i)
 			}}); err != nil {
 				return err
 			}
-			if got := binary.LittleEndian.Uint64(b); got != 12345 && c.Coll().Flat() != nil {
+			if got := binary.LittleEndian.Uint64(b); got != 12345 && c.coll.segment != nil {
 				return fmt.Errorf("rank %d: %d", c.Rank(), got)
 			}
 		}
@@ -228,15 +234,15 @@ func TestFlatEnds(t *testing.T) {
 	} {
 		for range 10 {
 			pair := ranks(t, 2, false, false)
-			atOnce(t, pair, func(c *p2p.Comm) error {
+			atOnce(t, pair, func(c *rank) error {
 				var err error
 				for range 3 {
-					err = errors.Join(err, Barrier[p2p.Aware](c, Setting{}))
+					err = errors.Join(err, c.coll.Barrier(c.Comm, Call{}))
 				}
 				return err
 			})
 			result := make(chan error)
-			go func() { result <- Barrier[p2p.Aware](pair[0].Comm, Setting{}) }()
+			go func() { result <- pair[0].coll.Barrier(pair[0].Comm, Call{}) }()
 			for range r.IntN(300) {
 				runtime.Gosched()
 			}
@@ -249,13 +255,13 @@ func TestFlatEnds(t *testing.T) {
 // After each validate a hall is found anew, and none is used up: there is room for 128.
 func TestFlatAfterValidates(t *testing.T) {
 	all := ranks(t, 2, true, false)
-	atOnce(t, all, func(c *p2p.Comm) error {
+	atOnce(t, all, func(c *rank) error {
 		me := all[c.Rank()]
 		for epoch := range uint64(1000) {
-			if err := errors.Join(Barrier[p2p.Aware](c, Setting{}), Barrier[p2p.Aware](c, Setting{})); err != nil {
+			if err := errors.Join(c.coll.Barrier(c.Comm, Call{}), c.coll.Barrier(c.Comm, Call{})); err != nil {
 				return err
 			}
-			if c.Coll().Flat() == nil {
+			if c.coll.segment == nil {
 				return fmt.Errorf("by messages after %d validates", epoch)
 			}
 			me.p.Lock()
@@ -272,13 +278,13 @@ func TestFlatAfterValidates(t *testing.T) {
 
 // A root that is ahead of the others lays nothing where they may still read.
 func TestFlatRootAhead(t *testing.T) {
-	atOnce(t, ranks(t, 3, true, false), func(c *p2p.Comm) error {
+	atOnce(t, ranks(t, 3, true, false), func(c *rank) error {
 		for number := range 3000 {
 			buf := make([]byte, 900)
 			if c.Rank() == 0 {
 				fill(buf, number)
 			}
-			if err := Bcast[p2p.Aware](c, Setting{}, buf, 0); err != nil {
+			if err := c.coll.Bcast(c.Comm, Call{}, buf, 0); err != nil {
 				return err
 			}
 			want := make([]byte, len(buf))

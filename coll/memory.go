@@ -22,11 +22,9 @@ const (
 	line = 64
 )
 
-// bytes gives n bytes of no particular content, until the next call. A nil Memory allocates them.
+// bytes gives n bytes of no particular content, until the next call.
 func (m *Memory) bytes(n int) []byte {
 	switch {
-	case m == nil:
-		return make([]byte, n)
 	case n > keep:
 		b := m.large.Value()
 		if b == nil || len(*b) < n {

@@ -25,8 +25,6 @@ func TestMemoryGrows(t *testing.T) {
 		}), "%d bytes", n)
 	}
 	require.LessOrEqual(t, len(m.small), keep)
-	var none *Memory
-	require.Len(t, none.bytes(5), 5)
 }
 
 // Two parts do not overlap, and begin where any number may lie.

@@ -1,104 +1,79 @@
 package coll
 
-import "github.com/banyan-hpc/banyan/p2p"
-
 // Op folds in into acc, which are of the same length. It is associative.
 type Op func(acc, in []byte)
 
-// Fold is an operation with what may be made of it.
+// Fold is an operation and its properties.
 type Fold struct {
 	Op Op
-	// Unit is the length in bytes of the elements that it folds one by one, so that parts of a buffer may be folded
-	// apart from each other; 0: it needs the whole.
+	// Unit is the length in bytes of the elements that it folds one by one, so that parts of a buffer can
+	// be folded apart from each other; 0: it needs the whole buffer.
 	Unit int
 	// AnyOrder: it is commutative. Else operands are folded in the order of ranks.
 	AnyOrder bool
-	// Swaps: two operands give the same in either order, though three may not give the same in any: as with the sum of
-	// numbers with fractions. So a result can be left where the second one was.
+	// Swaps: two operands give the same in either order, though three may not give the same in any, as
+	// with the sum of floating-point numbers. So a result can take the place of the second one.
 	Swaps bool
 }
 
 // swaps reports whether two operands may be swapped.
 func (f *Fold) swaps() bool { return f.Swaps || f.AnyOrder }
 
-// Reduce folds everybody's buf and leaves the result in root's. The buffers of the others are undefined
-// afterwards, or with an End as they were before. Those who are agreed to be gone contribute nothing (S0-29), and with
-// a root that is one of them it does nothing.
-func Reduce[M p2p.Mode](c *p2p.Comm, s Setting, buf []byte, f Fold, root int) error {
-	w, root, err := begin(c, &s, "reduce", root)
-	if err != nil || root == gone {
-		return s.end(err)
-	}
-	var to []byte
-	switch {
-	case s.Trees.free() && !f.AnyOrder:
-		to, err = ordered[M](w, &s, buf, f, root)
-	default:
-		to, err = reduce[M](w, &s, buf, f, root)
-	}
-	err = met(w, "reduce", err)
-	if err = s.end(err); err == nil && w.Rank() == root {
-		copy(buf, to)
-	}
-	return err
+// streams reports whether a buffer of a length goes in segments, after a length header, where there are
+// any: if they can be folded apart, or it is one.
+func (f *Fold) streams(length int) bool {
+	return length == headerLen || streamed(length) && f.Unit > 0 && segment%f.Unit == 0
 }
 
-// toFold gives what to fold buf in, and memory of the same length to receive into.
-func (s *Setting) toFold(buf []byte) (to, scratch []byte) {
-	if s.End == nil {
-		return buf, s.Memory.bytes(len(buf))
+// reduce folds up a tree.
+func (s *Schedule) reduce(buf []byte, f Fold, root int) {
+	root, left := s.rooted(root)
+	if !left {
+		return
 	}
-	return s.Memory.two(len(buf))
+	to := s.reduceTo(buf, f, root)
+	if s.w.Rank() == root {
+		s.result = result{to: buf, from: to}
+	}
 }
 
-// reduce folds over the tree with that root, where it gives the result.
-func reduce[M p2p.Mode](w *p2p.Comm, s *Setting, from []byte, f Fold, root int) ([]byte, error) {
-	r := s.Trees.to(root)
-	if !f.AnyOrder && !s.Trees.free() {
-		return collected[M](w, s, r, from, f)
+// reduceTo folds up the tree with that root and gives the place of the result at the root. What must
+// keep the order of ranks goes over a tree whose subtrees are neighbours to rank 0, which sends it to
+// the root: another root would change the order of operands.
+func (s *Schedule) reduceTo(buf []byte, f Fold, root int) (to []byte) {
+	s.fold = f.Op
+	if f.AnyOrder {
+		return s.climb(s.o.to(root), buf, f)
 	}
-	to, scratch := s.toFold(from)
-	err := fold[M](w, s.Trees, r, from, to, scratch, f, r.tag(kindReduce))
-	return to, err
-}
-
-// collected gathers all operands at the root of a tree, whose subtrees are not neighbours, and folds them there in the
-// order of ranks.
-func collected[M p2p.Mode](w *p2p.Comm, s *Setting, r *route, from []byte, f Fold) ([]byte, error) {
-	s.Trees.arrange(r)
-	b := blocks{w: w, r: r, size: len(from), staged: true}
-	b.prepare(s, from)
-	if err := upward[M](&b, from, r.tag(kindReduce)); err != nil || r.parent >= 0 {
-		return nil, err
-	}
-	acc := b.stage[r.where[0]*b.size:][:b.size]
-	for _, at := range r.where[1:] {
-		f.Op(acc, b.stage[at*b.size:][:b.size])
-	}
-	return acc, nil
-}
-
-// ordered folds towards rank 0, over the tree whose subtrees are neighbours, and moves the result to the root: folding towards
-// another root would change the order of operands.
-func ordered[M p2p.Mode](w *p2p.Comm, s *Setting, from []byte, f Fold, root int) ([]byte, error) {
-	to, scratch := s.toFold(from)
-	tag := p2p.BlockingTag(kindReduce, root)
-	first := fold[M](w, s.Trees, s.Trees.to(0), from, to, scratch, f, tag)
-	switch me := w.Rank(); {
-	case root == 0 || fatal(first):
-		return to, first
+	to = s.climb(s.inOrder(), buf, f)
+	switch me := s.w.Rank(); {
+	case root == 0:
 	case me == root:
-		if _, err := recvAll[M](w, to, 0, tag); first == nil || fatal(err) {
-			first = err
-		}
+		s.add(stepRecv, 0, to, nil)
+		s.wait()
 	case me == 0:
-		out := to
-		if first != nil {
-			out = nil
-		}
-		if err := p2p.Send[M](w, out, root, tag); first == nil || fatal(err) {
-			first = err
-		}
+		s.add(stepSend, root, nil, to)
+		s.wait()
 	}
-	return to, first
+	return to
+}
+
+// inOrder is this rank's place in the tree whose subtrees are neighbours, with root 0.
+func (s *Schedule) inOrder() *route {
+	if s.free() {
+		return s.o.to(0)
+	}
+	if s.place == nil {
+		s.place = new(route)
+	}
+	s.place.neighbours(s.w.Rank(), s.w.Size())
+	return s.place
+}
+
+// toFold gives memory to fold buf in, and as much to receive into.
+func (s *Schedule) toFold(buf []byte) (to, scratch []byte) {
+	if !s.staged() {
+		return buf, s.mem.bytes(len(buf))
+	}
+	return s.mem.two(len(buf))
 }

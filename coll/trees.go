@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 
+	"github.com/banyan-hpc/banyan/coll/sm"
 	"github.com/banyan-hpc/banyan/coll/tree"
 	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/internal/proc"
@@ -25,9 +26,16 @@ type Choice struct {
 // nothing on the way. One operation uses them at a time.
 type Trees struct {
 	Choice
-	// Node numbers the nodes of processes, from 0 on; trees that look at nodes ask it.
-	Node func(proc.ID) int
+	*World // nil where neither nodes nor shared memory count
 	*grown
+}
+
+// World is what the collectives of a job have in common.
+type World struct {
+	// Node numbers the nodes of processes, from 0 on.
+	Node func(proc.ID) int
+	// Shared is memory for collectives of few bytes; nil: all go by messages.
+	Shared *sm.Memory
 }
 
 // grown is what Trees take for operations: those of communicators that have none stay small.
@@ -41,8 +49,13 @@ type grown struct {
 	// home is rooted at rank 0 and computed by Renew, away at the last other root that has been asked for.
 	home, away route
 
-	mark, theirs mark // memory for the operation under way
-	spread       reach
+	spread reach
+
+	// segment is the shared memory of the communicator of collectives sharing, or nil; calls counts the
+	// operations until it is looked for.
+	segment *sm.Segment
+	sharing *p2p.Comm
+	calls   int
 }
 
 // reach says whether the members of a communicator are on one node.
@@ -65,7 +78,7 @@ func (t *Trees) segmented() bool {
 	}
 	if t.spread == unasked {
 		t.spread = oneNode
-		for rank := 1; rank < t.on.Size() && t.Node != nil && t.spread == oneNode; rank++ {
+		for rank := 1; rank < t.on.Size() && t.World != nil && t.spread == oneNode; rank++ {
 			if t.Node(t.on.Group().Proc(rank)) != t.Node(t.on.Group().Proc(0)) {
 				t.spread = manyNodes
 			}
@@ -74,13 +87,13 @@ func (t *Trees) segmented() bool {
 	return t.spread == manyNodes
 }
 
-// tag is that of an operation of a kind over this tree.
-func (r *route) tag(kind int) int { return p2p.BlockingTag(kind, r.root) }
+// noRoot is the root of a route that is not computed.
+const noRoot = -1
 
 // route is this rank's place in one tree. All but plan is in ranks without gaps.
 type route struct {
 	plan     tree.Plan
-	root     int // gone: there is nothing here yet
+	root     int // noRoot: there is nothing here yet
 	parent   int // -1 at the root
 	children []int
 
@@ -88,7 +101,6 @@ type route struct {
 	// ranks whose they are, and those of the i-th child are order[first[i]:last[i]]. Empty: nobody has asked.
 	order       []int
 	first, last []int
-	where       []int // at the root: by rank, where in order it is
 }
 
 // Set chooses other trees.
@@ -105,6 +117,9 @@ func (t *Trees) Renew(c *p2p.Comm) {
 		t.grown = new(grown)
 	}
 	w := c.Coll()
+	if w != t.sharing {
+		t.sharing, t.segment, t.calls = w, nil, 0
+	}
 	whole := w.Size() == c.Size()
 	t.on, t.dense, t.node = w, whole || t.Design == tree.Rebalance, nil
 	switch {
@@ -125,7 +140,7 @@ func (t *Trees) Renew(c *p2p.Comm) {
 		}
 		t.node = func(rank int) int { return t.Node(g.Proc(rank)) }
 	}
-	t.away.root, t.spread = gone, unasked
+	t.away.root, t.spread = noRoot, unasked
 	if t.fits() {
 		t.find(&t.home, 0)
 	}
@@ -240,12 +255,6 @@ func (t *Trees) arrange(r *route) {
 		}
 		if len(r.first) > 0 {
 			r.last = append(append(r.last, r.first[1:]...), len(r.order))
-		}
-	}
-	if r.parent < 0 {
-		r.where = append(r.where[:0], r.order...)
-		for at, rank := range r.order {
-			r.where[rank] = at
 		}
 	}
 }

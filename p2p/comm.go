@@ -63,10 +63,8 @@ type Comm struct {
 	// derived counts the communicators derived from this one by all its members since the last
 	// validate.
 	derived uint32
-	// flat, flatAsked: of a communicator of collectives; see flat.go. Written by the goroutine that
-	// runs its collectives.
-	flatAsked uint32
-	flat      *Flat
+	// segment: of a communicator of collectives; see segment.go. Under the lock.
+	segment Segment
 	// coll carries the messages of collectives; see collcomm.go. It is nil before the first one,
 	// and in a communicator of collectives. Its context has the top bit set, and it is revoked and
 	// freed with its parent. Stored with the lock held.

@@ -32,7 +32,6 @@ type Engine struct {
 	revoked     revocations
 	active      int // number of requests in the lists of links
 	inquiries   inquiryState
-	flats       flats
 	closed      bool
 	closedErr   error // of operations on a closed engine
 	profile     Profile

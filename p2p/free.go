@@ -36,7 +36,7 @@ func (c *Comm) free() {
 		e.dropContext(c.firstCollContext(), nil)
 	}
 	c.state.Or(stateFreed)
-	c.leaveFlat(false)
+	c.leaveSegment(false)
 	c.wakeValidateWaiters()
 	e.comms.remove(c.number)
 	e.dropContext(c.Context(), known)
@@ -165,7 +165,7 @@ func (e *Engine) CloseFor(why error) {
 	for c := range e.comms.all() {
 		c.state.Or(stateFinal)
 		c.wakeValidateWaiters()
-		c.leaveFlat(true)
+		c.leaveSegment(true)
 	}
 	e.p.Kick() // wakes waits in shared memory
 	final := func(r *Request) error {

@@ -304,6 +304,11 @@ func (e *Engine) giveUpOwn(r *Request) {
 func (c *Comm) GiveUp() {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
+	c.GiveUpLocked()
+}
+
+// GiveUpLocked is GiveUp with the lock held.
+func (c *Comm) GiveUpLocked() {
 	if c.state.Load()&stateFailed != 0 && c.parent.profile != RunThrough {
 		c.e.giveUp(collStream{ctx: c.Context()})
 	}

@@ -11,7 +11,7 @@ func (w *world) act(who int, a *actor) {
 	switch a.at {
 	case begins:
 		if who == w.leaver && w.leaver > 0 && a.op == w.after {
-			a.visit.hall.Leave(a.me, true)
+			a.phase.segment.Leave(a.me, true)
 			a.departed, a.at = true, over
 			return
 		}
@@ -25,11 +25,11 @@ func (w *world) act(who int, a *actor) {
 	case enters:
 		from := Everyone
 		if op >= '0' && op <= '9' {
-			if from = a.visit.From(a.root(op)); w.broken == endlessRoot {
+			if from = a.phase.From(a.root(op)); w.broken == endlessRoot {
 				from = a.root(op)
 			}
 		}
-		a.visit.Enter(from)
+		a.phase.Enter(from)
 		a.entered++
 		switch a.at = looks; {
 		case w.broken == lateParts:
@@ -42,7 +42,7 @@ func (w *world) act(who int, a *actor) {
 		w.bring(a, op)
 	case looks:
 		switch {
-		case a.visit.Here() && !(a.knows && w.broken == abrupt):
+		case a.phase.Here() && !(a.knows && w.broken == abrupt):
 			w.end(a)
 		case a.knows:
 			w.fail(a)
@@ -50,7 +50,7 @@ func (w *world) act(who int, a *actor) {
 			a.at = naps
 		}
 	case naps:
-		a.visit.Nap()
+		a.phase.Nap()
 		a.at = dozes
 	case dozes:
 		w.doze(a)
@@ -72,10 +72,10 @@ func (w *world) doze(a *actor) {
 	if w.broken == blindNaps {
 		return
 	}
-	switch saw, member := a.visit.Doze(); {
+	switch saw, member := a.phase.Doze(); {
 	case saw == Apart:
 		w.end(a)
-	case saw == Missing && (w.broken != trusting || a.visit.from == Everyone || a.visit.from == member):
+	case saw == Missing && (w.broken != trusting || a.phase.from == Everyone || a.phase.from == member):
 		w.fail(a)
 	case saw == All || a.knows || a.woken:
 		a.woken, a.at = false, looks
@@ -87,42 +87,42 @@ func (w *world) tooMuch(a *actor, op byte) bool { return op == 'e' && a.me == a.
 func (w *world) bring(a *actor, op byte) {
 	switch {
 	case w.tooMuch(a, op):
-		a.visit.Bring(make([]byte, Room(a.n)+1))
+		a.phase.Bring(make([]byte, Room(a.n)+1))
 	case op == 'm' || op == 'e':
 		if w.broken == oneTurn {
-			a.visit.turn = 0
+			a.phase.turn = 0
 		}
-		a.visit.Bring([]byte{value(a.op, a.epoch, a.me)})
+		a.phase.Bring([]byte{value(a.op, a.epoch, a.me)})
 	case op != 'b' && a.root(op) == a.me:
-		a.hall.slots = slices.Clone(a.hall.slots)
-		a.visit.hall.slots = a.hall.slots
+		a.segment.buffers = slices.Clone(a.segment.buffers)
+		a.phase.segment.buffers = a.segment.buffers
 		for i := range w.actors {
-			if w.actors[i].hall == a.hall {
-				w.actors[i].visit.hall.slots = a.hall.slots
+			if w.actors[i].segment == a.segment {
+				w.actors[i].phase.segment.buffers = a.segment.buffers
 			}
 		}
-		a.visit.Lay([]byte{value(a.op, a.epoch, a.me)})
+		a.phase.Lay([]byte{value(a.op, a.epoch, a.me)})
 	}
 }
 
 // end is what follows when those who have to come have.
 func (w *world) end(a *actor) {
-	if a.visit.from == Everyone && !a.condemned && !w.tooMuch(a, w.ops[a.op]) && w.ops[a.op] != 'e' {
+	if a.phase.from == Everyone && !a.condemned && !w.tooMuch(a, w.ops[a.op]) && w.ops[a.op] != 'e' {
 		for _, who := range w.members {
 			if o := &w.actors[who]; o.epoch == a.epoch && o.entered < a.entered {
-				w.wrong = fmt.Errorf("member %d ends step %d, to which %d has not come", a.me, a.visit.step, o.me)
+				w.wrong = fmt.Errorf("member %d ends step %d, to which %d has not come", a.me, a.phase.step, o.me)
 			}
 		}
 	}
-	a.visit.End()
+	a.phase.End()
 	a.at, a.k = rouses, 0
 }
 
 // rouse looks at one of those that the member wakes: its neighbours in a chain.
 func (w *world) rouse(a *actor, op byte) {
-	if to := a.me - 1 + 2*a.k; to >= 0 && to < a.n && a.visit.Naps(to) && w.broken != silentNaps {
+	if to := a.me - 1 + 2*a.k; to >= 0 && to < a.n && a.phase.Naps(to) && w.broken != silentNaps {
 		for i := range w.actors {
-			if o := &w.actors[i]; o.hall == a.hall && o.me == to && !o.crashed {
+			if o := &w.actors[i]; o.segment == a.segment && o.me == to && !o.crashed {
 				o.woken = true
 			}
 		}
@@ -133,7 +133,7 @@ func (w *world) rouse(a *actor, op byte) {
 	switch a.k = 0; {
 	case op == 'b':
 		w.done(a)
-	case op == 'e' && (w.tooMuch(a, op) || a.visit.Apart()):
+	case op == 'e' && (w.tooMuch(a, op) || a.phase.Apart()):
 		a.at = away
 	default:
 		a.at = reads
@@ -145,13 +145,13 @@ func (w *world) read(a *actor, op byte) {
 	from := a.k
 	if op >= '0' && op <= '9' {
 		from = a.root(op)
-		if b, _, ok := a.visit.Laid(from); !a.condemned && (!ok || b[0] != value(a.op, a.epoch, from)) {
+		if b, _, ok := a.phase.Laid(from); !a.condemned && (!ok || b[0] != value(a.op, a.epoch, from)) {
 			w.wrong = fmt.Errorf("member %d reads in op %d what %d has not laid there: %v %v", a.me, a.op, from, b, ok)
 		}
 		w.done(a)
 		return
 	}
-	if b, _ := a.visit.Brought(from); !a.condemned && (len(b) != 1 || b[0] != value(a.op, a.epoch, from)) {
+	if b, _ := a.phase.Brought(from); !a.condemned && (len(b) != 1 || b[0] != value(a.op, a.epoch, from)) {
 		w.wrong = fmt.Errorf("member %d reads in op %d what %d has not brought there: %v", a.me, a.op, from, b)
 	}
 	if a.k++; a.k == a.n {

@@ -1,33 +1,38 @@
-// Package board is shared memory in which the members of a group see each other's part in a step: what a
-// collective of few bytes is made of where all members share a machine.
+// Package board is shared memory in which the members of a group see each other's part in a step: the
+// base of collectives of few bytes, and of agreements, where all members share a machine.
 //
-// A message says something to one process. A cell of a [Board] says it to all, and goes on saying it when its writer
-// is dead. So who has missed what the others have seen looks again, and comes to the same.
+// A message reaches one process. A cell of a [Board] is seen by all, and keeps its contents when its
+// writer is dead. So a member that has missed what the others have seen looks again, and comes to the
+// same result.
 //
 // # Steps
 //
 // The members take numbered steps, each one step at a time. In a step each member posts a part of up to
-// [MaxPart] bytes, once; or its cell is sealed, by whoever takes it for dead, before it could post. One of the two
-// happens first, and both sides learn which. A cell that has been posted or sealed stays so for the step.
+// [MaxPart] bytes, once; or another member that takes it for dead seals its cell before it could post.
+// One of the two happens first, and both sides learn which. A cell that has been posted or sealed stays
+// so for the step.
 //
-// Each member has two cells, for even and for odd steps. Who posts in a step must have seen all other
-// living members' cells of the step before, so nobody can still be looking at the one before that. Who finds a
-// later step in a cell, or another generation, was not waited for.
+// Each member has two cells, for even and for odd steps. A member that posts in a step must have seen
+// the cells of all other living members of the step before, so no member can still look at the one
+// before that. A member that finds a later step in a cell, or another generation, was not waited for.
 //
 // # Sleep
 //
-// A member that sleeps says so for the step, by Nap, and looks once more before it does. Who has seen a
-// step to its end then wakes those that it is to wake: either it sees that they nap, or they have seen the end.
+// A member that sleeps announces it for the step, by Nap, and looks once more before it does. A member
+// that has seen a step to its end then wakes its neighbours: either it sees that they nap, or they have
+// seen the end.
 //
 // # Memory
 //
-// The cells lie in the segment of one process, which formats them; all others need them mapped. A cell is a line
-// of cache, so a post costs each reader one miss. Whoever reads a part must check it: a peer has written it.
+// The cells lie in the segment of one process, which formats them; all others need them mapped. A cell is
+// a cache line, so a post costs each reader one miss. A reader must check each part: a peer has written
+// it.
 //
-// # Halls
+// # Collective segments
 //
-// A [Hall] is the same idea for collectives, which decide nothing: nothing is sealed there, steps may differ, and
-// one member may lay up to [MaxLaid] bytes for all. A [Visit] is what one member does there, in which order, without engine or clock.
+// A [Segment] is the same idea for collectives, which decide nothing: nothing is sealed there, steps may
+// differ, and one member may lay up to [MaxLaid] bytes for all. A [Phase] is the state of one member
+// there, without engine or clock.
 //
-// Floor 0. It knows nothing of processes; members are numbers.
+// Floor 0.5. It knows nothing of processes; members are numbers.
 package board

@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What may happen in a hall is tried: [Visit] and [Hall] as they are, in ordinary memory, by members that do one step at a
+// What may happen in a segment is tried: [Phase] and [Segment] as they are, in ordinary memory, by members that do one step at a
 // time, in any order, each of which may die before any of them. What they use of the outside is here: somebody learns of a death, or that a
 // process has departed, some time after it; a frame wakes a sleeper some time after it was sent; operations that take another way end
-// when all have gone there; those who live validate together. A look that reads several seats is one step: what they say only grows, so it
+// when all have gone there; those who live validate together. A look that reads several slots is one step: what they say only grows, so it
 // is as if all had been read at the last one.
 
 // exhaust tries everything, and gives the first thing that is wrong with the steps that led there.

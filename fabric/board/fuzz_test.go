@@ -51,28 +51,28 @@ func FuzzCells(f *testing.F) {
 	})
 }
 
-// Whatever stands in a hall, a part has room in it or is said to be elsewhere.
-func FuzzHall(f *testing.F) {
+// Whatever stands in a segment, a part has room in it or is said to be elsewhere.
+func FuzzSegment(f *testing.F) {
 	f.Add([]byte{0, 12, 255, 0, 1, 255}, []byte{0, 0, 255, 0, 1, 255}, uint64(3), uint8(2))
 	f.Add([]byte{0, 7, 0xc0}, []byte{0, 3, 0x80}, ^uint64(0), uint8(MaxMembers))
-	f.Fuzz(func(t *testing.T, inSeats, inSlots []byte, step uint64, n uint8) {
+	f.Fuzz(func(t *testing.T, inSlots, inBuffers []byte, step uint64, n uint8) {
 		members := 1 + int(n)%MaxMembers
-		seats, slots, parts := make([]Seat, members), make([]Slot, Slots), make([]byte, PartsBytes)
-		h := Meet(seats, slots, parts)
+		slots, buffers, parts := make([]Slot, members), make([]Buffer, Buffers), make([]byte, PartsBytes)
+		h := Open(slots, buffers, parts)
 		h.Bring(0, 1, make([]byte, 40))
 		h.Lay(0, step, []byte("laid"))
 		h.Enter(0, step&stepMask)
-		poke(bytesOf(seats), inSeats)
 		poke(bytesOf(slots), inSlots)
+		poke(bytesOf(buffers), inBuffers)
 		for member := range members {
 			for turn := range 2 {
 				part, length := h.Brought(member, turn)
 				require.True(t, length == len(part) && length <= Room(members) || part == nil && length == Elsewhere)
-				require.True(t, within(part, parts) || within(part, bytesOf(seats)))
+				require.True(t, within(part, parts) || within(part, bytesOf(slots)))
 			}
 			if laid, length, ok := h.Laid(member, step); ok {
 				require.True(t, length == len(laid) && length <= MaxLaid || laid == nil && length == Elsewhere)
-				require.True(t, within(laid, bytesOf(slots)))
+				require.True(t, within(laid, bytesOf(buffers)))
 			}
 			require.False(t, h.Missed(member, step) && h.Entered(member, step))
 			h.Left(member)

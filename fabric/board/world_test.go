@@ -18,7 +18,7 @@ const (
 	oneTurn            // parts have one place
 	endlessRoot        // no step of many roots' is for everyone
 	trusting           // who is missing and is not waited for does not count
-	hasty              // a hall serves others while one that only counts as dead may write
+	hasty              // a segment serves others while one that only counts as dead may write
 	abrupt             // who learns of a death does not look once more
 )
 
@@ -58,9 +58,9 @@ const (
 
 // actor is a member.
 type actor struct {
-	visit       Visit
-	hall        *memory
-	me, n       int // in its hall, and how many are
+	phase       Phase
+	segment     *memory
+	me, n       int // in its segment, and how many are
 	at          place
 	op          int // the next, or the one under way
 	k           int // the next member to be read or roused
@@ -68,24 +68,24 @@ type actor struct {
 	condemned   bool // counts as dead
 	knows       bool // of a death that no validate has settled
 	woken, told bool
-	entered     int // ops of this hall
+	entered     int // ops of this segment
 	departed    bool
 	epoch       int
 }
 
-// memory is that of a hall.
+// memory is that of a segment.
 type memory struct {
-	seats []Seat
-	slots []Slot
+	slots   []Slot
+	buffers []Buffer
 }
 
-func (m *memory) hall() *Hall { return Meet(m.seats, m.slots, nil) }
+func (m *memory) segment() *Segment { return Open(m.slots, m.buffers, nil) }
 
 // world is a state of everything.
 type world struct {
 	task
 	actors  []actor
-	members []int // of the current halls: actors by place
+	members []int // of the current segments: actors by place
 	crashed int
 	wrong   error
 	text    []byte // memory for print
@@ -97,17 +97,17 @@ func newWorld(t task) *world {
 		w.members = append(w.members, i)
 	}
 	w.actors = make([]actor, t.n)
-	w.meet(&memory{make([]Seat, t.n), make([]Slot, Slots)})
+	w.meet(&memory{make([]Slot, t.n), make([]Buffer, Buffers)})
 	return w
 }
 
-// meet has the members begin in a hall.
+// meet has the members begin in a segment.
 func (w *world) meet(m *memory) {
-	m.seats = m.seats[:len(w.members)]
-	m.hall().Clear()
+	m.slots = m.slots[:len(w.members)]
+	m.segment().Clear()
 	for at, who := range w.members {
 		a := &w.actors[who]
-		a.hall, a.me, a.n, a.visit = m, at, len(m.seats), m.hall().Visit(at)
+		a.segment, a.me, a.n, a.phase = m, at, len(m.slots), m.segment().Phase(at)
 		a.at, a.knows, a.woken, a.entered = begins, false, false, 0
 		a.epoch++
 	}
@@ -119,18 +119,18 @@ func (w *world) clone() *world {
 	copies := map[*memory]*memory{}
 	for i := range c.actors {
 		a := &c.actors[i]
-		if copies[a.hall] == nil {
-			m := &memory{make([]Seat, cap(a.hall.seats))[:len(a.hall.seats)], a.hall.slots}
-			for i := range m.seats {
-				from, to := &a.hall.seats[i], &m.seats[i]
+		if copies[a.segment] == nil {
+			m := &memory{make([]Slot, cap(a.segment.slots))[:len(a.segment.slots)], a.segment.buffers}
+			for i := range m.slots {
+				from, to := &a.segment.slots[i], &m.slots[i]
 				to.word.Store(from.word.Load())
 				to.nap.Store(from.nap.Load())
 				to.lengths, to.parts = from.lengths, from.parts
 			}
-			copies[a.hall] = m
+			copies[a.segment] = m
 		}
-		a.hall = copies[a.hall]
-		a.visit.hall = a.hall.hall()
+		a.segment = copies[a.segment]
+		a.phase.segment = a.segment.segment()
 	}
 	return &c
 }
@@ -146,23 +146,23 @@ func (w *world) print() uint64 {
 	put(uint64(len(w.members)), uint64(w.crashed))
 	for i := range w.actors {
 		a := &w.actors[i]
-		v := &a.visit
-		put(v.step, v.whole, v.parts, uint64(v.turn), uint64(v.from+1), uint64(v.next), uint64(a.me), uint64(a.at), uint64(a.op), uint64(a.k), uint64(a.entered), uint64(a.epoch))
+		v := &a.phase
+		put(v.step, v.complete, v.parts, uint64(v.turn), uint64(v.from+1), uint64(v.next), uint64(a.me), uint64(a.at), uint64(a.op), uint64(a.k), uint64(a.entered), uint64(a.epoch))
 		for _, yes := range []bool{a.crashed, a.condemned, a.knows, a.woken, a.told, a.departed} {
 			out = append(out, '0')
 			if yes {
 				out[len(out)-1] = '1'
 			}
 		}
-		if i > 0 && a.hall == w.actors[0].hall {
+		if i > 0 && a.segment == w.actors[0].segment {
 			continue
 		}
-		for k := range a.hall.seats {
-			s := &a.hall.seats[k]
+		for k := range a.segment.slots {
+			s := &a.segment.slots[k]
 			put(s.word.Load(), uint64(s.nap.Load()), uint64(s.lengths[0]), uint64(s.lengths[1]), uint64(s.parts[0][0]), uint64(s.parts[1][0]))
 		}
-		for k := range a.hall.slots {
-			s := &a.hall.slots[k]
+		for k := range a.segment.buffers {
+			s := &a.segment.buffers[k]
 			put(uint64(s.stamp), uint64(s.data[0]))
 		}
 	}
@@ -215,12 +215,12 @@ func (w *world) steps() (out []step) {
 	return out
 }
 
-// lost reports whether a member of the halls counts as dead.
+// lost reports whether a member of the segments counts as dead.
 func (w *world) lost() bool {
 	return slices.ContainsFunc(w.members, func(who int) bool { return w.actors[who].crashed || w.actors[who].condemned })
 }
 
-// mourns reports whether a member has something to learn: one of its hall counts as dead.
+// mourns reports whether a member has something to learn: one of its segment counts as dead.
 func (w *world) mourns(a *actor) bool { return a.at != over && w.lost() }
 
 // can reports whether a member has something to do that changes anything.
@@ -244,7 +244,7 @@ func (w *world) allAway(a *actor) bool {
 // value is what a member brings or lays in an op.
 func value(op, epoch, who int) byte { return byte(1 + op*16 + epoch*5 + who) }
 
-// root is who lays something in an op: its place in the hall.
+// root is who lays something in an op: its place in the segment.
 func (a *actor) root(op byte) int { return int(op-'0') % a.n }
 
 // do has a step happen.
@@ -273,18 +273,18 @@ func (w *world) do(s step) {
 
 // validate has those that live begin anew, in the memory of before if nobody can write to it any more.
 func (w *world) validate() {
-	was := w.actors[w.members[0]].hall
+	was := w.actors[w.members[0]].segment
 	free := true
 	w.members = slices.DeleteFunc(w.members, func(who int) bool {
 		a := &w.actors[who]
 		if gone := a.crashed || a.condemned; !gone {
-			a.visit.hall.Leave(a.me, false)
+			a.phase.segment.Leave(a.me, false)
 		}
 		return a.crashed || a.condemned
 	})
 	furthest := 0
 	for i := range w.actors {
-		if a := &w.actors[i]; a.hall == was && !a.crashed && a.condemned {
+		if a := &w.actors[i]; a.segment == was && !a.crashed && a.condemned {
 			free = w.broken == hasty
 		}
 		furthest = max(furthest, w.actors[i].op)
@@ -293,7 +293,7 @@ func (w *world) validate() {
 		w.actors[who].op = min(furthest, len(w.ops)-1)
 	}
 	if !free {
-		was = &memory{make([]Seat, len(w.members)), make([]Slot, Slots)}
+		was = &memory{make([]Slot, len(w.members)), make([]Buffer, Buffers)}
 	}
 	w.meet(was)
 }

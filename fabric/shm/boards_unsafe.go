@@ -14,8 +14,9 @@ import (
 // Why unsafe: cells are laid over mappings that other processes share. Their indices are checked against the
 // length of the mapping, and the segment cannot shrink.
 
-// Boards is the memory for boards of this process and of those whose boards it uses. A segment ends with it. What
-// has been mapped stays so until the endpoint is closed: what the dead have posted still counts.
+// Boards is the memory for boards and collective segments, at the end of the segment of this process
+// and of those whose boards it uses. It stays mapped until the endpoint is closed: the posts of dead
+// processes still count.
 type Boards struct {
 	p       *Provider
 	theirs  map[proc.ID][]board.Cell // nil: it cannot be mapped
@@ -24,40 +25,29 @@ type Boards struct {
 	backed  int64                    // bytes that have memory
 	last    uint32                   // generation that was given
 	members map[uint32]int           // of the boards in use, by first cell
-	halls   []hall                   // of this process
-}
-
-// hall is memory for a hall.
-type hall struct {
-	first   uint32
-	members []proc.ID
-	dropped bool // it can be used again when all have left
+	colls   []collSegment            // of this process
 }
 
 const (
-	// boardArea is what each segment has for boards. It takes memory when boards are made.
+	// boardArea is the part of each segment for boards, in bytes. It takes memory when boards are made.
 	boardArea = 8 << 20
 	// boardPiece is the smallest piece, in cells: pieces have powers of two as their size.
 	boardPiece = 16
 	boardSizes = 7
-	// hallSize is the piece of a hall: seats, what members bring, and slots.
-	hallSize  = 6
-	hallParts = board.MaxMembers
-	hallSlots = hallParts + board.PartsBytes/int(cellBytes)
-	// boardChunk is how much is given memory at once.
+	// boardChunk is how many bytes are given memory at once.
 	boardChunk = 64 << 10
 	cellBytes  = int64(unsafe.Sizeof(board.Cell{}))
 )
 
-// Boards gives the boards of this endpoint. They belong to who calls the provider.
+// Boards gives the boards of this endpoint. They belong to the caller of the provider.
 func (p *Provider) Boards() *Boards { return &p.boards }
 
-// cellsOf lays cells over the part of a segment that is for boards.
+// cellsOf lays cells over the part of a segment for boards.
 func cellsOf(area []byte) []board.Cell {
 	return unsafe.Slice((*board.Cell)(unsafe.Pointer(unsafe.SliceData(area))), int64(len(area))/cellBytes)
 }
 
-// own are the cells of this process.
+// own gives the cells of this process.
 func (b *Boards) own() []board.Cell {
 	s := b.p.own
 	return cellsOf(s.slots[s.boardsOffset()-s.slotOffset(0):])
@@ -82,7 +72,7 @@ func (b *Boards) Reach(owner proc.ID) bool {
 	return true
 }
 
-// mapBoards maps the part of a peer's segment that is for boards.
+// mapBoards maps the part of a peer's segment for boards.
 func mapBoards(a *address, unsealed bool) (area []byte, err error) {
 	s := &segment{geometry: a.geometry, fd: -1}
 	if s.fd, err = findBacking(a); err != nil {
@@ -161,78 +151,6 @@ func (b *Boards) Drop(name uint64) {
 		delete(b.members, first)
 		size := sizeOf(members)
 		b.free[size] = append(b.free[size], first)
-	}
-}
-
-// MakeHall takes memory of this process for the hall of these members, and names it; false: there is none. Memory that others may still look at,
-// or write to, is not used again. So where a member has died without having left a hall, it is when its process has ended: one that
-// only counts as dead might go on.
-func (b *Boards) MakeHall(members []proc.ID) (name uint64, ok bool) {
-	if len(members) > board.MaxMembers || b.p.departed {
-		return 0, false
-	}
-	for i := range b.halls {
-		if h := &b.halls[i]; h.dropped && b.deserted(h) {
-			h.dropped, h.members = false, members
-			b.hallAt(b.own(), h.first, len(members)).Clear()
-			return uint64(h.first) + 1, true
-		}
-	}
-	first, ok := b.take(hallSize)
-	if !ok {
-		return 0, false
-	}
-	b.halls = append(b.halls, hall{first: first, members: members})
-	b.hallAt(b.own(), first, len(members)).Clear()
-	return uint64(first) + 1, true
-}
-
-// deserted reports whether nobody uses a hall any more. It leaves for those whose processes have ended, so that each is asked for
-// once.
-func (b *Boards) deserted(h *hall) bool {
-	at := b.hallAt(b.own(), h.first, len(h.members))
-	for member, id := range h.members {
-		if at.Left(member) {
-			continue
-		}
-		c := b.p.conns[id]
-		if c == nil || !c.processEnded() {
-			return false
-		}
-		at.Leave(member, false)
-	}
-	return true
-}
-
-// OpenHall gives a hall by its name; nil: nobody can have made it. Precondition: Reach(owner), or the owner is this process.
-//
-//banyan:decodes
-func (b *Boards) OpenHall(owner proc.ID, name uint64, members int) *board.Hall {
-	cells := b.theirs[owner]
-	if owner == b.p.cfg.Self {
-		cells = b.own()
-	}
-	if name == 0 || name > uint64(len(cells)) || members > board.MaxMembers || name-1+boardPiece<<hallSize > uint64(len(cells)) {
-		return nil
-	}
-	return b.hallAt(cells, uint32(name-1), members)
-}
-
-// hallAt lays seats and slots over cells.
-func (b *Boards) hallAt(cells []board.Cell, first uint32, members int) *board.Hall {
-	piece := cells[first:][:boardPiece<<hallSize]
-	seats := unsafe.Slice((*board.Seat)(unsafe.Pointer(&piece[0])), members)
-	parts := unsafe.Slice((*byte)(unsafe.Pointer(&piece[hallParts])), board.PartsBytes)
-	slots := unsafe.Slice((*board.Slot)(unsafe.Pointer(&piece[hallSlots:][:board.Slots*int64(unsafe.Sizeof(board.Slot{}))/cellBytes][0])), board.Slots)
-	return board.Meet(seats, slots, parts)
-}
-
-// DropHall gives the memory of a hall back that this process has made.
-func (b *Boards) DropHall(name uint64) {
-	for i := range b.halls {
-		if b.halls[i].first == uint32(name-1) {
-			b.halls[i].dropped = true
-		}
 	}
 }
 

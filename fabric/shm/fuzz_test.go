@@ -72,18 +72,17 @@ func FuzzLimits(f *testing.F) {
 	})
 }
 
-// Whatever name a peer gives to a board or a hall, the result is none, or cells and slots that can
-// be read.
+// Whatever name a peer gives to a board or a collective segment: none, or cells and slots that can be looked at.
 func FuzzNames(f *testing.F) {
 	p, err := Open(Config{MaxProcs: 2})
 	require.NoError(f, err)
 	f.Cleanup(func() { require.NoError(f, p.Close()) })
 	name, ok := p.Boards().Make(3, 7)
 	require.True(f, ok)
-	hall, ok := p.Boards().MakeHall([]proc.ID{0, 1})
+	segment, ok := p.Boards().MakeSegment([]proc.ID{0, 1})
 	require.True(f, ok)
 	f.Add(name, uint8(2), uint32(7))
-	f.Add(hall, uint8(1), uint32(1))
+	f.Add(segment, uint8(1), uint32(1))
 	f.Add(uint64(1)<<32|math.MaxUint32, uint8(255), uint32(0))
 	f.Add(uint64(boardArea/cellBytes), uint8(63), ^uint32(0))
 	f.Fuzz(func(t *testing.T, name uint64, n uint8, step uint32) {
@@ -95,7 +94,7 @@ func FuzzNames(f *testing.F) {
 				b.Naps(member, step)
 			}
 		}
-		if h := p.Boards().OpenHall(0, name, members); h != nil {
+		if h := p.Boards().OpenSegment(0, name, members); h != nil {
 			require.LessOrEqual(t, members, board.MaxMembers)
 			for member := range members {
 				part, _ := h.Brought(member, 1)
@@ -104,7 +103,7 @@ func FuzzNames(f *testing.F) {
 			}
 		}
 		require.Nil(t, p.Boards().Open(1, name, members), "of a process whose memory is not mapped")
-		require.Nil(t, p.Boards().OpenHall(1, name, members))
+		require.Nil(t, p.Boards().OpenSegment(1, name, members))
 	})
 }
 

@@ -22,34 +22,26 @@ type Parent struct {
 	Self    proc.ID
 	Engine  *p2p.Engine
 	Core    *p2p.Comm
-	Trees   *coll.Trees
-	Unaware bool // the engine does not look for failures
+	Coll    *coll.Comm // its collectives
+	Unaware bool       // the engine does not look for failures
 	Repair  *repair.Repair
 }
 
 // on is p on another communicator of the same process.
 func (p Parent) on(core *p2p.Comm) Parent {
-	p.Core, p.Trees = core, &coll.Trees{Choice: p.Trees.Choice, Node: p.Trees.Node}
+	p.Core, p.Coll = core, &coll.Comm{Trees: coll.Trees{Choice: p.Coll.Choice, World: p.Coll.World}}
 	return p
 }
 
-// skipsChecks reports whether messages of collectives do not look for failures.
-func (p Parent) skipsChecks() bool { return p.Unaware || p.Trees.Design == tree.Unaware }
-
-func (p Parent) bcast(buf []byte, root int) error {
-	s := coll.Setting{Trees: p.Trees}
-	if p.skipsChecks() {
-		return coll.Bcast[p2p.Unaware](p.Core, s, buf, root)
-	}
-	return coll.Bcast[p2p.Aware](p.Core, s, buf, root)
+// call describes a collective that is a part of a creation, which agrees on its own outcome.
+func (p Parent) call() coll.Call {
+	return coll.Call{Unaware: p.Unaware || p.Coll.Design == tree.Unaware}
 }
 
+func (p Parent) bcast(buf []byte, root int) error { return p.Coll.Bcast(p.Core, p.call(), buf, root) }
+
 func (p Parent) allgather(mine, all []byte) error {
-	s := coll.Setting{Trees: p.Trees}
-	if p.skipsChecks() {
-		return coll.Allgather[p2p.Unaware](p.Core, s, mine, all)
-	}
-	return coll.Allgather[p2p.Aware](p.Core, s, mine, all)
+	return p.Coll.Allgather(p.Core, p.call(), mine, all)
 }
 
 func (p Parent) sendrecv(out, in []byte, peer, tag int) (p2p.Status, error) {

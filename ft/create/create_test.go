@@ -29,8 +29,8 @@ type rank struct {
 func simulate(t *testing.T, n int, faults func(*sim.Sim) error, body func(rank) error) {
 	t.Helper()
 	require.NoError(t, job.Simulate(n, job.Simulation{Faults: faults}, new(job.Options), func(j *job.Job) error {
-		trees := &coll.Trees{Choice: j.Trees, Node: j.NodeOfProc}
-		err := body(rank{j, Parent{Self: j.Self, Engine: j.P2P, Core: j.World, Trees: trees, Repair: j.Repair}})
+		collectives := &coll.Comm{Trees: coll.Trees{Choice: j.Trees, World: j.Coll}}
+		err := body(rank{j, Parent{Self: j.Self, Engine: j.P2P, Core: j.World, Coll: collectives, Repair: j.Repair}})
 		if err != nil {
 			return err
 		}
@@ -41,7 +41,7 @@ func simulate(t *testing.T, n int, faults func(*sim.Sim) error, body func(rank) 
 // of is the parent of further communicators.
 func (r rank) of(core *p2p.Comm) Parent {
 	p := r.Parent
-	p.Core, p.Trees = core, &coll.Trees{Choice: p.Trees.Choice, Node: p.Trees.Node}
+	p.Core, p.Coll = core, &coll.Comm{Trees: coll.Trees{Choice: p.Coll.Choice, World: p.Coll.World}}
 	return p
 }
 

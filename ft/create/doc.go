@@ -1,7 +1,7 @@
 // Package create makes communicators from others where that takes messages or a common outcome:
 // split, merge, intercommunicators, and creation that succeeds at all members or at none.
 //
-//	p := create.Parent{Engine: e, Core: core, Trees: &trees, Repair: r}
+//	p := create.Parent{Engine: e, Core: core, Coll: &collectives, Repair: r}
 //	made, err := p.Split(color, key)
 //	err = p.Outcome(repair.Split, made, err) // the same at all members, if that is wanted
 //

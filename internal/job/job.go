@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/banyan-hpc/banyan/coll"
+	"github.com/banyan-hpc/banyan/coll/sm"
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/tcp"
 	"github.com/banyan-hpc/banyan/ft/agree"
@@ -28,6 +29,7 @@ type Job struct {
 	Repair   *repair.Repair
 	World    *p2p.Comm   // all ranks of the job
 	Trees    coll.Choice // of World
+	Coll     *coll.World // for the collectives of all communicators
 	Unaware  bool
 	Fatal    bool // errors on World abort the job by default
 
@@ -89,12 +91,13 @@ func (j *Job) startMessages(cfg *progress.Config, c *config) (err error) {
 	if j.World, err = j.P2P.NewComm("world", p2p.WorldGroup(j.Size()), j.Rank(), worldContext); err != nil {
 		return err
 	}
+	j.Coll = &coll.World{Node: j.NodeOfProc}
 	if c.segments != noSegments {
-		var halls p2p.Halls
+		var segments sm.Segments
 		if cfg.Shm != nil && c.segments == ownSegments {
-			halls = cfg.Shm.Boards()
+			segments = cfg.Shm.Boards()
 		}
-		j.P2P.UseHalls(halls, j.NodeOfProc)
+		j.Coll.Shared = sm.New(j.Progress, segments, j.NodeOfProc)
 	}
 	j.notice, err = j.P2P.NewComm("notice", p2p.WorldGroup(j.Size()), j.Rank(), noticeContext)
 	return err

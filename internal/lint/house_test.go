@@ -47,6 +47,7 @@ var house = []place{
 	{"internal/progress", 30},           // one per process
 	{"p2p", 40},                         // communicator core, matching, protocols
 	{"ft/control", 40},                  // drivers of agreement and revoke; bypass matching
+	{"coll/sm", 45},                     // collectives in memory that ranks share
 	{"coll", 50},                        // collectives over p2p and a plan
 	{"ft/repair", 60},                   // agreement and collectives put together
 	{"internal/settings", 60},           // what a user may set, above the layers whose defaults it states

@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestSeatIsALine(t *testing.T) {
-	require.EqualValues(t, 64, unsafe.Sizeof(Seat{}))
-	require.EqualValues(t, slotBytes, unsafe.Sizeof(Slot{}))
+func TestSlotIsALine(t *testing.T) {
+	require.EqualValues(t, 64, unsafe.Sizeof(Slot{}))
+	require.EqualValues(t, bufferBytes, unsafe.Sizeof(Buffer{}))
 }
 
 // Parts of all members fit, each on lines of its own.
@@ -26,8 +26,8 @@ func TestRoom(t *testing.T) {
 
 // What is too long is said to be elsewhere, what others or other steps have laid is not taken for one's own, and memory serves others
 // when all have left.
-func TestHall(t *testing.T) {
-	h := Meet(make([]Seat, 2), make([]Slot, Slots), make([]byte, PartsBytes))
+func TestSegment(t *testing.T) {
+	h := Open(make([]Slot, 2), make([]Buffer, Buffers), make([]byte, PartsBytes))
 	h.Bring(0, 1, []byte{1, 2})
 	h.Lay(0, 1, []byte{3})
 	require.False(t, h.Entered(0, 1))
@@ -45,7 +45,7 @@ func TestHall(t *testing.T) {
 	require.Equal(t, []byte{3}, laid)
 	_, _, ok = h.Laid(1, 1)
 	require.False(t, ok, "another root")
-	_, _, ok = h.Laid(0, 1+Slots)
+	_, _, ok = h.Laid(0, 1+Buffers)
 	require.False(t, ok, "an older step")
 	h.Lay(1, 2, make([]byte, MaxLaid+1))
 	_, n, _ = h.Laid(1, 2)

@@ -9,75 +9,75 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// makeHall makes one and says which of the memory it has got.
-func makeHall(t *testing.T, p *Provider, members ...proc.ID) uint64 {
+// makeSegment makes one and says which of the memory it has got.
+func makeSegment(t *testing.T, p *Provider, members ...proc.ID) uint64 {
 	t.Helper()
-	name, ok := p.Boards().MakeHall(members)
+	name, ok := p.Boards().MakeSegment(members)
 	require.True(t, ok)
 	return name
 }
 
-// leave has a member that lives leave a hall.
+// leave has a member that lives leave a segment.
 func leave(p *Provider, name uint64, members, member int) {
-	p.Boards().OpenHall(p.cfg.Self, name, members).Leave(member, false)
+	p.Boards().OpenSegment(p.cfg.Self, name, members).Leave(member, false)
 }
 
-// Memory of a hall in which a process has died serves others once that has ended, whatever it counted as before: one that is
+// Memory of a segment in which a process has died serves others once that has ended, whatever it counted as before: one that is
 // stopped might write yet.
-func TestHallsOfTheDead(t *testing.T) {
+func TestCollSegmentsOfTheDead(t *testing.T) {
 	p := open(t, Config{Self: 0, MaxProcs: 2})
 	v := spawn(t, role{Self: 1, MaxProcs: 2})
 	c := v.connect(p)
 	require.NoError(t, v.cmd.Process.Signal(unix.SIGSTOP))
 	c.Invalidate()
-	first := makeHall(t, p, 0, 1)
+	first := makeSegment(t, p, 0, 1)
 	leave(p, first, 2, 0)
-	p.Boards().DropHall(first)
-	second := makeHall(t, p, 0, 1)
+	p.Boards().DropSegment(first)
+	second := makeSegment(t, p, 0, 1)
 	require.NotEqual(t, first, second, "the other one has not left, and its process is there")
 	v.kill()
 	require.Equal(t, unix.SIGKILL, v.signaled())
 	newObserver().end(p)
 	p.Poll(&newObserver().Sink) // what was held of it has been given back
-	require.Equal(t, first, makeHall(t, p, 0, 1))
-	require.NotContains(t, []uint64{first, second}, makeHall(t, p, 0), "these are in use")
+	require.Equal(t, first, makeSegment(t, p, 0, 1))
+	require.NotContains(t, []uint64{first, second}, makeSegment(t, p, 0), "these are in use")
 	for range 1000 {
-		name := makeHall(t, p, 0, 1)
+		name := makeSegment(t, p, 0, 1)
 		leave(p, name, 2, 0)
-		p.Boards().DropHall(name)
+		p.Boards().DropSegment(name)
 	}
 }
 
-// Who lives and has not left keeps its hall, also where others have.
-func TestHallsOfTheLiving(t *testing.T) {
+// Who lives and has not left keeps its segment, also where others have.
+func TestCollSegmentsOfTheLiving(t *testing.T) {
 	a, b, _, _ := pair(t, Config{})
 	require.True(t, b.Boards().Reach(a.cfg.Self))
 	members := []proc.ID{a.cfg.Self, b.cfg.Self}
-	first := makeHall(t, a, members...)
-	theirs := b.Boards().OpenHall(a.cfg.Self, first, 2)
+	first := makeSegment(t, a, members...)
+	theirs := b.Boards().OpenSegment(a.cfg.Self, first, 2)
 	leave(a, first, 2, 0)
-	a.Boards().DropHall(first)
-	require.NotEqual(t, first, makeHall(t, a, members...))
+	a.Boards().DropSegment(first)
+	require.NotEqual(t, first, makeSegment(t, a, members...))
 	theirs.Leave(1, false)
-	require.Equal(t, first, makeHall(t, a, members...))
+	require.Equal(t, first, makeSegment(t, a, members...))
 	require.False(t, theirs.Left(1), "it is new")
 }
 
-// Halls of all sizes lie beside each other, and each has memory: parts and slots of the last one can be written to its end.
-func TestHallsEnd(t *testing.T) {
+// Segments of all sizes lie beside each other, and each has memory: parts and slots of the last one can be written to its end.
+func TestCollSegmentsEnd(t *testing.T) {
 	a, _, _, _ := pair(t, Config{})
 	boards := a.Boards()
-	_, ok := boards.Make(4, 1) // so that pieces of halls straddle what is given memory at once
+	_, ok := boards.Make(4, 1) // so that pieces of segments straddle what is given memory at once
 	require.True(t, ok)
 	names := map[uint64]bool{}
 	for {
-		name, ok := boards.MakeHall([]proc.ID{0, 1, 2})
+		name, ok := boards.MakeSegment([]proc.ID{0, 1, 2})
 		if !ok {
 			break
 		}
 		require.False(t, names[name])
 		names[name] = true
-		h := boards.OpenHall(a.cfg.Self, name, 3)
+		h := boards.OpenSegment(a.cfg.Self, name, 3)
 		for member := range 3 {
 			part := make([]byte, 1000)
 			part[999] = byte(member)
@@ -94,6 +94,6 @@ func TestHallsEnd(t *testing.T) {
 		}
 	}
 	require.Equal(t, boardArea/(64<<10)-1, len(names))
-	_, ok = boards.MakeHall(make([]proc.ID, 65))
+	_, ok = boards.MakeSegment(make([]proc.ID, 65))
 	require.False(t, ok)
 }

@@ -1,0 +1,201 @@
+package coll
+
+import (
+	"slices"
+
+	"github.com/banyan-hpc/banyan/p2p"
+)
+
+// ascent is a reduction up a tree where length headers may come. A long buffer goes in segments: each
+// goes on as soon as it has come from all children, while the next ones are under way. In each round a
+// message comes from every child whose header has promised so many, and one goes to the parent if this
+// rank's header has. Where lengths do not fit, the promised messages come all the same, and are dropped.
+type ascent struct {
+	parent            int   // -1 at the root
+	children          []int // the smallest subtree first
+	from, to, scratch []byte
+	into              []byte // for the first message of a child
+	stride            int    // from one part of scratch to the next; segments take them in turn
+	own               int    // how many messages follow this rank's header
+	promised          []int  // by child, how many follow its header
+	rounds            int    // the most of these
+	at                int    // the number of the last message, counted by rounds and children; -1: none
+	again             int    // the step that waits for the next one
+	asked             int    // for how many messages there is, or was, a receive
+	// coming and up are the messages under way from the children and to the parent that no step waits for
+	// yet.
+	coming [ahead]p2p.Handle
+	up     p2p.Handle
+}
+
+// reset makes it ready for the next operation.
+func (a *ascent) reset() { *a = ascent{children: a.children[:0], promised: a.promised[:0]} }
+
+// segments is how many messages follow the header of a message of a length.
+func segments(length int) int { return (length + segment - 1) / segment }
+
+// climb folds up the tree, in the order in which subtrees are ready: the smallest first. It gives the
+// place of the result at the root.
+func (s *Schedule) climb(r *route, buf []byte, f Fold) (to []byte) {
+	to, scratch := s.toFold(buf)
+	if s.o.segmented() {
+		s.climbLong(r, buf, to, scratch, f.streams(len(buf)))
+		return to
+	}
+	acc := buf
+	if s.staged() && (len(r.children) > 0 || r.parent < 0) {
+		copy(to, buf)
+		acc = to
+	}
+	for _, child := range slices.Backward(r.children) {
+		s.add(stepRecv, child, scratch, nil)
+		s.wait()
+		s.add(stepFold, 0, acc, scratch)
+	}
+	if r.parent >= 0 {
+		s.add(stepSend, r.parent, nil, acc)
+		s.wait()
+	}
+	return to
+}
+
+// climbLong is climb where length headers may come. Long: this rank sends one, and its buffer in
+// segments.
+func (s *Schedule) climbLong(r *route, from, to, scratch []byte, long bool) {
+	if s.ascent == nil {
+		s.ascent = new(ascent)
+	}
+	a := s.ascent
+	a.parent, a.at = r.parent, -1
+	for _, child := range slices.Backward(r.children) {
+		a.children = append(a.children, child)
+	}
+	a.from, a.to, a.scratch, a.into, a.stride = from, to, scratch, scratch, segment
+	if long || len(scratch) < headerLen {
+		a.into = s.headers()[1][:]
+	}
+	if long {
+		a.own = segments(len(from))
+		if len(from) < segment {
+			a.stride, a.scratch = len(from), make([]byte, ahead*len(from))
+		}
+		if a.parent >= 0 {
+			s.add(stepSend, a.parent, nil, s.headers()[0].set(len(from), 0))
+		}
+	} else if len(a.children) > 0 {
+		copy(to, from)
+	}
+	a.rounds = a.own
+	for _, child := range a.children {
+		s.add(stepRecvChild, child, a.into, nil)
+		s.wait()
+		if !long {
+			s.add(stepCopy, 0, scratch, a.into)
+			s.add(stepFold, 0, to, scratch)
+		}
+	}
+	if !long && a.parent >= 0 {
+		s.add(stepSend, a.parent, nil, a.out())
+	}
+	a.again = len(s.steps)
+	s.wait()
+	s.add(stepTakeIn, 0, nil, nil)
+	s.wait()
+	s.add(stepClimbOn, 0, nil, nil)
+	s.wait()
+}
+
+// out is the buffer for the parent.
+func (a *ascent) out() []byte {
+	if len(a.children) > 0 {
+		return a.to
+	}
+	return a.from
+}
+
+// offered looks at the first message of a child.
+func (a *ascent) offered(w *p2p.Comm, st p2p.Status, err error) (got int, _ error) {
+	if err != nil || !isHeader(a.into, st.Count) {
+		a.promised = append(a.promised, 0)
+		return fit(w, st, err, len(a.from))
+	}
+	total := lengthIn(a.into)
+	a.promised = append(a.promised, segments(total))
+	a.rounds = max(a.rounds, segments(total))
+	switch {
+	case total != len(a.from):
+		err = mismatch(w, total, len(a.from))
+	case a.own == 0: // its elements cannot be folded in parts here
+		err = disagreed(w, total)
+	}
+	return st.Count, err
+}
+
+// takeIn folds the message that has come. After the last one of a round, which goes to the parent, it
+// has the next stepWait wait for the message to the parent of the round before.
+func (s *Schedule) takeIn() {
+	a := s.ascent
+	if child, in := a.incoming(a.at); child >= 0 && !s.spoiled {
+		round, turn := a.position(a.at)
+		out := piece(a.to, round*segment)
+		if turn == 0 {
+			copy(out, piece(a.from, round*segment))
+		}
+		s.fold(out, in)
+	}
+	if a.goesUp(a.at) {
+		s.now(&a.up, sent)
+	}
+}
+
+// climbOn sends the result of a round, and goes back to the wait for the next message until there is
+// none.
+func (s *Schedule) climbOn() {
+	a := s.ascent
+	if a.goesUp(a.at) {
+		round, _ := a.position(a.at)
+		a.up = s.isend(s.data(piece(a.out(), round*segment)), a.parent)
+	}
+	a.at++
+	for ; a.asked < min(a.at+ahead, a.rounds*a.width()); a.asked++ {
+		if child, in := a.incoming(a.asked); child >= 0 {
+			a.coming[a.asked%ahead] = s.irecv(in, child)
+		}
+	}
+	if a.at == a.rounds*a.width() {
+		return
+	}
+	_, in := a.incoming(a.at)
+	s.now(&a.coming[a.at%ahead], len(in))
+	s.at = a.again
+}
+
+// position gives the round and the child of the message with a number; -1, 0: none.
+func (a *ascent) position(at int) (round, turn int) {
+	if at < 0 {
+		return -1, 0
+	}
+	return at / a.width(), at % a.width()
+}
+
+// goesUp reports whether the parent is sent a message after this one.
+func (a *ascent) goesUp(at int) bool {
+	round, turn := a.position(at)
+	return a.parent >= 0 && round >= 0 && round < a.own && turn == a.width()-1
+}
+
+// width is how many messages a round has room for. A rank without children sends in rounds, too.
+func (a *ascent) width() int { return max(1, len(a.children)) }
+
+// incoming gives the child of a message and its place in memory, which is empty if this rank does not
+// expect one of its length; -1: there is no such message.
+func (a *ascent) incoming(at int) (child int, in []byte) {
+	round, turn := a.position(at)
+	if round < 0 || turn >= len(a.promised) || a.promised[turn] <= round {
+		return -1, nil
+	}
+	if round < a.own {
+		in = a.scratch[at%ahead*a.stride:][:len(piece(a.from, round*segment))]
+	}
+	return a.children[turn], in
+}

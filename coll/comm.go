@@ -1,0 +1,182 @@
+package coll
+
+import (
+	"sync/atomic"
+
+	"github.com/banyan-hpc/banyan/p2p"
+)
+
+// Comm has the collective operations of one communicator, which each call names. The zero value with a
+// Choice is ready.
+type Comm struct {
+	Trees
+	// idleBlocking: taken by the blocking operation under way, put back by it. A second one at the same
+	// time, which is a mistake of the program, makes its own.
+	idleBlocking atomic.Pointer[Schedule]
+	// idle: for the next non-blocking operations. Under the engine's lock.
+	idle *Schedule
+}
+
+// blocking begins a blocking operation.
+func (o *Comm) blocking(c *p2p.Comm, k Kind, call Call) *Schedule {
+	s := o.idleBlocking.Swap(nil)
+	if s == nil {
+		s = &Schedule{o: o, e: c.Engine(), blocks: true}
+	}
+	s.begin(c, k, call)
+	return s
+}
+
+// nonblocking begins a non-blocking operation.
+func (o *Comm) nonblocking(c *p2p.Comm, k Kind, call Call) *Schedule {
+	e := c.Engine()
+	e.Lock()
+	s := o.idle
+	if s != nil {
+		o.idle, s.next = s.next, nil
+	}
+	e.Unlock()
+	if s == nil {
+		s = &Schedule{o: o, e: e}
+	}
+	s.begin(c, k, call)
+	return s
+}
+
+// Barrier returns when all ranks have called it.
+func (o *Comm) Barrier(c *p2p.Comm, call Call) error {
+	if g := o.quick(c, &call); g != nil {
+		_, err := g.Barrier()
+		return ended(c, Barrier, err)
+	}
+	s := o.blocking(c, Barrier, call)
+	s.barrier()
+	return s.run()
+}
+
+// Ibarrier is the non-blocking Barrier.
+func (o *Comm) Ibarrier(c *p2p.Comm, call Call) p2p.Handle {
+	s := o.nonblocking(c, Barrier, call)
+	s.barrier()
+	return s.start()
+}
+
+// Bcast copies root's buf into the buf of each rank. All are of the same length. With a root that is
+// agreed to have failed it does nothing.
+func (o *Comm) Bcast(c *p2p.Comm, call Call, buf []byte, root int) error {
+	tried := false
+	if g := o.quick(c, &call); g != nil {
+		if at, left, err := c.CollRank("bcast", root); left && err == nil {
+			done, err := g.Bcast(buf, at)
+			if done {
+				return ended(c, Bcast, err)
+			}
+			tried = true
+		}
+	}
+	s := o.blocking(c, Bcast, call)
+	s.tried = tried
+	s.bcast(buf, root)
+	return s.run()
+}
+
+// Ibcast is the non-blocking Bcast.
+func (o *Comm) Ibcast(c *p2p.Comm, call Call, buf []byte, root int) p2p.Handle {
+	s := o.nonblocking(c, Bcast, call)
+	s.bcast(buf, root)
+	return s.start()
+}
+
+// Reduce folds the bufs of all ranks and leaves the result in root's. The bufs of the other ranks are
+// undefined afterwards, or with an Agreement as they were before. Ranks that are agreed to have failed
+// contribute nothing, and with a root that is one of them it does nothing.
+func (o *Comm) Reduce(c *p2p.Comm, call Call, buf []byte, f Fold, root int) error {
+	s := o.blocking(c, Reduce, call)
+	s.reduce(buf, f, root)
+	return s.run()
+}
+
+// Ireduce is the non-blocking Reduce.
+func (o *Comm) Ireduce(c *p2p.Comm, call Call, buf []byte, f Fold, root int) p2p.Handle {
+	s := o.nonblocking(c, Reduce, call)
+	s.reduce(buf, f, root)
+	return s.start()
+}
+
+// Allreduce folds the bufs of all ranks and leaves the result in each of them, the same bytes at all
+// ranks. Ranks that are agreed to have failed contribute nothing.
+func (o *Comm) Allreduce(c *p2p.Comm, call Call, buf []byte, f Fold) error {
+	g := o.quick(c, &call)
+	if g != nil {
+		if done, err := g.Allreduce(buf, buf, f.Op); done {
+			return ended(c, Allreduce, err)
+		}
+	}
+	s := o.blocking(c, Allreduce, call)
+	s.tried = g != nil
+	s.allreduce(buf, f)
+	return s.run()
+}
+
+// Iallreduce is the non-blocking Allreduce.
+func (o *Comm) Iallreduce(c *p2p.Comm, call Call, buf []byte, f Fold) p2p.Handle {
+	s := o.nonblocking(c, Allreduce, call)
+	s.allreduce(buf, f)
+	return s.start()
+}
+
+// Gather puts mine of each rank, all of one length, into root's all, by rank. Only the root's all
+// counts; its mine may lie there in its place. The places of ranks that are agreed to have failed stay
+// as they are, and with a root that is one of them it does nothing.
+func (o *Comm) Gather(c *p2p.Comm, call Call, mine, all []byte, root int) error {
+	s := o.blocking(c, Gather, call)
+	s.gather(mine, all, root)
+	return s.run()
+}
+
+// Igather is the non-blocking Gather.
+func (o *Comm) Igather(c *p2p.Comm, call Call, mine, all []byte, root int) p2p.Handle {
+	s := o.nonblocking(c, Gather, call)
+	s.gather(mine, all, root)
+	return s.start()
+}
+
+// Scatter puts each rank's block of root's all into its mine. All blocks are of one length. Only the
+// root's all counts; its mine may lie there in its place. Nothing is sent to ranks that are agreed to
+// have failed, and with a root that is one of them it does nothing.
+func (o *Comm) Scatter(c *p2p.Comm, call Call, all, mine []byte, root int) error {
+	s := o.blocking(c, Scatter, call)
+	s.scatter(all, mine, root)
+	return s.run()
+}
+
+// Iscatter is the non-blocking Scatter.
+func (o *Comm) Iscatter(c *p2p.Comm, call Call, all, mine []byte, root int) p2p.Handle {
+	s := o.nonblocking(c, Scatter, call)
+	s.scatter(all, mine, root)
+	return s.start()
+}
+
+// Allgather puts mine of each rank, all of one length, into all of each rank, by rank. Mine may lie in
+// all in its place. The places of ranks that are agreed to have failed stay as they are.
+func (o *Comm) Allgather(c *p2p.Comm, call Call, mine, all []byte) error {
+	tried := false
+	if g := o.quick(c, &call); g != nil && c.Coll().Size() == c.Size() {
+		done, err := g.Allgather(mine, all)
+		if done {
+			return ended(c, Allgather, err)
+		}
+		tried = true
+	}
+	s := o.blocking(c, Allgather, call)
+	s.tried = tried
+	s.allgather(mine, all)
+	return s.run()
+}
+
+// Iallgather is the non-blocking Allgather.
+func (o *Comm) Iallgather(c *p2p.Comm, call Call, mine, all []byte) p2p.Handle {
+	s := o.nonblocking(c, Allgather, call)
+	s.allgather(mine, all)
+	return s.start()
+}

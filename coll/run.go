@@ -1,0 +1,331 @@
+package coll
+
+import (
+	"cmp"
+	"errors"
+
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/p2p"
+)
+
+// run runs a blocking operation and gives its outcome. The memory of one that has failed is not used
+// again: a process that only counts as dead may still write to it.
+func (s *Schedule) run() error {
+	s.advance()
+	err := s.err
+	if s.broken {
+		s.w.GiveUp()
+	}
+	if s.staged() && !errors.Is(err, ft.ErrClosed) { // on a communicator that was freed nothing is agreed
+		err = s.call.Agree.Outcome(s.kind, cmp.Or(s.call.Wrong, err))
+	}
+	if err != nil {
+		return err
+	}
+	s.result.write()
+	s.reset()
+	s.o.idleBlocking.Store(s)
+	return nil
+}
+
+// progression is the next thing that a non-blocking operation does.
+type progression uint8
+
+const (
+	stepping progression = iota
+	collecting
+	concluding
+)
+
+// start starts a non-blocking operation and gives the request of the application. The caller does not
+// touch the schedule afterwards.
+func (s *Schedule) start() p2p.Handle {
+	for i := range s.steps {
+		if s.steps[i].kind > stepExchange {
+			continue
+		}
+		// Connecting may wait, which a step may not.
+		err := s.w.Connect(int(s.steps[i].peer))
+		if s.steps[i].kind == stepExchange {
+			err = cmp.Or(err, s.w.Connect(int(s.steps[i].src)))
+		}
+		if err != nil {
+			s.refuse(&failure{s.op(), err})
+			break
+		}
+	}
+	if s.task == nil {
+		s.task, s.decide = s.e.NewTask(s.resume), s.decided
+	}
+	var h p2p.Handle
+	s.e.Lock()
+	s.promise, h = s.e.NewPromise(s.c)
+	if s.w != nil && !s.ended { // another rank may have named another root
+		if err := s.w.RootMismatch(s.tag); err != nil {
+			s.fail(err)
+		}
+	}
+	s.e.Unlock()
+	s.resume()
+	return h
+}
+
+// resume runs a non-blocking operation until it waits for messages.
+func (s *Schedule) resume() {
+	if s.state == collecting {
+		s.e.Lock()
+		s.collect()
+		s.e.Unlock()
+	}
+	if s.state == stepping && !s.advance() {
+		return
+	}
+	s.conclude()
+}
+
+// advance runs steps; false: the operation waits for messages, and goes on in resume.
+func (s *Schedule) advance() bool {
+	for s.at < len(s.steps) && !s.ended {
+		st := &s.steps[s.at]
+		s.at++
+		switch st.kind {
+		case stepRecv:
+			s.recv(st.to, int(st.peer), len(st.to))
+		case stepRecvFirst:
+			s.recv(st.to, int(st.peer), first)
+		case stepRecvChild:
+			s.recv(st.to, int(st.peer), offer)
+		case stepSend:
+			s.send(s.data(st.from), int(st.peer))
+		case stepRelay:
+			s.send(st.from[:min(s.got, len(st.from))], int(st.peer))
+		case stepExchange:
+			s.swap(st)
+		case stepWait:
+			if !s.await() {
+				return false
+			}
+		default:
+			s.work(*st)
+		}
+	}
+	return s.awaitRest()
+}
+
+// data is what is sent in place of data: nothing if a length did not fit.
+func (s *Schedule) data(buf []byte) []byte {
+	if s.spoiled {
+		return nil
+	}
+	return buf
+}
+
+// work runs a step that has nothing to do with messages, or that puts others in place.
+func (s *Schedule) work(st step) {
+	switch st.kind {
+	case stepFold:
+		if !s.spoiled && len(st.to) > 0 { // without operands there may be no operation either
+			s.fold(st.to, st.from)
+		}
+	case stepSame:
+		if !s.spoiled {
+			sameHeader(st.to, st.from)
+		}
+	case stepCopy:
+		copy(st.to, st.from)
+	case stepSort:
+		arrange(st.to, st.from, s.sorted, len(st.to)/len(s.sorted))
+	case stepAgreed:
+		if !s.spoiled && !isHeader(st.from, len(st.from)) {
+			s.fail(disagreed(s.w, len(s.result.to)))
+		}
+		s.ended = s.ended || s.spoiled // all ranks have learned of it
+	case stepTurn:
+		s.turn()
+	case stepSegment:
+		s.segment()
+	case stepTakeIn:
+		s.takeIn()
+	case stepClimbOn:
+		s.climbOn()
+	}
+}
+
+// recv receives a message, or starts to if the operation does not block.
+func (s *Schedule) recv(buf []byte, src, want int) {
+	if !s.blocks {
+		s.pend(s.irecv(buf, src), want)
+		return
+	}
+	var st p2p.Status
+	var err error
+	if s.call.Unaware {
+		st, err = p2p.Recv[p2p.Unaware](s.w, buf, src, s.tag)
+	} else {
+		st, err = p2p.Recv[p2p.Aware](s.w, buf, src, s.tag)
+	}
+	s.settle(st, err, want)
+}
+
+// send sends a message, or starts to if the operation does not block. The error of a blocking send
+// counts from the next stepWait on: a child that has failed keeps nothing from its siblings.
+func (s *Schedule) send(buf []byte, dst int) {
+	switch {
+	case !s.blocks:
+		s.pend(s.isend(buf, dst), sent)
+	case s.call.Unaware:
+		s.sendErr = cmp.Or(s.sendErr, p2p.Send[p2p.Unaware](s.w, buf, dst, s.tag))
+	default:
+		s.sendErr = cmp.Or(s.sendErr, p2p.Send[p2p.Aware](s.w, buf, dst, s.tag))
+	}
+}
+
+// swap sends to one rank and receives from another at once.
+func (s *Schedule) swap(x *step) {
+	out, in, dst, src := s.data(x.from), x.to, int(x.peer), int(x.src)
+	if !s.blocks {
+		s.pend(s.irecv(in, src), len(in))
+		s.pend(s.isend(out, dst), sent)
+		return
+	}
+	var st p2p.Status
+	var err error
+	if s.call.Unaware {
+		st, err = p2p.Exchange[p2p.Unaware](s.w, out, dst, in, src, s.tag)
+	} else {
+		st, err = p2p.Exchange[p2p.Aware](s.w, out, dst, in, src, s.tag)
+	}
+	s.settle(st, err, len(in))
+}
+
+func (s *Schedule) irecv(buf []byte, src int) p2p.Handle {
+	if s.call.Unaware {
+		return p2p.Irecv[p2p.Unaware](s.w, buf, src, s.tag)
+	}
+	return p2p.Irecv[p2p.Aware](s.w, buf, src, s.tag)
+}
+
+func (s *Schedule) isend(buf []byte, dst int) p2p.Handle {
+	if s.call.Unaware {
+		return p2p.Isend[p2p.Unaware](s.w, buf, dst, s.tag)
+	}
+	return p2p.Isend[p2p.Aware](s.w, buf, dst, s.tag)
+}
+
+// pend has the next stepWait wait for a message.
+func (s *Schedule) pend(h p2p.Handle, want int) {
+	if !h.Empty() {
+		s.parts, s.want = append(s.parts, h), append(s.want, want)
+	}
+}
+
+// now is pend for a message that was kept to be waited for later.
+func (s *Schedule) now(h *p2p.Handle, want int) {
+	s.pend(*h, want)
+	*h = p2p.Handle{}
+}
+
+// await reports whether all messages of parts have ended, for which a blocking operation waits.
+func (s *Schedule) await() bool {
+	if s.sendErr != nil {
+		s.fail(s.sendErr)
+		s.sendErr = nil
+	}
+	if len(s.parts) == 0 {
+		return true
+	}
+	s.e.Lock()
+	defer s.e.Unlock()
+	if !s.blocks {
+		s.state = collecting // resume may run as soon as the lock is free
+		if !s.task.Await(s.parts) {
+			return false
+		}
+	}
+	s.collect()
+	return true
+}
+
+// awaitRest waits for the messages that no step has waited for.
+func (s *Schedule) awaitRest() bool {
+	if s.ascent != nil {
+		for i := range s.ascent.coming {
+			s.now(&s.ascent.coming[i], sent)
+		}
+		s.now(&s.ascent.up, sent)
+	}
+	if s.stream != nil {
+		s.awaitStream()
+	}
+	return s.await()
+}
+
+// collect takes the outcomes of parts. Precondition: the lock is held.
+func (s *Schedule) collect() {
+	for i, h := range s.parts {
+		st, err := s.e.Take(h)
+		s.settle(st, err, s.want[i])
+	}
+	s.parts, s.want = s.parts[:0], s.want[:0]
+	s.state = stepping
+}
+
+// settle takes the outcome of one message.
+func (s *Schedule) settle(st p2p.Status, err error, want int) {
+	switch {
+	case want >= 0:
+		s.got, err = fit(s.w, st, err, want)
+	case want == first:
+		s.got, err = s.stream.first(s.w, st, err)
+	case want == offer:
+		s.got, err = s.ascent.offered(s.w, st, err)
+	}
+	if err != nil {
+		s.fail(err)
+	}
+}
+
+// conclude gives a non-blocking operation its outcome: that of this rank, or that of all.
+func (s *Schedule) conclude() {
+	if s.staged() && s.state == stepping {
+		s.e.Lock()
+		defer s.e.Unlock() // the operation may be over before that
+		s.state = concluding
+		err := cmp.Or(s.call.Wrong, s.err)
+		if s.w == nil || errors.Is(s.err, ft.ErrClosed) {
+			s.decided(err)
+			return
+		}
+		s.w.Done(s.number) // other ranks may not come to the agreement before they know
+		s.call.Agree.Begin(s.kind, s.w.OpContext(s.number), err, s.decide)
+		return
+	}
+	if s.err == nil {
+		s.result.write()
+	}
+	s.e.Lock()
+	s.over()
+	s.e.Unlock()
+}
+
+// decided gets the outcome of all ranks. The result is then written without the lock.
+// Precondition: the lock is held.
+func (s *Schedule) decided(err error) {
+	s.err = err
+	s.task.Go()
+}
+
+// over completes the request of a non-blocking operation. As for blocking ones, the memory of an
+// operation that has failed is not used again. Precondition: the lock is held.
+func (s *Schedule) over() {
+	if s.w != nil {
+		s.w.Quit(s.number)
+	}
+	err, promise := s.err, s.promise
+	if err == nil {
+		s.reset()
+		s.state, s.promise = stepping, p2p.Promise{}
+		s.next, s.o.idle = s.o.idle, s
+	}
+	promise.Complete(err)
+}

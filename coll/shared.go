@@ -1,0 +1,81 @@
+package coll
+
+import (
+	"errors"
+
+	"github.com/banyan-hpc/banyan/coll/sm"
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/p2p"
+)
+
+// Where all ranks share memory, a blocking barrier, bcast, allreduce or allgather of few bytes needs no
+// messages: see package sm. A communicator finds out whether it can by messages, before its second
+// operation of these that is not a bcast, and again after each validate. So one that is used once costs
+// nothing, and no root waits where it did not before.
+//
+// An operation that is too long for the memory shows that there, and goes by messages: the other ranks
+// learn of it before they wait for anything else, also if their buffers are short. So lengths that do
+// not fit are ft.ErrArgument as ever.
+
+// findAt is the number of the operation before which the communicator finds out.
+const findAt = 2
+
+// quick gives the segment of a blocking operation that needs no check, no agreement and no memory of
+// its own; nil: it needs a schedule.
+func (o *Comm) quick(c *p2p.Comm, call *Call) *sm.Segment {
+	if call.Agree != nil || call.Wrong != nil || o.grown == nil || o.segment == nil || !o.free() || c.Ready("") != nil || o.on != c.Coll() {
+		return nil
+	}
+	return o.segment
+}
+
+// ended is the outcome of a blocking operation without a schedule. After a failure ranks that wait for
+// this one learn of it.
+func ended(c *p2p.Comm, k Kind, err error) error {
+	if err == nil || p2p.During(k.String(), err) {
+		return err
+	}
+	if !errors.Is(err, ft.ErrArgument) {
+		c.Coll().GiveUp()
+	}
+	return &failure{k.String(), err}
+}
+
+// shared gives the segment of a blocking operation, or nil. It is called once for each, at all ranks.
+// For a bcast it finds nothing out: a root need not wait for the other ranks.
+func (s *Schedule) shared() *sm.Segment {
+	g := s.o.grown
+	if g.segment != nil || s.kind == Bcast {
+		return g.segment
+	}
+	if g.calls++; g.calls != findAt || s.o.World == nil || s.o.Shared == nil || !s.o.Shared.Can(s.w) {
+		return nil
+	}
+	var err error
+	if s.call.Unaware {
+		g.segment, err = sm.Find[p2p.Unaware](s.o.Shared, s.w)
+	} else {
+		g.segment, err = sm.Find[p2p.Aware](s.o.Shared, s.w)
+	}
+	if err != nil {
+		s.fail(err)
+		s.ended = true
+	}
+	return g.segment
+}
+
+// alone runs a blocking operation in shared memory; false: it goes by messages.
+func (s *Schedule) alone(do func(*sm.Segment) (done bool, err error)) (done bool) {
+	if s.tried || !s.blocks {
+		return false
+	}
+	g := s.shared()
+	if s.ended || g == nil {
+		return s.ended
+	}
+	done, err := do(g)
+	if err != nil {
+		s.fail(err)
+	}
+	return done
+}

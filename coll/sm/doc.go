@@ -1,0 +1,17 @@
+// Package sm has collectives of few bytes in memory that the ranks of a communicator share.
+//
+// There is no tree. Each rank writes its part to its slot of a segment (package fabric/board), enters
+// the next step, and reads the slots of all ranks. So each needs one turn at a processor, where many
+// share it. A failure or a revocation ends the wait at each rank that learns of it, as if it waited
+// for a message. The communicator has no collectives any more then, and the one of the next validate
+// starts without a segment.
+//
+//	segment, err := memory.Find(comm)   // by messages; nil where some rank cannot
+//	_, err = segment.Barrier()
+//	done, err := segment.Allreduce(buf, buf, op)
+//
+// All ranks call the same methods in the same order, each from the goroutine of its blocking
+// collective.
+//
+// Floor 4.5.
+package sm

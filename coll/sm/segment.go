@@ -1,0 +1,266 @@
+package sm
+
+import (
+	"fmt"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/board"
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/internal/progress"
+	"github.com/banyan-hpc/banyan/p2p"
+)
+
+// Segment is a rank's use of memory that all members of a communicator of collectives share.
+type Segment struct {
+	m       *Memory
+	c       *p2p.Comm
+	memory  *board.Segment
+	phase   board.Phase
+	name    uint64               // of the memory, if it is this process's
+	around  []*progress.Endpoint // the ranks that this one wakes
+	ranks   []int                // theirs
+	scratch []byte               // of Allreduce
+	using   bool                 // an operation is under way
+	left    bool
+	err     error
+	done    progress.Completion
+	watcher progress.Watcher
+}
+
+// spins is how many looks at a segment pass before other things are looked at, where each process has a
+// core.
+const spins = 512
+
+// Barrier returns when all members have called it. Done is always true.
+func (s *Segment) Barrier() (done bool, err error) {
+	s.m.e.Lock()
+	defer s.m.e.Unlock()
+	if s.left {
+		return true, s.interrupted()
+	}
+	return true, s.enter(board.Everyone)
+}
+
+// Bcast copies the root's buf into that of each member. Done: false if it is too long, at all members
+// whose buf is not.
+func (s *Segment) Bcast(buf []byte, root int) (done bool, err error) {
+	laid, length, err := s.spread(root, buf)
+	switch {
+	case err != nil:
+		return true, err
+	case length == board.Elsewhere:
+		return false, nil
+	case s.c.Rank() == root:
+		return true, nil
+	}
+	copy(buf, laid)
+	return true, s.sameLength(root, length, len(buf))
+}
+
+// spread enters the next step, in which the root lays a payload for all members, and gives it to the
+// others: until their next step; see board.Segment.Laid.
+func (s *Segment) spread(root int, payload []byte) (laid []byte, length int, err error) {
+	s.m.e.Lock()
+	defer s.m.e.Unlock()
+	if s.left {
+		return nil, 0, s.interrupted()
+	}
+	if s.c.Rank() == root {
+		s.phase.Lay(payload)
+	}
+	if err = s.enter(s.phase.From(root)); err != nil {
+		return nil, 0, err
+	}
+	laid, length, ok := s.phase.Laid(root) // at the root too: another rank may have laid a payload there
+	if !ok {
+		return nil, 0, fmt.Errorf("%s: %w: not all ranks name rank %d as the root", s.c.Name(), ft.ErrArgument, s.c.OriginalRank(root))
+	}
+	return laid, length, nil
+}
+
+// Allreduce folds the froms of all members, in the order of ranks, into to, which may be the same
+// memory. Done: false if the from of a member is too long, which all members learn. Then each waits
+// for messages of all before it comes to another step.
+func (s *Segment) Allreduce(from, to []byte, op func(acc, in []byte)) (done bool, err error) {
+	if elsewhere, err := s.meet(from); elsewhere || err != nil {
+		return !elsewhere, err
+	}
+	if len(s.scratch) < len(from) {
+		s.scratch = make([]byte, board.Room(s.c.Size()))
+	}
+	in := s.scratch[:len(from)] // operands are aligned there, and no other process can change them
+	for rank := range s.c.Size() {
+		part, length := s.phase.Brought(rank)
+		if err := s.sameLength(rank, length, len(from)); err != nil {
+			return true, err
+		}
+		if rank == 0 {
+			copy(to, part)
+		} else {
+			copy(in, part)
+			op(to, in)
+		}
+	}
+	return true, nil
+}
+
+// Allgather puts mine of all members into all, in the order of ranks. Mine may lie in all in its place.
+// Done as of Allreduce.
+func (s *Segment) Allgather(mine, all []byte) (done bool, err error) {
+	if elsewhere, err := s.meet(mine); elsewhere || err != nil {
+		return !elsewhere, err
+	}
+	for rank := range s.c.Size() {
+		part, length := s.phase.Brought(rank)
+		if err := s.sameLength(rank, length, len(mine)); err != nil {
+			return true, err
+		}
+		copy(all[rank*length:], part)
+	}
+	return true, nil
+}
+
+// meet enters the next step with a part and returns when all members have entered it. Elsewhere: some
+// member came with a part that is too long. Whether the parts fit together is for the caller to check,
+// until the next step with parts.
+func (s *Segment) meet(part []byte) (elsewhere bool, err error) {
+	s.m.e.Lock()
+	defer s.m.e.Unlock()
+	if s.left {
+		return false, s.interrupted()
+	}
+	if !s.phase.Bring(part) {
+		s.phase.Enter(board.Everyone)
+		s.phase.End() // by the messages that follow
+		s.rouse()
+		return true, nil
+	}
+	err = s.enter(board.Everyone)
+	return err == nil && s.phase.Apart(), err
+}
+
+// sameLength checks the length that a rank has brought.
+func (s *Segment) sameLength(rank, length, want int) error {
+	if length == want {
+		return nil
+	}
+	return fmt.Errorf("%s: %w: rank %d came with %d bytes, want %d: all ranks must call with the same length",
+		s.c.Name(), ft.ErrArgument, s.c.OriginalRank(rank), length, want)
+}
+
+// enter enters the next step and waits until a rank has, or everyone. Precondition: the lock is held.
+func (s *Segment) enter(from int) error {
+	s.phase.Enter(from)
+	s.using = true
+	if !s.soon() {
+		s.done.Reset()
+		s.m.e.Watch(&s.watcher)
+		s.m.e.Wait(&s.done)
+		s.m.e.Unwatch(&s.watcher)
+	}
+	s.using = false
+	err := s.err
+	if s.err = nil; err == nil {
+		s.phase.End()
+	} else {
+		s.c.GiveUpLocked()
+	}
+	s.rouse()
+	if s.c.Disturbed() {
+		s.c.Attach(s) // it leaves if the communicator was freed meanwhile
+	}
+	return err
+}
+
+// patientSteps is one step of how many waits in the progress loop at once where processes share cores,
+// so that messages and timers have their turn.
+const patientSteps = 8
+
+// soon reports whether the members that have to come have, or come while nothing else is looked at: for
+// some microseconds where the process has a core, and else within one turn of the other processes,
+// after which all have come that come as fast as they can. The less memory is touched in a turn the
+// shorter it is, as the cache holds another process's by then.
+func (s *Segment) soon() bool {
+	e := s.m.e
+	if s.phase.Here() {
+		return true
+	}
+	if e.Spins() == 0 {
+		return s.phase.Step()%patientSteps != 0 && e.YieldProcess() && s.phase.Here()
+	}
+	for range min(e.Spins(), spins) {
+		if s.phase.Here() {
+			return true
+		}
+		if e.Contended() {
+			break
+		}
+	}
+	return false
+}
+
+// look implements progress.Watcher. A step that was seen to be complete is, whatever has happened since.
+func (s *Segment) look() int {
+	switch {
+	case s.done.Done():
+		return 0
+	case s.phase.Here():
+	case !s.c.Disturbed():
+		return 0
+	default:
+		if s.err = s.interrupted(); s.err == nil {
+			return 0
+		}
+	}
+	s.done.Finish()
+	return 1
+}
+
+// doze implements progress.Watcher.
+func (s *Segment) doze() bool {
+	if s.done.Done() {
+		return false
+	}
+	s.phase.Nap()
+	switch saw, rank := s.phase.Doze(); saw {
+	case board.Nothing:
+		return true
+	case board.Missing:
+		s.err = fmt.Errorf("%s: rank %d: %w", s.c.Name(), s.c.OriginalRank(rank), ft.ErrDeparted)
+		s.done.Finish()
+	case board.Apart:
+		s.done.Finish()
+	}
+	return false
+}
+
+// interrupted is the error of a wait that has no end, or nil.
+func (s *Segment) interrupted() error { return s.c.Interrupted(s.using) }
+
+// rouse wakes the neighbours that sleep in the step that this rank has seen to its end: they see the
+// end, and wake theirs.
+func (s *Segment) rouse() {
+	for i, rank := range s.ranks {
+		if s.phase.Naps(rank) {
+			s.around[i].TrySend(fabric.ClassColl, 0, nil) // without credit: it has something to read, so it does not sleep
+		}
+	}
+}
+
+// Leave implements p2p.Segment: at once, or at the end of the collective that is under way.
+func (s *Segment) Leave(departs bool) {
+	switch {
+	case s.left:
+		return
+	case s.using && departs:
+		s.memory.Depart(s.c.Rank()) // before the process announces that it departs
+		return
+	case s.using:
+		return
+	}
+	s.left = true
+	s.memory.Leave(s.c.Rank(), departs)
+	if s.name != 0 {
+		s.m.segments.DropSegment(s.name)
+	}
+}

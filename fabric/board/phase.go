@@ -1,0 +1,139 @@
+package board
+
+// Everyone stands for all members where one may be named that has to come to a step.
+const Everyone = -1
+
+// A Phase is the state of a member in a segment: the step that it is in, the members for which it
+// waits, and the look that it takes before it sleeps. How it waits, and how it learns that others have
+// died, is left to its user. So a test can try all orders of events (see TestExhaustive).
+//
+// In a step the member brings a part or lays a payload, if it has one, enters, and calls Here until that
+// reports true, or it learns elsewhere that the step has no end. A member that would rather sleep calls
+// Nap, and then Doze. In the end it wakes those of its neighbours that sleep, by Naps: the graph of
+// neighbours is connected and undirected. Each of these calls may come at any moment of the others'.
+type Phase struct {
+	segment  *Segment
+	me       int
+	step     uint64 // the last one that was entered
+	complete uint64 // the last one that all were seen to enter
+	parts    uint64 // the last one with a part of this member
+	turn     int    // of the last parts; see Segment.Bring
+	from     int    // the member that has to come, or Everyone
+	next     int    // of Everyone: those below it have come
+}
+
+// Phase is the state of a member that has entered no step.
+func (g *Segment) Phase(member int) Phase { return Phase{segment: g, me: member, from: Everyone} }
+
+// Step is the number of the step that was entered last.
+func (p *Phase) Step() uint64 { return p.step }
+
+// Bring brings a part to the next step, to which everyone has to come. False: the part is too long. Then
+// the member takes another way once it has entered: it waits for no member in the segment, and needs a
+// message of each before it enters another step.
+func (p *Phase) Bring(part []byte) (waits bool) {
+	p.turn ^= 1
+	p.parts = p.step + 1
+	p.segment.Bring(p.me, p.turn, part)
+	return len(part) <= p.segment.room
+}
+
+// Brought gives the part of a member in the last step with parts, until this one brings the next; see
+// Segment.Brought.
+func (p *Phase) Brought(member int) (part []byte, length int) {
+	return p.segment.Brought(member, p.turn)
+}
+
+// Lay lays the payload of the next step.
+func (p *Phase) Lay(payload []byte) { p.segment.Lay(p.me, p.step+1, payload) }
+
+// Laid gives the payload of a member in this step, until the next one; see Segment.Laid.
+func (p *Phase) Laid(member int) (payload []byte, length int, ok bool) {
+	return p.segment.Laid(member, p.step)
+}
+
+// From is the member that has to come to the next step, in which a root lays a payload: the root, or
+// everyone, so that buffers can be used again.
+func (p *Phase) From(root int) int {
+	if p.step+1-p.complete >= Buffers-1 {
+		return Everyone
+	}
+	return root
+}
+
+// Enter enters the next step, to which a member has to come, or everyone.
+func (p *Phase) Enter(from int) {
+	p.step++
+	p.from, p.next = from, 0
+	p.segment.Enter(p.me, p.step)
+}
+
+// Here reports whether the members that have to come have.
+func (p *Phase) Here() bool {
+	if p.from != Everyone {
+		return p.segment.Entered(p.from, p.step)
+	}
+	for ; p.next < len(p.segment.slots); p.next++ {
+		if !p.segment.Entered(p.next, p.step) {
+			return false
+		}
+	}
+	return true
+}
+
+// Apart reports whether a member was seen to have come to this step with a part that is too long.
+func (p *Phase) Apart() bool {
+	for member := range p.segment.slots {
+		if _, length := p.segment.Brought(member, p.turn); length == Elsewhere && p.segment.Entered(member, p.step) {
+			return true
+		}
+	}
+	return false
+}
+
+// Sight is what a member sees before it sleeps.
+type Sight uint8
+
+// The results of Doze.
+const (
+	// Nothing: the member may sleep; it is woken.
+	Nothing Sight = iota
+	// All members that have to come have.
+	All
+	// Apart: a member has come with a part that is too long.
+	Apart
+	// Missing: the process of a member has left in order without having come.
+	Missing
+)
+
+// Nap announces that the member is about to sleep in this step. It calls Doze before it does.
+func (p *Phase) Nap() { p.segment.Nap(p.me, p.step) }
+
+// Doze looks once more: either the member that comes last, or a neighbour that will wake this one, sees
+// that it naps, or this one sees here that all have come. Member is the one that is missing, also where
+// the step does not need it, as it may be the neighbour that was to wake this one.
+func (p *Phase) Doze() (s Sight, member int) {
+	switch {
+	case p.Here():
+		return All, 0
+	case p.parts == p.step && p.Apart():
+		return Apart, 0
+	}
+	for member := range p.segment.slots {
+		if p.segment.Missed(member, p.step) {
+			return Missing, member
+		}
+	}
+	return Nothing, 0
+}
+
+// End ends the step: the members that had to come have, or it is known that they will outside of the
+// segment.
+func (p *Phase) End() {
+	if p.from == Everyone {
+		p.complete = p.step
+	}
+}
+
+// Naps reports whether a member sleeps in this step, so that it has to be woken if it is a neighbour.
+func (p *Phase) Naps(member int) bool { return p.segment.Naps(member, p.step) }

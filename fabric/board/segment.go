@@ -1,0 +1,199 @@
+package board
+
+import "sync/atomic"
+
+// A Segment is memory in which the members of a group take steps together, as in a collective of few
+// bytes. It differs from a [Board] in its purpose: no member decides anything there. A member that
+// misses another learns elsewhere that it has died, and no later step counts. So a slot is never
+// sealed, and the steps of a member are one number that grows.
+//
+// Each member has a [Slot], a cache line, with the number of the step that it has entered. A member that
+// enters a step has done with all steps before. In a step members may read each other's parts, of up to
+// [Room] bytes, or the payload that one of them has laid in the step's [Buffer].
+//
+// # Reuse of memory
+//
+// A step is complete for a member that has seen all members enter it. Parts are brought only to steps
+// that are complete for each member that ends them, in turns into one of two places. So a member that
+// brings a part has seen all enter the last such step, and none reads a part of the one before that.
+// Buffers are taken in turns as well; of [Buffers] steps in a row at least one must be complete.
+
+// MaxLaid is the longest payload of a buffer, in bytes.
+const (
+	MaxLaid     = bufferBytes - 8
+	bufferBytes = 2048
+	// slotBytes is the longest part that lies in its member's slot, which is read anyway.
+	slotBytes = 24
+	lineBytes = 64
+)
+
+// MaxMembers is the largest group that has a segment: each member looks at the slots of all.
+const MaxMembers = 64
+
+// PartsBytes is the memory of a segment for parts longer than slotBytes.
+const PartsBytes = 44 << 10
+
+// mostRoom is the length of parts, in bytes, beyond which messages are as fast for few members.
+const mostRoom = 1 << 10
+
+// Room is the longest part, in bytes, in a segment of so many members. Each reads those of all.
+func Room(members int) int { return min(mostRoom, PartsBytes/2/members&^(lineBytes-1)) }
+
+// Buffers is how many steps may lay a payload before one is complete.
+const Buffers = 8
+
+// Elsewhere is the length of a part or payload that is too long for a segment: members see that it
+// takes another way.
+const Elsewhere = 1<<31 - 1
+
+// Slot is the place of a member. Memory of zeros is that of a member that has entered no step.
+type Slot struct {
+	// word: the last step that the member has entered, and whether it has left. Written by the member
+	// after its part of the step.
+	word atomic.Uint64
+	// nap: the low bits of the step in which the member sleeps, written by it.
+	nap atomic.Uint32
+	// lengths and parts: the parts of the member, written by it and published by word. Longer ones lie
+	// elsewhere in the segment.
+	lengths [2]uint16
+	parts   [2][slotBytes]byte
+}
+
+// Buffer is the payload that a member lays for all in a step: written by it, published by the word of
+// its slot.
+type Buffer struct {
+	length uint32
+	stamp  uint32 // step and member; see stampOf
+	data   [MaxLaid]byte
+}
+
+const (
+	leftBit     = 1 << 63
+	departedBit = 1 << 62
+	stepMask    = departedBit - 1
+	// tooLong is the length in a slot that stands for Elsewhere.
+	tooLong = 1<<16 - 1
+)
+
+// Segment is a process's handle on slots and buffers. It is not safe for concurrent use in one process;
+// other processes use the same memory at the same time. Steps are numbered from 1.
+type Segment struct {
+	slots   []Slot
+	buffers []Buffer
+	parts   []byte // two of each member
+	room    int    // of a part
+}
+
+// Open gives a handle. Preconditions: len(slots) <= MaxMembers, len(buffers) == Buffers,
+// len(parts) == PartsBytes.
+func Open(slots []Slot, buffers []Buffer, parts []byte) *Segment {
+	return &Segment{slots, buffers, parts, Room(len(slots))}
+}
+
+// Clear prepares the memory for a new group. No process uses it.
+func (g *Segment) Clear() {
+	for i := range g.slots {
+		s := &g.slots[i]
+		s.nap.Store(0)
+		s.word.Store(0)
+	}
+}
+
+// part is the place of a part that is longer than slotBytes.
+func (g *Segment) part(member, turn int) []byte { return g.parts[(2*member+turn)*g.room:][:g.room] }
+
+// Bring writes a member's part of the step that it is about to enter. Turn alternates between 0 and 1.
+// A part longer than Room counts as Elsewhere.
+func (g *Segment) Bring(member, turn int, part []byte) {
+	s := &g.slots[member]
+	switch n := len(part); {
+	case n > g.room:
+		s.lengths[turn] = tooLong
+		return
+	case n > slotBytes:
+		copy(g.part(member, turn), part)
+	default:
+		copy(s.parts[turn][:], part)
+	}
+	s.lengths[turn] = uint16(len(part))
+}
+
+// Brought gives a member's part, of Elsewhere no bytes. It is not to be changed.
+//
+//banyan:decodes
+func (g *Segment) Brought(member, turn int) (part []byte, length int) {
+	s := &g.slots[member]
+	switch n := int(s.lengths[turn]); {
+	case n <= slotBytes:
+		return s.parts[turn][:n], n
+	case n <= g.room:
+		return g.part(member, turn)[:n], n
+	}
+	return nil, Elsewhere
+}
+
+// stampOf tells the payload of a member in a step from those of other members and other steps.
+func stampOf(member int, step uint64) uint32 { return uint32(step)<<8 | uint32(member)&0xff }
+
+// Lay writes the payload for all of the step that the member is about to enter; one longer than MaxLaid
+// counts as Elsewhere.
+func (g *Segment) Lay(member int, step uint64, payload []byte) {
+	b := &g.buffers[step%Buffers]
+	b.stamp = stampOf(member, step)
+	if b.length = Elsewhere; len(payload) <= MaxLaid {
+		b.length = uint32(copy(b.data[:], payload))
+	}
+}
+
+// Laid gives the payload that a member has laid in a step, of Elsewhere no bytes. It is not to be
+// changed. False: another member has laid one, or none.
+//
+//banyan:decodes
+func (g *Segment) Laid(member int, step uint64) (payload []byte, length int, ok bool) {
+	b := &g.buffers[step%Buffers]
+	if b.stamp != stampOf(member, step) {
+		return nil, 0, false
+	}
+	if n := int(b.length); n <= MaxLaid {
+		return b.data[:n], n, true
+	}
+	return nil, Elsewhere, true
+}
+
+// Enter announces that a member is in a step, and has done with those before.
+func (g *Segment) Enter(member int, step uint64) { g.slots[member].word.Store(step) }
+
+// Entered reports whether a member is in a step, or beyond it.
+func (g *Segment) Entered(member int, step uint64) bool {
+	return g.slots[member].word.Load()&stepMask >= step
+}
+
+// Leave announces that a member enters no further step and does not look at the segment again; departs:
+// because its process leaves in order.
+func (g *Segment) Leave(member int, departs bool) {
+	bits := uint64(leftBit)
+	if departs {
+		bits |= departedBit
+	}
+	g.slots[member].word.Or(bits)
+}
+
+// Depart is the half of Leave that waiting members see: the member still looks.
+func (g *Segment) Depart(member int) { g.slots[member].word.Or(departedBit) }
+
+// Missed reports whether a member's process has left in order without having entered a step.
+func (g *Segment) Missed(member int, step uint64) bool {
+	w := g.slots[member].word.Load()
+	return w&departedBit != 0 && w&stepMask < step
+}
+
+// Left reports whether a member has left. When all have the memory can serve another group.
+func (g *Segment) Left(member int) bool { return g.slots[member].word.Load()&leftBit != 0 }
+
+// Nap announces that a member is about to sleep in a step. It looks once more before it does.
+func (g *Segment) Nap(member int, step uint64) { g.slots[member].nap.Store(uint32(step)) }
+
+// Naps reports whether a member sleeps in a step, or is about to.
+func (g *Segment) Naps(member int, step uint64) bool {
+	return g.slots[member].nap.Load() == uint32(step)
+}
