@@ -294,8 +294,8 @@ func ExampleComm_AckFailed() {
 	// answer of rank 1
 }
 
-// A block of collectives that succeeds at all ranks or at none: the validate at its end has the same
-// result everywhere. Rank 2 dies in the block, so the others repeat it.
+// A block of collectives that succeeds at all ranks or at none: the validate at its end has the
+// same result everywhere. Rank 2 dies in the block, so the others repeat it.
 func ExampleComm_Validate() {
 	err := banyan.Simulate(4, banyan.Simulation{
 		Faults: func(s *sim.Sim) error { return s.Kill(2, fabric.Time(time.Millisecond)) },
@@ -342,8 +342,8 @@ func mortal(body func(w *banyan.World) error) {
 	}
 }
 
-// Ranks sum until one of them dies. A rank with an error revokes, so that no rank waits for one that
-// recovers already. The living ranks go on.
+// Ranks sum until one of them dies. A rank with an error revokes, so that no rank waits for one
+// that recovers already. The living ranks go on.
 func ExampleComm_Shrink() {
 	mortal(func(w *banyan.World) error {
 		c := w.Comm()
@@ -372,8 +372,8 @@ func ExampleComm_Shrink() {
 	// Output: 3 of 4 ranks are left, the sum of their old ranks is 4
 }
 
-// Agree returns one answer at all living ranks, though a rank dies. Its error says that not all have
-// acknowledged the failure. After an acknowledgement there is none.
+// Agree returns one answer at all living ranks, though a rank dies. Its error says that not all
+// have acknowledged the failure. After an acknowledgement there is none.
 func ExampleComm_Agree() {
 	mortal(func(w *banyan.World) error {
 		c := w.Comm()

@@ -7,7 +7,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/stats"
 )
 
-// Distance is where the host has put the cores, told by the control.
+// Distance is where the host has put the cores, as the control shows.
 type Distance string
 
 // The distances that were seen on the machine of the project, by the control of package peers: two

@@ -1,14 +1,14 @@
-// Package compare says how much faster or slower one implementation is than others, so that the
+// Package compare measures how much faster or slower one implementation is than others, so that the
 // answer survives a noisy machine.
 //
-// # What it does
+// # Method
 //
 // A [Plan] names the implementations ([Source]) of one measure and the bounds on their ratios. A
 // [Runner] samples the sources in turn, A B, B A, A B, …, so that drift meets them alike, and runs
 // a control (the bare cache-line ping-pong) before and after each sample. A sample around which the
-// control changed is dropped, and so is a pair whose two controls differ. What is left is sorted by
-// distance: the host moves the cores, and ratios differ between its placements, so each distance
-// has a result of its own and no pair spans two.
+// control changed is dropped, and so is a pair whose two controls differ. The rest is sorted by
+// core distance: the host moves the cores, and ratios differ between its placements, so near and far
+// cores have results of their own and no pair spans two distances.
 //
 // The statistic is the median of the paired ratios with an exact 95 % interval
 // ([stats.MedianInterval]). Sampling goes on until the interval's half-width is what the measure
@@ -17,7 +17,7 @@
 //   - met or missed: the interval is narrow enough and lies on one side of the
 //     bound as a whole;
 //   - undecided: it is too wide, or it holds the bound, or there are too few pairs.
-//     A bound without any pair has a row too, which says so.
+//     A bound without any pair has a row too.
 //
 // A [Sweep] is a measure with many points of which one sample yields several, such as a program
 // that measures a range of message sizes. Its parts are sampled in turn, each point has pairs,
@@ -29,13 +29,13 @@
 // processes ([Plan.RenewEvery]); then one observation is the median of the pairs between two
 // renewals, because pairs that share processes are not independent.
 //
-// # What it does not do
+// # Limits
 //
 // It knows nothing about messages or processes: a source is a function that returns seconds. It
 // compares no absolute times across runs. It corrects nothing for looking at the interval after
 // each round: the stopping rule looks at its width and never at the verdict, which keeps the
 // interval honest for all but the smallest numbers of pairs (Chow and Robbins, 1965).
 //
-// Floor 8: a harness beside the others; it imports nothing of Banyan's. A [Runner] is for one
-// goroutine; everything else is values.
+// Floor 8: a harness beside the others; of Banyan's it imports package stats alone. A [Runner] is for
+// one goroutine; everything else is values. Package suite has the measures of ftbench compare.
 package compare

@@ -8,7 +8,7 @@ import (
 // Control is the name under which a bound refers to the control itself.
 const Control = "control"
 
-// Source is one implementation of what is measured.
+// Source is one implementation of the measured operation.
 type Source struct {
 	Name string
 	// Sample measures once and returns seconds per message. It is called by one goroutine at a
@@ -16,7 +16,7 @@ type Source struct {
 	Sample func(ctx context.Context) (float64, error)
 }
 
-// Ratio says which way round a ratio is taken.
+// Ratio is the direction of a ratio.
 type Ratio string
 
 const (
@@ -26,15 +26,15 @@ const (
 	OfRates Ratio = "rates"
 )
 
-// Bound is what the ratio of the subject to another source must be.
+// Bound limits the ratio of the subject to another source.
 type Bound struct {
 	// ID names the bound in tables, such as "B2-1"; it may be empty.
 	ID string `json:"id,omitempty"`
 	// Over names the other source, or is [Control].
 	Over  string `json:"over"`
 	Ratio Ratio  `json:"ratio"`
-	// Limit is what a ratio of times must not exceed, or what a ratio of rates must reach. 0: there
-	// is no bound, the ratio is for information.
+	// Limit is the maximum of a ratio of times, or the minimum of a ratio of rates. 0: there is no
+	// bound, the ratio is for information.
 	Limit float64 `json:"limit,omitempty"`
 	// OnlyNear: the bound holds in the fast distance only.
 	OnlyNear bool `json:"only_near,omitempty"`

@@ -34,7 +34,7 @@ type Row struct {
 	Why string `json:"why,omitempty"`
 }
 
-// Result is what a plan has come to.
+// Result is the result of a plan.
 type Result struct {
 	Name      string  `json:"name"`
 	Title     string  `json:"title"`
@@ -53,7 +53,7 @@ type Result struct {
 func newResult(p *Plan) *Result {
 	return &Result{
 		Name: p.Name, Title: p.Title, Precision: p.Precision, Failed: map[string]string{},
-		Rows: []Row{}, Rounds: []Round{}, plan: p, // who reads the JSON walks over them
+		Rows: []Row{}, Rounds: []Round{}, plan: p, // readers of the JSON walk over them
 	}
 }
 
@@ -120,8 +120,8 @@ func (r *Result) row(b Bound, distance Distance, pairs []pair, l Limits) Row {
 	return row
 }
 
-// judge says whether the interval decides the bound. The order matters: an interval that is too
-// wide decides nothing, wherever it lies.
+// judge decides the bound by the interval. The order matters: an interval that is too wide decides
+// nothing, wherever it lies.
 func (b Bound) judge(v stats.Interval, precision float64, minPairs int) (Verdict, string) {
 	within, outside := v.High <= b.Limit, v.Low > b.Limit
 	if b.Ratio == OfRates {
@@ -204,9 +204,9 @@ func medianPair(ps []pair) pair {
 	return pair{stats.Median(s), stats.Median(o), stats.Median(q)}
 }
 
-// enough reports whether more rounds would not change what is decided: each distance in which some
-// bound has pairs enough has, for all its bounds, pairs enough and intervals as narrow as asked
-// for; and there is such a distance. Ratios for information count only where there is nothing else.
+// enough reports whether more rounds would not change a verdict: each distance in which some bound
+// has pairs enough has, for all its bounds, pairs enough and intervals as narrow as asked for; and
+// there is such a distance. Ratios for information count only where there is nothing else.
 func (r *Result) enough(l Limits) bool {
 	bounded := slices.ContainsFunc(r.Rows, func(row Row) bool { return row.Bound.Limit != 0 && row.Ratio.N > 0 })
 	counts := func(row *Row) bool { return row.Ratio.N > 0 && (row.Bound.Limit != 0 || !bounded) }

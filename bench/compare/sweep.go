@@ -54,7 +54,7 @@ type SweepSource struct {
 	Sample func(ctx context.Context) ([]float64, error)
 }
 
-// Curve is what a sweep has come to.
+// Curve is the result of a sweep.
 type Curve struct {
 	Name   string        `json:"name"`
 	Title  string        `json:"title"`
@@ -75,7 +75,7 @@ type CurvePoint struct {
 // Sweep samples until, at each point, every core distance that was seen often enough has its
 // interval, or the limits are reached, which is no error. Limits are checked between rounds, so
 // that no sample is cut off. A source other than the subject that fails is left out from then on
-// and named in the result. On error the curve has what was sampled until then.
+// and named in the result. On error the curve has the samples until then.
 func (r *Runner) Sweep(ctx context.Context, s *Sweep) (*Curve, error) {
 	c := newCurve(s)
 	start := time.Now()

@@ -37,7 +37,7 @@ func WriteTable(w io.Writer, results ...*Result) error {
 	return nil
 }
 
-// none stands in a table for what there is not.
+// none is the text of an absent value in a table.
 const none = "-"
 
 // micro formats seconds as µs with four significant digits.

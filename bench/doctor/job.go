@@ -5,9 +5,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"regexp"
-	"slices"
-	"strconv"
+	"net"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -20,6 +19,13 @@ type link struct {
 	Fabric string
 	Why    string // of fabrics that are not shared memory, or of a failure
 	Detail string // of sockets: addresses and interface
+}
+
+// rankReport is what a rank reports to rank 0.
+type rankReport struct {
+	Links     []link
+	Counters  banyan.Counters
+	Detection banyan.Detection
 }
 
 // none stands in the table where a rank does not reach another.
@@ -105,117 +111,44 @@ func probe(w *banyan.World) []link {
 	return mine
 }
 
-// widest is the number of ranks up to which each pair has its place in the table.
-const widest = 32
-
-// routesTable shows by which fabrics the ranks reach each other, and below it why not by faster
-// ones. all[i] is nil where rank i could not be asked.
-func routesTable(all [][]link, node func(int) int) string {
-	var b strings.Builder
-	n := len(all)
-	nodes := 0
-	for rank := range n {
-		nodes = max(nodes, node(rank)+1)
-	}
-	fmt.Fprintf(&b, "# %s on %s\n", counted(n, "rank"), counted(nodes, "node"))
-	if n <= widest {
-		fmt.Fprintf(&b, "%6s %5s ", "rank", "node")
-		for j := range n {
-			fmt.Fprintf(&b, "%5d", j)
-		}
-		b.WriteByte('\n')
-		for i, row := range all {
-			fmt.Fprintf(&b, "%6d %5d ", i, node(i))
-			for j := range n {
-				fmt.Fprintf(&b, "%5s", cell(row, i, j))
-			}
-			b.WriteByte('\n')
-		}
-	}
-	b.WriteString(unasked(all))
-	b.WriteString(reasons(all))
-	return b.String()
-}
-
-// unasked names the ranks without a row, "" if there is none.
-func unasked(all [][]link) string {
-	var names []string
-	for rank, row := range all {
-		if row == nil {
-			names = append(names, strconv.Itoa(rank))
-		}
-	}
-	if names == nil {
+// details describes the connection of a route: addresses and, for TCP, the interface of this end;
+// "" for shared memory.
+func details(r banyan.Route, interfaces map[netip.Addr]string) string {
+	switch r.Fabric {
+	case route.Unix.String():
+		return r.Detail
+	case route.TCP.String():
+	default:
 		return ""
 	}
-	if more := len(names) - widest; more > 0 {
-		names = append(names[:widest], fmt.Sprintf("and %d more", more))
+	words := strings.Fields(r.Detail) // tcp HERE > THERE
+	if len(words) < 2 {
+		return r.Detail
 	}
-	return "?: not asked, as rank 0 does not reach it: " + strings.Join(names, ", ") + "\n"
+	here, err := netip.ParseAddrPort(words[1])
+	if err != nil {
+		return r.Detail
+	}
+	return r.Detail + ", " + cmp.Or(interfaces[here.Addr().WithZone("")], "an interface that has gone")
 }
 
-func cell(row []link, i, j int) string {
-	switch {
-	case i == j:
-		return "-"
-	case row == nil:
-		return "?"
+// interfaces are the names of the interfaces by their addresses; nil if they are unknown.
+func interfaces() map[netip.Addr]string {
+	all, err := net.Interfaces()
+	if err != nil {
+		return nil
 	}
-	return row[j].Fabric
-}
-
-// reasons counts the pairs by fabric and kind of reason, the most frequent first, each with the
-// reason of one pair; shared memory needs none.
-func reasons(all [][]link) string {
-	type group struct {
-		link
-		pairs [][2]int
-	}
-	var groups []*group
-	find := func(r link) *group {
-		r.Detail = "" // each pair's is another
-		if r.Fabric == route.Shm.String() {
-			r.Why = ""
+	names := make(map[netip.Addr]string)
+	for _, i := range all {
+		addrs, err := i.Addrs()
+		if err != nil {
+			continue
 		}
-		for _, g := range groups {
-			if g.Fabric == r.Fabric && kind(g.Why) == kind(r.Why) {
-				return g
-			}
-		}
-		groups = append(groups, &group{link: r})
-		return groups[len(groups)-1]
-	}
-	for i, row := range all {
-		for j := range row {
-			if i != j {
-				g := find(row[j])
-				g.pairs = append(g.pairs, [2]int{i, j})
+		for _, a := range addrs {
+			if p, err := netip.ParsePrefix(a.String()); err == nil {
+				names[p.Addr()] = i.Name
 			}
 		}
 	}
-	slices.SortStableFunc(groups, func(a, b *group) int { return len(b.pairs) - len(a.pairs) })
-	var b strings.Builder
-	for _, g := range groups {
-		fmt.Fprintf(&b, "%s: %s", g.Fabric, counted(len(g.pairs), "way"))
-		if g.Why != "" {
-			fmt.Fprintf(&b, ", as %d > %d: %s", g.pairs[0][0], g.pairs[0][1], g.Why)
-		}
-		b.WriteByte('\n')
-	}
-	return b.String()
-}
-
-// kind is a reason without what differs from pair to pair: the numbers of ranks and, in
-// parentheses, what was compared.
-func kind(why string) string {
-	return particular.ReplaceAllString(why, "")
-}
-
-var particular = regexp.MustCompile(` \([^()]*\)|\b(rank|process) \d+`)
-
-func counted(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
+	return names
 }

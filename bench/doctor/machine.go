@@ -86,7 +86,7 @@ func firstCause(text string) string {
 	return oneLine(text)
 }
 
-// oneLine makes a sentence of what a program printed.
+// oneLine joins the lines of the output of a program.
 func oneLine(text string) string {
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' }), "; ")
 }

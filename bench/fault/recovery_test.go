@@ -86,7 +86,7 @@ func TestWaiting(t *testing.T) {
 }
 
 // grows checks a job's agreements: without failures 2(n-1) messages and a time that follows the logarithm of the number
-// of ranks; with failures that were agreed the same of those who live.
+// of ranks; after agreed failures the same of the survivors.
 func grows(t *testing.T, ranks, failures int) {
 	t.Helper()
 	points, err := SimulateAgree(ranks, failures, 7)

@@ -21,7 +21,7 @@ type Axis struct {
 	Unit  Unit
 }
 
-// Unit says where an axis has its marks and how they are written.
+// Unit decides the places of the marks of an axis and their labels.
 type Unit int
 
 const (
@@ -35,7 +35,7 @@ const (
 	Linear
 )
 
-// place is where a value stands on the axis.
+// place is the position of a value on the axis.
 func (u Unit) place(v float64) float64 {
 	if u == Linear {
 		return v

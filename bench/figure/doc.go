@@ -1,4 +1,4 @@
-// Package figure draws what a benchmark has measured: lines over two axes, as SVG or PNG.
+// Package figure draws the results of benchmarks: lines over two axes, as SVG or PNG.
 //
 //	err := figure.Save("latency.svg", figure.Chart{
 //		Title:  "One-way latency",
@@ -12,16 +12,16 @@
 // of two and writes them as 1, 32, 1 Ki, 1 Mi; any other has them at 1, 2 and 5 times powers of
 // ten. A linear one, for what begins at none, as failures do, has its zero in the picture.
 //
-// Lines differ in colour (the palette of Okabe and Ito, which the colour-blind can tell apart), in
-// dashes and, where the points are few, in marks, so that a print in black and white can be read.
-// The legend stands in the corner that has the fewest points. A point may have an interval, which
-// is a thin bar with a cap at either end.
+// Lines differ in colour (the palette of Okabe and Ito, which colour-blind readers can
+// distinguish), in dashes and, where the points are few, in marks, so that a print in black and
+// white can be read. The legend stands in the corner that has the fewest points. A point may have
+// an interval, which is a thin bar with a cap at either end.
 //
 // The same charts give the same bytes: no date, no random identifier. The fonts of a PNG are in the
 // program; an SVG names them, with Arial and Helvetica, which are of the same widths, for machines
 // that lack them.
 //
-// # What it does not do
+// # Limits
 //
 // It measures nothing and knows no benchmark. Columns and areas it does not draw.
 //

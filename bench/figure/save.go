@@ -16,7 +16,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/wholefile"
 )
 
-// Width and Height are the size of one chart in pixels; several stand one below the other.
+// Width and Height are the size of one chart in pixels; several are placed one below the other.
 const (
 	Width  = 900
 	Height = 540
@@ -45,7 +45,7 @@ func formatOf(path string) (string, error) {
 }
 
 // Save draws the charts, one below the other, into the file path; its ending says the format. A
-// reader sees the whole file or none; directories that lack are made. What is no regular file is
+// reader sees the whole file or none; missing directories are made. A file that is not regular is
 // written to and stays what it is.
 //
 // Errors: an ending that is no format, a chart that cannot be drawn (no points, no title on an

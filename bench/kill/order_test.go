@@ -9,7 +9,7 @@ import (
 	"github.com/banyan-hpc/banyan/coll/tree"
 )
 
-// Who dies, and when: rank 0 never does, everybody else once.
+// Rank 0 never dies, every other rank once.
 func TestVictims(t *testing.T) {
 	require.Equal(t, []int{1, 2, 3}, Worst.Victims(8, 3))
 	require.Equal(t, []int{7, 6, 5}, Best.Victims(8, 3))
@@ -34,15 +34,15 @@ func TestVictims(t *testing.T) {
 	}
 }
 
-// children is how many a rank has in the binomial tree of 512.
+// children is the number of a rank's children in the binomial tree of 512.
 func children(d tree.Design, dead []int, rank int) int {
 	var p tree.Plan
 	tree.Build(&p, d, tree.Binomial, tree.Except(512, dead...), nil, 0, rank)
 	return len(p.Children)
 }
 
-// Half the ranks of 512 failed leave the root of the rerouted tree with as many children as the paper's three cases say. Of the average
-// order half are leaves.
+// With half of 512 ranks failed, the root of the rerouted tree has as many children as in the paper's three
+// cases. Half of the average order are leaves.
 func TestOrdersAsInThePaper(t *testing.T) {
 	for order, degree := range map[Order]int{Worst: 255, Average: 128, Best: 8} {
 		require.Equal(t, degree, children(tree.Reroute, order.Victims(512, 256), 0), order)
@@ -61,7 +61,7 @@ func TestOrdersAsInThePaper(t *testing.T) {
 	require.Subset(t, dead, Worst.Victims(512, 128))
 }
 
-// What is written is read again, and words that are no order are refused with those that are.
+// Formatting and parsing are inverse; the error for another word lists the orders.
 func TestWords(t *testing.T) {
 	text, err := json.Marshal(Orders())
 	require.NoError(t, err)

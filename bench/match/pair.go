@@ -8,8 +8,8 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// Pair is one of two ranks that measure on command, for who compares with others
-// that do the same. It is for one goroutine.
+// Pair is one of two ranks that measure on command, for comparisons with other libraries. It belongs to
+// one goroutine.
 type Pair struct {
 	s       *side
 	longest int

@@ -25,9 +25,8 @@ func (s *side) posted(n int, drive driver) (float64, error) {
 	return seconds, s.completePosted(n, waiting, other)
 }
 
-// post posts what is to wait, on rank 0. Receives for any tag would take the
-// batch's messages, so they are on a communicator of their own: the queue is the
-// process's, not the communicator's.
+// post posts the waiting receives, on rank 0. Receives for any tag would match the batch's messages, so
+// they are on a communicator of their own: the queue is the process's, not the communicator's.
 func (s *side) post(n int, other *banyan.Comm) []banyan.Request {
 	if !s.first {
 		return nil
@@ -42,7 +41,8 @@ func (s *side) post(n int, other *banyan.Comm) []banyan.Request {
 	}
 	if s.wild {
 		var any [2][8]byte
-		waiting = append(waiting, other.Irecv(any[0][:], s.peer, banyan.AnyTag), other.Irecv(any[1][:], banyan.AnySource, banyan.AnyTag))
+		waiting = append(waiting, other.Irecv(any[0][:], s.peer, banyan.AnyTag),
+			other.Irecv(any[1][:], banyan.AnySource, banyan.AnyTag))
 	}
 	return waiting
 }

@@ -42,14 +42,16 @@ func newSide(w *banyan.World, longest int) (*side, error) {
 	return &side{w: w, c: c, first: c.Rank() == 0, peer: 1 - c.Rank(), bytes: make([]byte, 8*longest)}, nil
 }
 
-// driver calls a loop of n iterations, which returns how long they took, as often
-// as it likes and returns what a measurement is to return.
+// driver calls a loop of n iterations, which returns their time, repeatedly, and returns the result of
+// the measurement.
 type driver func(loop func(n int) (time.Duration, error)) (float64, error)
 
 // measure builds a queue of n entries, measures for at least atLeast, and takes
 // the queue down. It returns the seconds per match on rank 0.
 func (s *side) measure(series string, n int, atLeast time.Duration) (float64, error) {
-	return s.drive(series, n, func(loop func(int) (time.Duration, error)) (float64, error) { return s.repeat(atLeast, loop) })
+	return s.drive(series, n, func(loop func(int) (time.Duration, error)) (float64, error) {
+		return s.repeat(atLeast, loop)
+	})
 }
 
 // drive is measure with iterations as drive wants them.
@@ -113,7 +115,7 @@ func (s *side) checkBatch(tag int) error {
 	return nil
 }
 
-// check compares what a message says with its tag.
+// check compares the contents of a message with its tag.
 func check(b []byte, tag int) error {
 	if got := binary.LittleEndian.Uint64(b); got != uint64(tag) {
 		return fmt.Errorf("the receive for tag %d got the message of tag %d", tag, got)

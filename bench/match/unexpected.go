@@ -31,8 +31,7 @@ func (s *side) unexpected(n int, drive driver) (float64, error) {
 	return seconds, nil
 }
 
-// mark tells rank 0 that what was sent before has arrived: messages of one rank
-// arrive in order.
+// mark notifies rank 0 that the messages before it have arrived: messages of one rank arrive in order.
 func (s *side) mark() error {
 	if s.first {
 		_, err := s.recvWord(tagMark)

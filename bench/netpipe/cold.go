@@ -38,7 +38,7 @@ func (p *pool) next(size int) []byte {
 	return piece
 }
 
-// cacheFiles say how large the last caches of the first processor are.
+// cacheFiles have the sizes of the caches of the first processor.
 const cacheFiles = "/sys/devices/system/cpu/cpu0/cache/index"
 
 // cacheSize is the size in bytes of the largest cache that the system names in files such as

@@ -7,10 +7,10 @@
 //		return netpipe.WriteRow(file, p)
 //	})
 //
-// # What is measured
+// # Method
 //
 // [Sizes] is NetPIPE's schedule. Per size the number of messages is chosen so that a trial takes
-// [Options.TrialTime]: a shorter pass, which is also the warm-up, says how long one takes. Each of
+// [Options.TrialTime]: a shorter pass, which is also the warm-up, gives the time of one. Each of
 // [Options.Trials] trials is timed as a whole, and the shortest is the result; all of them are
 // kept.
 //
@@ -36,7 +36,7 @@
 // All times are of [banyan.World.Now]: virtual in the simulator, where the same functions run
 // unmodified. The timed loops do not allocate.
 //
-// # What it does not do
+// # Limits
 //
 // It starts no processes and draws nothing.
 //

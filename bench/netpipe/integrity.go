@@ -7,7 +7,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/pattern"
 )
 
-// CorruptError says that bytes arrived wrong.
+// CorruptError reports bytes that arrived wrong.
 type CorruptError struct {
 	Size  int // of the messages, bytes
 	Bytes int // that were wrong, over all messages and both sides
@@ -84,7 +84,7 @@ func (p *pair) check(size, i int) (int, error) {
 	return wrong, send()
 }
 
-// seed tells the messages and the directions apart.
+// seed differs for messages and directions.
 func seed(i int, fromFirst bool) byte {
 	if fromFirst {
 		return byte(2 * i)

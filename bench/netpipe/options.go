@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Mode says who sends.
+// Mode is the direction of the messages.
 type Mode int
 
 const (
@@ -40,7 +40,7 @@ type Options struct {
 	Trials int `json:"trials"`
 	// TrialTime is how long a trial is to take; ignored if Repeats is set.
 	TrialTime time.Duration `json:"trial_time_ns"`
-	// Repeats is the number of messages of a trial; 0: as TrialTime says.
+	// Repeats is the number of messages of a trial; 0: as many as TrialTime allows.
 	Repeats int  `json:"repeats,omitempty"`
 	Mode    Mode `json:"mode"`
 	// Cold gives each message memory that is in no cache, at both sides.
@@ -52,7 +52,7 @@ type Options struct {
 // maxSize bounds a message: one or two buffers of it are allocated per process.
 const maxSize = 1 << 30
 
-// Limits of the number of messages of a trial. Fewer than three say nothing; NetPIPE has the same
+// Limits of the number of messages of a trial. Fewer than three mean nothing; NetPIPE has the same
 // bound.
 const (
 	minRepeats = 3

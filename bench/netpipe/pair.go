@@ -8,7 +8,7 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// The tags tell the kinds of messages apart.
+// The tags of the kinds of messages.
 const (
 	tagData = 1
 	tagSync = 2
@@ -105,7 +105,7 @@ func (p *pair) agree(n int) (int, error) {
 	return int(binary.LittleEndian.Uint64(p.word[:])), err
 }
 
-// loop is what is timed: nothing in it but the messages.
+// loop is the timed part: the messages and nothing else.
 func (p *pair) loop(size, n int) error {
 	if p.cold == nil {
 		return p.move(p.sbuf[:size], p.rbuf[:size], n)

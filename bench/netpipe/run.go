@@ -110,7 +110,7 @@ func (p *pair) repeats(size, guess int, o *Options) (int, error) {
 		}
 		next, done := grown(n, elapsed, o.TrialTime)
 		if done {
-			next = -next // one word says both
+			next = -next // one word for both
 		}
 		if n, err = p.agree(next); err != nil {
 			return 0, err

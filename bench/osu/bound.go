@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// CutError tells that a sweep has ended before its largest size, as an iteration would not have
+// CutError reports that a sweep has ended before its largest size, as an iteration would not have
 // ended within [Options].MaxTime.
 type CutError struct {
 	Size int           // the first that was left out, in bytes
@@ -13,7 +13,7 @@ type CutError struct {
 	Max  time.Duration
 }
 
-// Error says from which size on there are no results, and the cure.
+// Error has the size from which on there are no results, and the cure.
 func (e *CutError) Error() string {
 	return fmt.Sprintf("sizes from %d bytes on are left out: an iteration of the size before took %v, and a size may "+
 		"take %v (--max-time; 0: no bound)",
@@ -21,7 +21,7 @@ func (e *CutError) Error() string {
 }
 
 // bound keeps the time of each size below MaxTime, about. All ranks come to the same answers, as
-// they are told the same times.
+// all ranks get the same times.
 type bound struct {
 	o    *Options
 	each time.Duration // the longest iteration at the last size; 0: not known

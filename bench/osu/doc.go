@@ -1,5 +1,5 @@
-// Package osu has the benchmarks that everybody knows from the OSU micro-benchmarks, on Banyan's
-// public interface. [All] is the table of them:
+// Package osu has the benchmarks of the OSU micro-benchmarks, on Banyan's public interface. [All]
+// is the table of them:
 //
 //	latency     a ping-pong with blocking calls
 //	bw          a window of non-blocking sends answered by a short message
@@ -13,7 +13,7 @@
 //
 // [Start] measures a job's start-up, as osu_init does, with a first barrier.
 //
-// # What is measured
+// # Method
 //
 // As in OSU: one buffer per side (per goroutine in latency_mt), of ordinary memory, page aligned
 // and touched; tag and source given; sizes double; the first iterations are not counted; the number
@@ -54,7 +54,7 @@
 // unmodified, but for latency_mt: a simulated rank is one goroutine. The timed loops do not
 // allocate, but for allreduce.
 //
-// # What it does not do
+// # Limits
 //
 // It starts no processes, prints nothing and does not judge: results go to a function of the
 // caller. There is one buffer for all messages of a window.

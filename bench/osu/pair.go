@@ -7,8 +7,8 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// The tags tell the kinds of messages apart; the values of the first three are OSU's. From
-// tagThread on each lane of threads has one of its own.
+// The tags of the kinds of messages; the values of the first three are OSU's. From tagThread on
+// each lane of threads has one of its own.
 const (
 	tagPing   = 1
 	tagData   = 100
@@ -89,7 +89,7 @@ func (p *Pair) Bandwidth(size, window, n int) (time.Duration, error) {
 	})
 }
 
-// timed runs loop after all sides have said that they are there.
+// timed runs loop after all sides are ready.
 func (p *Pair) timed(loop func() error) (time.Duration, error) {
 	if err := p.sync(); err != nil {
 		return 0, err
@@ -168,8 +168,8 @@ func (p *Pair) recvWindow(r []byte, reqs []banyan.Request) error {
 }
 
 // bothWindows is the timed loop of bidirectional bandwidth: each side posts a window of receives,
-// then sends one. A side that has received its window knows that the other has begun this round, so
-// neither runs ahead by more than one.
+// then sends one. A side that has received its window knows that the other has started this round,
+// so neither runs ahead by more than one.
 //
 // Preconditions: reqs has room for two windows.
 func (p *Pair) bothWindows(s, r []byte, reqs []banyan.Request, n int) error {

@@ -9,11 +9,10 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// What the ranks that measure tell each other between the timed loops. The library's collectives
-// are of all ranks of a communicator, here some may be left out; these are not timed and need not
-// be fast.
+// The exchanges of the measuring ranks between the timed loops. The library's collectives are of
+// all ranks of a communicator, here some may be left out; these are not timed and need not be fast.
 
-// sync returns when all ranks that measure have called it: in round k everybody tells the rank 2^k
+// sync returns when all ranks that measure have called it: in round k each notifies the rank 2^k
 // ahead (dissemination). Between two ranks that is one exchange.
 func (p *Pair) sync() error {
 	n, rank := 2*p.pairs, p.c.Rank()

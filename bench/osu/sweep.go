@@ -36,7 +36,7 @@ func (s *sweep) all(emit func(Point) error) error {
 	return nil
 }
 
-// given emits a point on rank 0 and says whether bytes arrived wrong.
+// given emits a point on rank 0 and reports whether bytes arrived wrong.
 func given(rank int, pt Point, emit func(Point) error) error {
 	if rank == 0 {
 		if err := emit(pt); err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/pattern"
 )
 
-// CorruptError says that bytes arrived wrong.
+// CorruptError reports bytes that arrived wrong.
 type CorruptError struct {
 	Size  int // of the messages, bytes
 	Bytes int // that were wrong, over all messages and ranks

@@ -12,7 +12,7 @@ import (
 	"github.com/banyan-hpc/banyan/coll/tree"
 )
 
-// notInPaper stands in the paper's column.
+// notInPaper is the text of the paper's column.
 const notInPaper = "–"
 
 // beyond are the sections that the paper does not have. Their figures go on counting.
@@ -34,8 +34,8 @@ func (b *builder) beyond() ([]Section, error) {
 	return out, nil
 }
 
-// deaths collects the deaths that nobody knew of, by design: µs until all others had the error, and
-// until they had validated.
+// deaths collects the unknown failures by design: µs until all others had the error, and until they
+// had validated.
 func (b *builder) deaths(d tree.Design) (told, repaired []float64) {
 	for _, job := range b.m.Deaths {
 		for _, death := range job.Deaths {
@@ -50,7 +50,7 @@ func (b *builder) deaths(d tree.Design) (told, repaired []float64) {
 
 var percents = []int{0, 10, 25, 50, 75, 90, 100}
 
-// unknown is what a death costs that nobody knew of.
+// unknown is the cost of an unknown failure.
 func (b *builder) unknown(s *Section) error {
 	t := Table{Caption: "Ranks die during MPI_Barrier: µs from the kill until all others have the error, and until " +
 		"all have validated; median, 90th percentile and longest",
@@ -95,7 +95,7 @@ func (b *builder) unknown(s *Section) error {
 	return nil
 }
 
-// unknownTitle says among how many.
+// unknownTitle is the title of figure 11, with the numbers of failures and ranks.
 func (b *builder) unknownTitle() string {
 	if len(b.m.Deaths) == 0 {
 		return "Figure 11: deaths during a barrier"

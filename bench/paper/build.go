@@ -9,7 +9,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/sim"
 )
 
-// Predictions say how much is predicted.
+// Predictions is the extent of the predictions.
 type Predictions struct {
 	// Rounds is the length of the inner timing loop; the paper's is [Rounds].
 	Rounds int
@@ -47,9 +47,9 @@ func Steps(m *Measured, o Predictions) int {
 	return n
 }
 
-// Build makes the report: predictions for all, and what has been measured beside them. step is
-// called once for each of [Steps] predictions. With the paper's 300 rounds and a million ranks it
-// takes about a minute of one core.
+// Build makes the report: predictions for all, and the measurements beside them. step is called
+// once for each of [Steps] predictions. With the paper's 300 rounds and a million ranks it takes
+// about a minute of one core.
 func Build(m *Measured, o Predictions, step func()) (*Report, error) {
 	return newBuilder(m, o, step).report()
 }
@@ -102,7 +102,7 @@ func (b *builder) shortRows() string {
 		"not yet left the root when the first has arrived everywhere only in a long row.", b.p.rounds, Rounds)
 }
 
-// scale says plainly what was measured and on what.
+// scale describes the measurements and the machine.
 func (b *builder) scale() string {
 	ranks := b.m.ranks()
 	if len(ranks) == 0 {
@@ -193,7 +193,7 @@ func (b *builder) messages() Section {
 	return s
 }
 
-// AbsentMessages is the name of §4.1 among what is absent.
+// AbsentMessages is the name of §4.1 in Measured.Absent.
 const AbsentMessages = "messages"
 
 func mbps(bytes int, us float64) float64 {

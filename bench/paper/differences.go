@@ -9,7 +9,7 @@ import (
 	"github.com/banyan-hpc/banyan/coll/tree"
 )
 
-// differences is the honest list: each number in it is computed from what the report has.
+// differences lists the differences; each number is computed from the report.
 func (b *builder) differences() Section {
 	return Section{Title: "What differs, and why", Words: append(b.predictedDiffers(), b.measuredDiffers()...)}
 }
@@ -125,7 +125,7 @@ func (b *builder) measuredDiffers() []string {
 	return out
 }
 
-// turns says how far rerouting's factor is from the paper's, and why.
+// turns compares the factor of rerouting with the paper's.
 func (b *builder) turns(cells []Cell) string {
 	reroute, balanced := cells[0], cells[3] // in the worst order
 	here := b.m.over(reroute.point(b.n), balanced.point(b.n))

@@ -3,27 +3,25 @@
 // their machine, and beside it what real ranks have taken on the machine at hand. It writes a
 // report that has the paper's value, the prediction and the measurement side by side.
 //
-//	for _, e := range measured.Lacking(paper.Experiments(size)) { … }  // whoever can start ranks measures
+//	for _, e := range measured.Lacking(paper.Experiments(size)) { … }  // measured by Measurer
 //	r, err := paper.Build(&measured, paper.Predictions{Rounds: paper.Rounds, Most: 1e6}, func() {})
 //	os.WriteFile("report.md", []byte(r.Markdown()), 0o644)
 //
-// # What is fitted and what is predicted
+// # Fitted and predicted values
 //
 // The machine, profile paper-2011 of package sim, has two numbers that the paper does not state:
-// what a node's network port takes for a frame, and the latency between two ports. [Fit] finds them
-// from table 1 (MPI_Barrier, 256 of 512 dead). All else is stated in the paper (nodes, cores,
-// shared memory), by the medium (8 ns for a byte at 1 Gb/s) or by a standard (acknowledgements of
-// TCP). Table 2 and the figures follow.
+// the time that a node's network port takes for a frame, and the latency between two ports. [Fit]
+// finds them from table 1 (MPI_Barrier, 256 of 512 dead). All else is stated in the paper (nodes,
+// cores, shared memory), by the medium (8 ns for a byte at 1 Gb/s) or by a standard
+// (acknowledgements of TCP). Table 2 and the figures follow.
 //
-// # What is measured
+// # Measurements
 //
-// [Experiments] says which jobs of real ranks a report has room for; their results are package
-// collective's, and [Measured] keeps them with all sets, so that ratios can be taken set by set.
+// [Experiments] are the jobs of real ranks of a report; their results are those of package fault, and
+// [Measured] keeps them with all sets, so that ratios can be taken set by set.
 //
-// # What it does not do
+// A [Measurer] measures what a [Store] lacks; the command starts the ranks.
 //
-// It starts no ranks and keeps no file: the command does.
-//
-// Floor 8.5: it stands on bench/predict, bench/fault, bench/compare and bench/figure, whose results
-// and charts it puts together.
+// Floor 8.5: above bench/predict, bench/fault, bench/compare/suite and bench/figure, whose results and
+// charts it combines.
 package paper

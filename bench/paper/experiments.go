@@ -44,7 +44,7 @@ type Experiment struct {
 	Number  int
 }
 
-// String names it for those who wait.
+// String is the name in the progress bar.
 func (e Experiment) String() string {
 	if e.Unknown {
 		return fmt.Sprintf("%s, %d of %d ranks die in it", e.Op, e.Failures, e.Ranks)
@@ -60,7 +60,7 @@ var (
 	binomial     = []string{tree.Binomial.String()}
 )
 
-// What is measured beyond the paper.
+// The measurements beyond the paper.
 const (
 	smallBytes     = 8  // of an allreduce
 	unknownRanks   = 16 // of the jobs in which ranks die during operations

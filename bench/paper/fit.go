@@ -62,7 +62,7 @@ func misfit(p sim.Paper2011) (float64, error) {
 	return sum, nil
 }
 
-// Predict is what the simulator gives for a cell on the paper's machine, in microseconds.
+// Predict is the simulator's value for a cell on the paper's machine, in microseconds.
 func (c Cell) Predict() (float64, error) { return c.predict(sim.Fitted.Config(tableRanks), Rounds) }
 
 func (c Cell) predict(machine sim.Config, rounds int) (float64, error) {

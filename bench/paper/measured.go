@@ -9,7 +9,7 @@ import (
 )
 
 // Measured is what real processes have taken on one machine. Nothing of it is needed: the report
-// says what is absent.
+// names absent measurements.
 type Measured struct {
 	// CPU is the processor's model, CPUs how many this command may use.
 	CPU  string `json:"cpu"`
@@ -17,10 +17,10 @@ type Measured struct {
 	// Messages are of §4.1, Plans of §4.2.
 	Messages []Message    `json:"messages,omitempty"`
 	Plans    []fault.Plan `json:"plans,omitempty"`
-	// Jobs are of §4.3, §4.4 and beyond, Deaths those that nobody knew of.
+	// Jobs are of §4.3, §4.4 and beyond, Deaths are unknown failures.
 	Jobs   []*fault.CollectiveResult `json:"jobs,omitempty"`
 	Deaths []Deaths                  `json:"deaths,omitempty"`
-	// Absent is why something could not be measured, by what it is.
+	// Absent has the reasons for absent measurements, by name.
 	Absent map[string]string `json:"absent,omitempty"`
 }
 

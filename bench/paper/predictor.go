@@ -19,7 +19,7 @@ type point struct {
 	rounds          int // 0: those of all
 }
 
-// predictor remembers what has been predicted: figures and tables share points.
+// predictor remembers its predictions: figures and tables share points.
 type predictor struct {
 	rounds int
 	known  map[point]float64

@@ -2,13 +2,13 @@ package paper
 
 import (
 	"fmt"
-	"html"
+	"html/template"
 	"strings"
 
 	"github.com/banyan-hpc/banyan/bench/figure"
 )
 
-// Report is what has been found, section by section of the paper.
+// Report is the result, section by section of the paper.
 type Report struct {
 	Title    string
 	Words    []string // paragraphs before the sections
@@ -31,7 +31,7 @@ type Table struct {
 	Rows    [][]string
 }
 
-// Figure is one picture, with a chart on the axes of the paper's and one of what has been measured.
+// Figure is one picture, with a chart on the axes of the paper's and one of the measurements.
 // Whoever draws it stores it as File beside the report.
 type Figure struct {
 	File, Title string
@@ -76,46 +76,27 @@ table{border-collapse:collapse;margin:1em 0}caption{text-align:left;font-weight:
 td,th{border:1px solid #ccc;padding:.25em .6em;text-align:right}td:first-child,th:first-child{text-align:left}
 pre{background:#f6f6f6;padding:1em;overflow-x:auto}img{max-width:100%}`
 
-// HTML writes the report as one page, with the pictures as links to their files.
+// page is the report as HTML; the pictures are links to their files.
+var page = template.Must(template.New("report").Parse(`<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>{{.Title}}</title><style>` + style + `</style></head><body>
+<h1>{{.Title}}</h1>
+{{range .Words}}<p>{{.}}</p>
+{{end}}{{range .Sections}}<h2>{{.Title}}</h2>
+{{range .Words}}<p>{{.}}</p>
+{{end}}{{if .Drawing}}<pre>{{.Drawing}}</pre>
+{{end}}{{range .Tables}}<table><caption>{{.Caption}}</caption>
+<tr>{{range .Head}}<th>{{.}}</th>{{end}}</tr>
+{{range .Rows}}<tr>{{range .}}<td>{{.}}</td>{{end}}</tr>
+{{end}}</table>
+{{end}}{{range .Figures}}<p><img src="{{.File}}" alt="{{.Title}}"></p>
+{{end}}{{end}}</body></html>
+`))
+
+// HTML writes the report as one page.
 func (r *Report) HTML() string {
 	var b strings.Builder
-	title := html.EscapeString(r.Title)
-	fmt.Fprintf(&b, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta "+
-		"charset=\"utf-8\"><title>%s</title><style>%s</style></head><body>\n<h1>%s</h1>\n", title, style, title)
-	htmlParagraphs(&b, r.Words)
-	for _, s := range r.Sections {
-		fmt.Fprintf(&b, "<h2>%s</h2>\n", html.EscapeString(s.Title))
-		htmlParagraphs(&b, s.Words)
-		if s.Drawing != "" {
-			fmt.Fprintf(&b, "<pre>%s</pre>\n", html.EscapeString(s.Drawing))
-		}
-		for _, t := range s.Tables {
-			fmt.Fprintf(&b, "<table><caption>%s</caption>\n", html.EscapeString(t.Caption))
-			htmlRow(&b, "th", t.Head)
-			for _, row := range t.Rows {
-				htmlRow(&b, "td", row)
-			}
-			b.WriteString("</table>\n")
-		}
-		for _, f := range s.Figures {
-			fmt.Fprintf(&b, "<p><img src=\"%s\" alt=\"%s\"></p>\n", html.EscapeString(f.File),
-				html.EscapeString(f.Title))
-		}
+	if err := page.Execute(&b, r); err != nil {
+		panic(err) // the template is wrong: every run of every test fails
 	}
-	b.WriteString("</body></html>\n")
 	return b.String()
-}
-
-func htmlParagraphs(b *strings.Builder, words []string) {
-	for _, w := range words {
-		fmt.Fprintf(b, "<p>%s</p>\n", html.EscapeString(w))
-	}
-}
-
-func htmlRow(b *strings.Builder, cell string, row []string) {
-	b.WriteString("<tr>")
-	for _, c := range row {
-		fmt.Fprintf(b, "<%s>%s</%s>", cell, html.EscapeString(c), cell)
-	}
-	b.WriteString("</tr>\n")
 }

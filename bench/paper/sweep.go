@@ -10,7 +10,7 @@ import (
 	"github.com/banyan-hpc/banyan/coll/tree"
 )
 
-// What the figures have on their x axes.
+// The values of the x axes of the figures.
 var (
 	processCounts = []int{2, 4, 8, 16, 32, 64, 128, 256, 512}
 	failureCounts = []int{0, 1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 320, 384, 448, 496}
@@ -34,7 +34,7 @@ var (
 	logTime   = figure.Axis{Title: "time (µs)"}
 )
 
-// measuredTitle says of a chart how its times were measured.
+// measuredTitle is the title of a chart of measurements.
 func (b *builder) measuredTitle(what string) string {
 	return fmt.Sprintf("Measured here: %s, on %d CPUs, with 95 %% intervals", what, b.m.CPUs)
 }
@@ -83,7 +83,7 @@ func (b *builder) withoutFailures(number int, op predict.Op) Figure {
 	return figureOf(number, predicted, real)
 }
 
-// dot adds what has been measured.
+// dot adds a measurement, if there is one.
 func dot(points []figure.Point, x int, v value) []figure.Point {
 	if v.n == 0 {
 		return points

@@ -69,7 +69,7 @@ func (c comparison) of(ranks int) (k, base point) {
 	return k, base
 }
 
-// comparisons are those of which the paper says something.
+// comparisons are those in the text of the paper.
 func comparisons(op predict.Op, cells []Cell) []comparison {
 	said := claims[op]
 	out := []comparison{
@@ -129,7 +129,7 @@ func (b *builder) measuredHeads() (out []string) {
 	return out
 }
 
-// form is what the text says of figures 6 and 9: the worst order, rerouted against rebalanced.
+// form is the shape of figures 6 and 9: the worst order, rerouted against rebalanced.
 type form struct {
 	ranks, begins, peak int     // numbers of failures; begins is 0 where it never does
 	highest, last       float64 // rerouted over rebalanced, at the peak and at most failures
@@ -178,7 +178,7 @@ func (b *builder) measuredForm(op predict.Op) form {
 	})
 }
 
-// shape compares what the text says of figure 6 or 9.
+// shape compares the text of the paper on figure 6 or 9.
 func (b *builder) shape(op predict.Op) Table {
 	t := Table{
 		Caption: fmt.Sprintf("The form of figure %d: rerouted in the worst order, against rebalanced",

@@ -26,7 +26,7 @@ func valueOf(v stats.Interval) value {
 	return out
 }
 
-// absent is what stands in the place of a measurement.
+// absent is the text of an absent measurement.
 const absent = "not measured"
 
 // String writes it with its interval and number of observations.

@@ -16,7 +16,7 @@ type Collective struct {
 	Bytes int
 }
 
-// String is how it stands in the arguments of programs.
+// String is its form in the arguments of programs.
 func (c Collective) String() string { return c.Op + ":" + strconv.Itoa(c.Bytes) }
 
 // ParseCollective reads what String writes.

@@ -17,9 +17,9 @@ import (
 )
 
 // One control is the fastest of controlBursts bursts of controlTrips round trips: about 6 ms in the
-// machine's fast mood and 35 ms in the slow one. Whatever disturbs a burst, the kernel or the phase
-// in which the two loops happen to meet (a quarter of the time of a trip), makes it slower; the
-// fastest says how far apart the two cores are.
+// machine with near cores and 35 ms with far ones. Whatever disturbs a burst, the kernel or the
+// phase in which the two loops happen to meet (a quarter of the time of a trip), makes it slower;
+// the fastest shows the distance of the two cores.
 const (
 	controlBursts = 25
 	controlTrips  = 2000
@@ -32,9 +32,9 @@ const spinMax = 1 << 22
 // Control is a cache-line ping-pong between two pinned processes, in two ways.
 //
 // [Control.Measure] spins with PAUSE and takes the fastest of many bursts: on the project's machine
-// 0.031 to 0.034 µs in the fast mood. [Bare], as a job of [Control.Run], is a load, a compare and
+// 0.031 to 0.034 µs with near cores. [Bare], as a job of [Control.Run], is a load, a compare and
 // nothing else; it takes between 0.05 and 0.1 µs from one moment to the next without anything else
-// having changed, for spinning loads delay the other side's store. So the first one tells whether
+// having changed, for spinning loads delay the other side's store. So the first one shows whether
 // the machine has changed, and the second one is the bare ping-pong of the bounds.
 type Control struct{ server *Server }
 

@@ -33,15 +33,15 @@
 // CLOCK_MONOTONIC, which all processes share: each rank writes into a file when it has passed its
 // first barrier, so that no launcher's forwarding of output is in the time.
 //
-// # What is left behind
+// # Temporary files
 //
 // FIFOs and other files lie in directories that [Scratch] makes, in memory where there is /dev/shm.
-// Each carries the pid and the start time of its owner: what a process leaves that was killed is
-// removed when the next one makes its first.
+// Each carries the pid and the start time of its owner: the files of a killed process are removed
+// when the next one makes its first.
 //
-// # What it does not do
+// # Limits
 //
-// It installs nothing: what is missing is an error that names the packages ([NotInstalledError]).
+// It installs nothing: a missing program is an error that names the packages ([NotInstalledError]).
 // It computes no ratios.
 //
 // Floor 8: a harness beside the others. A [Server] is for one goroutine.

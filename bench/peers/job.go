@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Test is what a sample does.
+// Test is the operation of a sample.
 type Test string
 
 // The tests.
@@ -27,7 +27,7 @@ const (
 	// of Size receives or messages; see bench/match.
 	Posted     Test = "posted"
 	Unexpected Test = "unexpected"
-	// Bare: the control's second loop; nobody else knows it.
+	// Bare: the second loop of the control, of no other peer.
 	Bare Test = "bare"
 )
 
@@ -104,7 +104,7 @@ func parseReply(line string) (time.Duration, error) {
 	return 0, fmt.Errorf("peers: not an answer: %q", line)
 }
 
-// Answers are what rank 0 can tell between jobs, by name. Each is one line.
+// Answers are the answers of rank 0 between jobs, by question. Each is one line.
 type Answers map[string]func() string
 
 // The words of a question to rank 0 and of its answer.
@@ -119,7 +119,7 @@ const (
 // answers are to [Server.Ask]; they may be nil.
 func Serve(dir string, rank int, words string, run func(Job) (time.Duration, error), answers Answers) error {
 	// Opened without waiting for the other side: the driver has been there from the start, and
-	// where it is gone nobody comes any more.
+	// where it is gone no other comes.
 	cmd, err := os.OpenFile(filepath.Join(dir, "cmd."+strconv.Itoa(rank)), os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return fmt.Errorf("peers: %w", err)
@@ -140,7 +140,7 @@ func Serve(dir string, rank int, words string, run func(Job) (time.Duration, err
 	for lines := bufio.NewScanner(cmd); lines.Scan(); {
 		answer, fatal := serveOne(lines.Text(), run, answers)
 		if _, err := fmt.Fprintln(reply, answer); err != nil || fatal != nil {
-			return fatal // a reply that nobody reads: the driver is gone
+			return fatal // a reply without reader: the driver is gone
 		}
 	}
 	return nil

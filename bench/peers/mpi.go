@@ -53,8 +53,8 @@ var (
 	}
 )
 
-// OpenMPIOverTCP is Open MPI told to use its TCP transport through the loopback interface, where it
-// would use shared memory. All else is as with [OpenMPI].
+// OpenMPIOverTCP is Open MPI with its TCP transport through the loopback interface, where it would
+// use shared memory. All else is as with [OpenMPI].
 var OpenMPIOverTCP = func() MPI {
 	m := OpenMPI
 	m.Name = "openmpi-tcp"
@@ -76,7 +76,7 @@ func ULFM(bin string) MPI {
 	return m
 }
 
-// NotInstalledError says that a peer cannot be measured here, and what would change that.
+// NotInstalledError is a peer that is not installed, and the cure.
 type NotInstalledError struct {
 	Peer     string
 	Tool     string // that was not found
@@ -206,7 +206,7 @@ func cacheDir() (string, error) {
 	return dir, checkPrivate(dir)
 }
 
-// checkPrivate refuses a directory in which somebody else could put the program that is about to be
+// checkPrivate refuses a directory in which another user could put the program that is about to be
 // run.
 func checkPrivate(dir string) error {
 	info, err := os.Lstat(dir)

@@ -68,7 +68,7 @@ func (n *NPtcp) Run(ctx context.Context, limit time.Duration, args ...string) er
 		err = RunProgram(ctx, transmitter, limit)
 	}
 	if err != nil && !isClosed(ended) {
-		cancel() // it would wait for ever; how it ends now says nothing
+		cancel() // it would wait for ever; its exit status means nothing now
 		<-ended
 		return err
 	}

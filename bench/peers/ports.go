@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reservePort returns a free TCP port that the kernel gives to nobody else until release is called.
-// It stays bound by a socket that does not listen; a program that sets SO_REUSEADDR, as
+// reservePort returns a free TCP port that the kernel gives to no other process until release is
+// called. It stays bound by a socket that does not listen; a program that sets SO_REUSEADDR, as
 // ucx_perftest and NPtcp do, can bind it too.
 func reservePort() (port int, release func(), err error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -78,7 +78,7 @@ func listens(table string, port int) bool {
 }
 
 // SegmentsSent returns how many TCP segments this network namespace has sent since it was made. A
-// ping-pong over TCP adds at least one for each message, so the difference tells whether messages
+// ping-pong over TCP adds at least one for each message, so the difference shows whether messages
 // went over TCP at all.
 func SegmentsSent() (int64, error) {
 	b, err := os.ReadFile("/proc/net/snmp")

@@ -93,7 +93,7 @@ func Monotonic() (time.Duration, error) {
 	return time.Duration(t.Nano()), nil
 }
 
-// Pass says in a file, which all ranks append to, that this one has passed its first barrier now.
+// Pass appends to a file, which all ranks share, that this rank has passed its first barrier now.
 // The launcher's forwarding of output has no part in it.
 func Pass(file string) error {
 	now, err := Monotonic()

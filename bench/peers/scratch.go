@@ -66,7 +66,7 @@ var sweepOnce = sync.OnceFunc(func() { sweep(tempDir()) })
 var scratchName = regexp.MustCompile(`^banyan-[a-z]+-(\d+)-(\d+)-(\d+)-\d+$`)
 
 // sweep removes the directories of this user's processes that are gone. What cannot be removed
-// stays: it is in nobody's way.
+// stays: it does no harm.
 func sweep(dir string) {
 	me, err := thisProcess()
 	if err != nil {

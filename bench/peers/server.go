@@ -39,7 +39,7 @@ type Server struct {
 	Name string
 	// Words is how the implementation describes itself.
 	Words string
-	// Command is what was started, for the record.
+	// Command is the started command, for the record.
 	Command string
 
 	dir    string

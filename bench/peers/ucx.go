@@ -31,13 +31,13 @@ func NewUCX(cpus [2]int) (*UCX, error) {
 	return &UCX{CPUs: cpus, path: path}, nil
 }
 
-// Command is what a sample runs on both sides, for the record.
+// Command has the commands of both sides, for the record.
 func (u *UCX) Command() string {
 	return fmt.Sprintf("%s -p PORT -c %d; %s -p PORT -c %d -t TEST -s SIZE [-O WINDOW] -n ITERS -w WARMUP -f -v "+
 		"localhost", u.path, u.CPUs[0], u.path, u.CPUs[1])
 }
 
-// Words returns the version, as ucx_info says it, or "ucx_perftest".
+// Words returns the version, as ucx_info prints it, or "ucx_perftest".
 func (u *UCX) Words(ctx context.Context) string {
 	out, err := exec.CommandContext(ctx, "ucx_info", "-v").Output()
 	if first, _, ok := strings.Cut(string(out), "\n"); err == nil && ok {
@@ -77,7 +77,7 @@ func (u *UCX) rate(ctx context.Context, j Job) (float64, error) {
 	exited := make(chan struct{})
 	var wait sync.WaitGroup
 	wait.Go(func() {
-		_ = server.Wait() // its words tell
+		_ = server.Wait() // its output has the error
 		close(exited)
 	})
 	defer wait.Wait()

@@ -2,8 +2,9 @@ package predict
 
 import "github.com/banyan-hpc/banyan/coll/tree"
 
-// Baseline gives the job that a fault-aware one is to be as fast as: the unaware design on a communicator of only those who live,
-// each of them in the place that it has (§4: "to place processes in the same physical location").
+// Baseline returns the job with which a fault-aware one is compared: the unaware design on a communicator
+// of the survivors, each in its place (Hursey & Graham §4: "to place processes in the same physical
+// location").
 func (j Job) Baseline() Job {
 	if j.Ranks == 0 {
 		j.Ranks = j.Machine.Procs

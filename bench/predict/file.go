@@ -21,7 +21,7 @@ type Parameters struct {
 	Node           LinkParameters `json:"node"`
 	Switch         LinkParameters `json:"switch"`
 	Across         LinkParameters `json:"across"`
-	// CopyPerByte is what moving a byte costs a core, at each end.
+	// CopyPerByte is the cost of moving a byte for a core, at each end.
 	CopyPerByte float64 `json:"copy_ns_per_byte"`
 	// SharedPort and AckEvery are sim.NodePort, Credits and MaxFrame are sim.Config's.
 	SharedPort bool `json:"shared_port"`
@@ -43,14 +43,15 @@ type LinkParameters struct {
 	GapPerByte float64 `json:"gap_ns_per_byte"`
 }
 
-// Load gives the machine that source names: a profile of package sim, or a file of Parameters.
+// Load returns the machine that source names: a profile of package sim, or a file of Parameters.
 func Load(source string) (Parameters, error) {
 	if slices.Contains(sim.Profiles(), source) {
 		return builtin(source)
 	}
 	b, err := os.ReadFile(source)
 	if err != nil {
-		return Parameters{}, fmt.Errorf("%q is no profile (%s) and no file that can be read: %w", source, strings.Join(sim.Profiles(), ", "), err)
+		return Parameters{}, fmt.Errorf("%q is no profile (%s) and no file that can be read: %w",
+			source, strings.Join(sim.Profiles(), ", "), err)
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
@@ -82,15 +83,16 @@ func builtin(name string) (Parameters, error) {
 	}
 	p := Parameters{
 		Name: name, RanksPerNode: cfg.Topology.ProcsPerNode, NodesPerSwitch: cfg.Topology.NodesPerSwitch,
-		Node: linkOf(cfg.Links[fabric.LinkNode]), Switch: linkOf(cfg.Links[fabric.LinkSwitch]), Across: linkOf(cfg.Links[fabric.LinkAcross]),
+		Node: linkOf(cfg.Links[fabric.LinkNode]), Switch: linkOf(cfg.Links[fabric.LinkSwitch]),
+		Across:      linkOf(cfg.Links[fabric.LinkAcross]),
 		CopyPerByte: nanos(cfg.CPU.PerByte), SharedPort: cfg.NodePort.Shared, AckEvery: cfg.NodePort.AckEvery,
 		Credits: cfg.Credits, MaxFrame: cfg.MaxFrame, Check: nanos(Awareness.Check), Lookup: nanos(Awareness.Lookup),
 	}
 	return p, nil
 }
 
-// Awareness is what Hursey and Graham measured for a message (§4.1): one byte took 0.85 µs instead of 0.84. A rank that is
-// looked up is taken to cost the same: "considerably reduced" (§4.3).
+// Awareness is the measured cost of a message (Hursey & Graham §4.1): one byte took 0.85 µs instead of
+// 0.84. The lookup of a rank is assumed to cost the same: "considerably reduced" (§4.3).
 var Awareness = Costs{Check: 10 * sim.Nanosecond, Lookup: 10 * sim.Nanosecond}
 
 // Config is the machine with n processes.

@@ -12,8 +12,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// In the full simulator ranks are killed at the virtual time death, the others validate at the time repair, all is measured from begin, when
-// connections are there, and the ranks part at end.
+// The virtual times of a job in the full simulator: ranks are killed at death, the others validate at
+// repair, the measurement starts at begin, with all connections, and the ranks finalize at end.
 const (
 	death  = 100 * time.Millisecond
 	repair = 500 * time.Millisecond
@@ -21,9 +21,9 @@ const (
 	end    = 1000 * time.Second
 )
 
-// Full does a job in the full simulator with the library itself: its ranks are killed, the others validate the communicator
-// and call the library's own operation. Costs are not charged, and Header is the library's own. 512 ranks take a
-// few seconds of this program's time.
+// Full runs a job with the library in the simulator: its ranks are killed, the others validate the
+// communicator and call the library's operation. Costs are not charged, and Header is the library's. A
+// job of 512 ranks takes a few seconds of real time.
 func Full(j Job) (Result, error) {
 	if err := j.check(); err != nil {
 		return Result{}, err
@@ -50,7 +50,7 @@ func Full(j Job) (Result, error) {
 	}, func(w *banyan.World) error {
 		took, err := j.perform(w)
 		last = max(last, took)
-		w.Sleep(end - w.Now()) // the farewells of those who are ready first would pass the ports of those who are not
+		w.Sleep(end - w.Now()) // departure notices of the first ranks would pass the ports of the others
 		return err
 	})
 	if err != nil {
@@ -60,7 +60,7 @@ func Full(j Job) (Result, error) {
 		Messages: j.messages(net), Depth: net.depth, Degree: net.degree}, nil
 }
 
-// perform is what one rank does; it gives the time of its rounds.
+// perform is the part of one rank; it returns the time of its rounds.
 func (j *Job) perform(w *banyan.World) (time.Duration, error) {
 	w.Sleep(repair - w.Now())
 	if len(j.Dead) > 0 {
@@ -69,7 +69,8 @@ func (j *Job) perform(w *banyan.World) (time.Duration, error) {
 		}
 	}
 	c := call{job: j, c: w.Comm()}
-	if err := c.rounds(max(1, j.Machine.NodePort.AckEvery)); err != nil { // so that the count of what is to be acknowledged is nought
+	// Afterwards no frame waits for its acknowledgement.
+	if err := c.rounds(max(1, j.Machine.NodePort.AckEvery)); err != nil {
 		return 0, err
 	}
 	if w.Now() >= begin {
@@ -87,7 +88,7 @@ type call struct {
 	buf, more []byte
 }
 
-// keep folds nothing, which takes no virtual time anyway.
+// keep reduces nothing: that takes no virtual time anyway.
 func keep(_, _ []byte) {}
 
 func (k *call) rounds(n int) error {

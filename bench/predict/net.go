@@ -8,22 +8,23 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/sim"
 )
 
-// none is nobody's number.
+// none is the number of no rank.
 const none = -1
 
-// shapeOf holds who talks to whom, in the numbers of the living.
+// shapeOf is the tree, in the numbers of the survivors.
 type shapeOf struct {
 	parent   []int32
 	children [][]int32 // in the order of service
-	subtree  []int32   // how many are in each subtree
-	lookups  []int32   // how many ranks each asks about in an operation with Reroute
+	subtree  []int32   // ranks in each subtree
+	lookups  []int32   // ranks that each looks up in an operation with Reroute
 	order    []int32   // every parent before its children
 	root     int32
 	degree   int
 	depth    int
 }
 
-// Edges gives the parent of each living rank in the job's tree, by number among the living: -1 at the root.
+// Edges returns the parent of each survivor in the job's tree, by number among the survivors: -1 at
+// the root.
 func Edges(j Job) ([]int32, error) {
 	if err := j.check(); err != nil {
 		return nil, err
@@ -35,7 +36,7 @@ func Edges(j Job) ([]int32, error) {
 	return net.parent, nil
 }
 
-// place gives a rank's process.
+// place is a rank's process.
 func (j *Job) place(rank int) int {
 	if j.Place == nil {
 		return rank
@@ -43,7 +44,7 @@ func (j *Job) place(rank int) int {
 	return j.Place(rank)
 }
 
-// node gives a rank's node.
+// node is a rank's node.
 func (j *Job) node(rank int) int { return j.place(rank) / j.Machine.Topology.ProcsPerNode }
 
 func newShape(j *Job, a *tree.Alive) (*shapeOf, error) {
@@ -78,12 +79,12 @@ func newShape(j *Job, a *tree.Alive) (*shapeOf, error) {
 		return nil, fmt.Errorf("predict: a tree of %d ranks reaches %d", n, len(s.order))
 	}
 	if j.Design == tree.Reroute && j.Costs.Lookup > 0 {
-		s.ask(j, a, root)
+		s.countLookups(j, a, root)
 	}
 	return s, nil
 }
 
-// sort finds an order of parents before children, and what follows from it.
+// sort orders parents before children, and computes depth and subtrees.
 func (s *shapeOf) sort() {
 	s.order = append(make([]int32, 0, len(s.parent)), s.root)
 	level := 1
@@ -101,15 +102,16 @@ func (s *shapeOf) sort() {
 	}
 }
 
-// ask counts the ranks that each one asks about: its neighbours, and the dead whom it passes on the way to them.
-func (s *shapeOf) ask(j *Job, a *tree.Alive, root int) {
+// countLookups counts the ranks that each one looks up: its neighbours, and the dead ranks on the way to
+// them.
+func (s *shapeOf) countLookups(j *Job, a *tree.Alive, root int) {
 	s.lookups = make([]int32, len(s.parent))
 	var p tree.Plan
 	above := func(rank int) int {
 		tree.Build(&p, tree.Unaware, j.Shape, a, j.node, root, rank)
 		return p.Parent
 	}
-	for _, rank := range j.Dead { // whoever adopts its children has asked about it
+	for _, rank := range j.Dead { // the rank that adopts its children looks it up
 		up := above(rank)
 		for up >= 0 && !a.Has(up) {
 			up = above(up)
@@ -132,7 +134,7 @@ func (s *shapeOf) ask(j *Job, a *tree.Alive, root int) {
 // rooted reports whether the caller names a root.
 func (o Op) rooted() bool { return o != Barrier && o != Allreduce }
 
-// length is how long the messages over a rank's edge to its parent are, with their header.
+// length is that of the messages over a rank's edge to its parent, with their header.
 func (j *Job) length(subtree int32) int {
 	switch {
 	case j.Op == Barrier:
@@ -144,7 +146,7 @@ func (j *Job) length(subtree int32) int {
 	}
 }
 
-// awareness is what the design adds to each message of rank v, and to its begin of a round.
+// awareness is the cost of the design for each message of rank v, and for the start of a round.
 func (j *Job) awareness(s *shapeOf, v int32) (perMessage, perRound sim.Picos) {
 	if j.Design == tree.Unaware {
 		return 0, 0

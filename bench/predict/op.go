@@ -8,7 +8,8 @@ import (
 // Op is a collective operation on a tree.
 type Op int
 
-// The operations. All but Bcast and Scatter begin with a way up the tree, all but Reduce and Gather end with one down.
+// The operations. All but Bcast and Scatter start with a way up the tree; all but Reduce and Gather end
+// with one down.
 const (
 	// Barrier goes up and down with empty messages.
 	Barrier Op = iota
@@ -26,7 +27,7 @@ const (
 
 var ops = []string{"barrier", "bcast", "reduce", "allreduce", "gather", "scatter"}
 
-// String gives the word that ParseOp reads.
+// String formats what ParseOp parses.
 func (o Op) String() string {
 	if o >= 0 && int(o) < len(ops) {
 		return ops[o]
@@ -34,7 +35,7 @@ func (o Op) String() string {
 	return fmt.Sprintf("operation %d", int(o))
 }
 
-// ParseOp reads the name of an operation.
+// ParseOp parses the name of an operation.
 func ParseOp(s string) (Op, error) {
 	if i := slices.Index(ops, s); i >= 0 {
 		return Op(i), nil

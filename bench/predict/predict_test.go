@@ -133,7 +133,7 @@ func TestCosts(t *testing.T) {
 func TestRunRefuses(t *testing.T) {
 	m := profile(t, "this-machine", 4)
 	for want, j := range map[string]Job{
-		"nobody is left":     {Dead: []int{0, 1, 2, 3}},
+		"no rank survives":   {Dead: []int{0, 1, 2, 3}},
 		"unaware tree":       {Dead: []int{1}},
 		"root 1 is dead":     {Design: tree.Rebalance, Dead: []int{1}, Root: 1, Op: Bcast},
 		"root 4, want":       {Root: 4},
@@ -185,7 +185,7 @@ func TestQueue(t *testing.T) {
 	x := uint32(1)
 	for i := range 1000 {
 		x = x*1664525 + 1013904223
-		q.push(event{at: sim.Picos(x >> 28), who: int32(i)})
+		q.push(event{at: sim.Picos(x >> 28), rank: int32(i)})
 	}
 	last := event{at: math.MinInt64}
 	for len(q.heap) > 0 {

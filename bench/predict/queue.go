@@ -2,7 +2,7 @@ package predict
 
 import "github.com/banyan-hpc/banyan/fabric/sim"
 
-// happening is what an event is about.
+// happening is the kind of an event.
 type happening uint8
 
 const (
@@ -15,11 +15,11 @@ const (
 	acked                     // an acknowledgement comes to a node
 )
 
-// event is something that happens to the rank who, or to a flow of its edge to its parent.
+// event happens to a rank, or to a flow of its edge to its parent.
 type event struct {
 	at   sim.Picos
 	seq  uint64
-	who  int32
+	rank int32
 	down bool
 	what happening
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/sim"
 )
 
-// Run follows every message of a job and gives its time. The same job gives the same time.
+// Run follows every message of a job and returns its time. The same job gives the same time.
 func Run(j Job) (Result, error) {
 	if err := j.check(); err != nil {
 		return Result{}, err
@@ -20,7 +20,7 @@ func Run(j Job) (Result, error) {
 	}
 	m := newMachine(&j, net, a)
 	for v := range m.ranks {
-		m.queue.push(event{who: int32(v), what: goesOn})
+		m.queue.push(event{rank: int32(v), what: goesOn})
 	}
 	for len(m.queue.heap) > 0 {
 		e := m.queue.pop()
@@ -52,20 +52,20 @@ type flow struct {
 	unacked int32
 }
 
-// rank is where a rank is in its work, and what has come to it.
+// rank is the progress of a rank, and the frames that have arrived.
 type rank struct {
 	round   int32
 	step    int32
 	node    int32
 	waits   bool    // for a frame or a credit
-	inbox   []int32 // who sent what has arrived, in order: a child, or none for the parent
+	inbox   []int32 // senders of arrived frames, in order: a child, or none for the parent
 	head    int
 	handles int32     // the sender of the frame that is being handled
 	near    sim.Picos // when its port to the node is free
 	free    sim.Picos // and that to the network
-	each    sim.Picos // what the design adds to a message
+	each    sim.Picos // cost of the design for a message
 	begin   sim.Picos // and to a round
-	begun   bool
+	started bool
 	link    fabric.LinkClass // to the parent
 	bytes   int              // of messages over the edge to the parent
 }
@@ -115,32 +115,32 @@ func (m *machine) class(a, b int32) fabric.LinkClass {
 }
 
 // push queues what happens after a while.
-func (m *machine) push(at sim.Picos, what happening, who int32, down bool) {
-	m.queue.push(event{at: at, what: what, who: who, down: down})
+func (m *machine) push(at sim.Picos, what happening, rank int32, down bool) {
+	m.queue.push(event{at: at, what: what, rank: rank, down: down})
 }
 
 func (m *machine) happen(e event) {
 	switch e.what {
 	case goesOn:
-		m.goOn(e.who)
+		m.goOn(e.rank)
 	case leaves:
-		m.leave(e.who)
+		m.leave(e.rank)
 	case received:
-		m.receive(e.who)
+		m.receive(e.rank)
 	case lands:
-		m.land(e.who, e.down)
+		m.land(e.rank, e.down)
 	case arrives:
-		m.arrive(e.who, e.down)
+		m.arrive(e.rank, e.down)
 	case credited:
-		m.credit(e.who, e.down)
+		m.credit(e.rank, e.down)
 	case acked:
-		m.take(m.ranks[m.sender(e.who, e.down)].node, m.link(e.who).Gap)
+		m.take(m.ranks[m.sender(e.rank, e.down)].node, m.link(e.rank).Gap)
 	}
 }
 
 func (m *machine) link(edge int32) *sim.Link { return &m.job.Machine.Links[m.ranks[edge].link] }
 
-// sender is who sends over an edge, down or up.
+// sender is the sender over an edge, down or up.
 func (m *machine) sender(edge int32, down bool) int32 {
 	if down {
 		return m.net.parent[edge]

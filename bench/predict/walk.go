@@ -8,8 +8,8 @@ type turn struct {
 	down, sends bool
 }
 
-// turn gives the step-th message of rank v in a round: up from the children, the last served first, who are
-// leaves; up to the parent; down from it; down to the children. The end of the round is no turn.
+// turn returns the step-th message of rank v in a round: up from the children, the last in the order of
+// service first, since these are leaves; up to the parent; down from it; down to the children.
 func (m *machine) turn(v, step int32) (t turn, more bool) {
 	children, parent := m.net.children[v], m.net.parent[v]
 	n := int32(len(children))
@@ -39,19 +39,19 @@ func (m *machine) turn(v, step int32) (t turn, more bool) {
 	return turn{}, false
 }
 
-// goOn has a rank do what it can at this instant.
+// goOn advances a rank as far as possible at this instant.
 func (m *machine) goOn(v int32) {
 	r := &m.ranks[v]
 	r.waits = false
 	for {
-		if !r.begun && r.begin > 0 {
-			r.begun = true
+		if !r.started && r.begin > 0 {
+			r.started = true
 			m.push(m.now+r.begin, goesOn, v, false)
 			return
 		}
 		t, more := m.turn(v, r.step)
 		if !more {
-			r.round, r.step, r.begun = r.round+1, 0, false
+			r.round, r.step, r.started = r.round+1, 0, false
 			if int(r.round) == m.job.Rounds {
 				m.over++
 				m.last = max(m.last, m.now)
@@ -76,7 +76,7 @@ func (m *machine) goOn(v int32) {
 	}
 }
 
-// copying is what it costs a core to move the payload of a message.
+// copying is the cost of moving the payload of a message for a core.
 func (m *machine) copying(edge int32) sim.Picos {
 	return m.job.Machine.CPU.PerByte * sim.Picos(m.ranks[edge].bytes)
 }
@@ -119,7 +119,7 @@ func (m *machine) leave(v int32) {
 	m.goOn(v)
 }
 
-// credit gives a credit back, and a sender that waits looks again.
+// credit returns a credit, and a waiting sender continues.
 func (m *machine) credit(edge int32, down bool) {
 	m.flow(edge, down).used--
 	if v := m.sender(edge, down); m.ranks[v].waits {

@@ -10,7 +10,7 @@ func (m *machine) shared(edge int32) bool {
 	return m.job.Machine.NodePort.Shared && m.ranks[edge].link >= fabric.LinkSwitch
 }
 
-// take keeps the engine of a node busy for d from when it is free, and gives the beginning.
+// take occupies the engine of a node for d as soon as it is free, and returns the start.
 func (m *machine) take(node int32, d sim.Picos) sim.Picos {
 	from := max(m.now, m.engines[node])
 	m.engines[node] = from + d

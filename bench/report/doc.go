@@ -1,4 +1,4 @@
-// Package report writes what a benchmark has measured: as a table in the format of the OSU
+// Package report writes the results of a benchmark: as a table in the format of the OSU
 // micro-benchmarks ([OSUTable]) and as a JSON file with everything about the machine that may
 // explain a number ([File], [Environment]).
 //
@@ -24,7 +24,7 @@
 //	environment  see [Environment]
 //	results      the value that the benchmark produced; its type documents it
 //
-// # What it does not do
+// # Limits
 //
 // It measures nothing, draws nothing and reads no files of its own making.
 //

@@ -20,7 +20,7 @@ type Environment struct {
 	OS     string `json:"os"`     // PRETTY_NAME of os-release
 	Arch   string `json:"arch"`   // GOARCH
 	CPU    string `json:"cpu"`    // model name
-	// Hypervisor: the processor says that it is a virtual one.
+	// Hypervisor: the processor is a virtual one.
 	Hypervisor bool   `json:"hypervisor"`
 	CPUs       string `json:"cpus"`     // online, as the kernel writes lists: "0-7"
 	Affinity   []int  `json:"affinity"` // CPUs on which this process may run
@@ -36,7 +36,7 @@ type Environment struct {
 	GOMAXPROCS  int     `json:"gomaxprocs"`
 	Revision    string  `json:"revision"`                 // of the source
 	Modified    bool    `json:"revision_modified"`        // the source had uncommitted changes
-	Container   string  `json:"container,omitempty"`      // what says that this is one
+	Container   string  `json:"container,omitempty"`      // the file that shows it
 	CGO         string  `json:"cgo_enabled,omitempty"`    // of the build
 	Settings    string  `json:"build_flags,omitempty"`    // -tags, -race, … of the build
 	MainVersion string  `json:"module_version,omitempty"` // of the main module
@@ -55,7 +55,7 @@ func Capture() Environment {
 	return e
 }
 
-// machine reads what the file system under root says.
+// machine reads the files under root.
 func machine(root fs.FS) Environment {
 	read := func(name string) string {
 		b, err := fs.ReadFile(root, name)

@@ -37,7 +37,7 @@ func Begin(kind string) *File {
 }
 
 // Write ends the run: it stores the file with its results at path. A reader sees the whole file or
-// none; directories that lack are made. What is no regular file, such as a FIFO or /dev/null, is
+// none; missing directories are made. A file that is not regular, such as a FIFO or /dev/null, is
 // written to and stays what it is.
 func (f *File) Write(path string, results any) error {
 	b, err := f.encode(results)

@@ -78,7 +78,7 @@ func (t *OSUWindows) line(size int, values []float64, decimals int) string {
 	return b.String()
 }
 
-// print writes lines one by one: who watches the output counts them.
+// print writes lines one by one: a progress bar counts them.
 func (t *OSUWindows) print(lines ...string) error {
 	for _, line := range lines {
 		if _, err := io.WriteString(t.W, line); err != nil {

@@ -18,16 +18,15 @@
 // One setting is better than another if in some test (latency, bandwidth) its time is lower by
 // [MinGain] or more and the 95 % interval excludes equality, and in no test the reverse holds.
 //
-// What has won is then confirmed: the new value against the default, as a program would have them,
+// The winner is then confirmed: the new value against the default, as a program would have them,
 // with processes that are started anew again and again, because two pairs of processes differ by
-// some percent just by where their memory lies, and because whoever looks at twenty intervals finds
-// one that is wrong. Only what is better there too is a [Finding] that changes something.
+// some percent just by where their memory lies, and because of twenty intervals one is wrong. Only
+// a value that is better there too is a [Finding] that changes something.
 //
-// # What it does not do
+// # Limits
 //
-// It starts no processes: who calls gives it a function that carries out a trial. It tries no knob
-// whose value is a matter of taste: memory against bursts, patience against power.
+// It tries no knob whose value is a matter of taste: memory against bursts, patience against power.
 //
-// Floor 8: a harness beside compare and peers, with which the command carries out the trials. A
-// [Tuner] is for one goroutine.
+// Floor 8: above compare and its suite. A [Tuner] decides and starts no processes; a [Bench] carries
+// out its trials with pairs of ranks. Both are for one goroutine.
 package tune

@@ -10,7 +10,7 @@ import (
 // MinGain is the smallest relative difference that is worth a setting.
 const MinGain = 0.03
 
-// Outcome is what rows say of the new setting of a trial.
+// Outcome is the outcome of a trial for the new setting.
 type Outcome string
 
 // The outcomes.
@@ -30,7 +30,7 @@ const (
 	Far  = compare.Far
 )
 
-// Row is what a trial has found at one distance: the new setting against the old.
+// Row is the result of a trial at one distance: the new setting against the old.
 type Row struct {
 	Distance Distance `json:"distance"`
 	// Pairs is the number of independent pairs.
@@ -53,7 +53,7 @@ func (r Row) Interval() string {
 	return fmt.Sprintf("%.3f … %.3f", r.Low, r.High)
 }
 
-// Outcome is what the row says of the new setting.
+// Outcome is the outcome for the new setting.
 func (r Row) Outcome() Outcome {
 	switch {
 	case r.Low == 0: // too few pairs for an interval

@@ -12,7 +12,7 @@ import (
 // Values are settings that differ from the defaults.
 type Values map[settings.ID]int
 
-// Job is what is measured: round trips of blocking messages, or windows of non-blocking ones.
+// Job is a measurement: round trips of blocking messages, or windows of non-blocking ones.
 type Job struct {
 	Test   peers.Test `json:"test"`
 	Size   int        `json:"size"` // bytes
@@ -21,9 +21,9 @@ type Job struct {
 
 // Trial compares two settings in one job.
 type Trial struct {
-	// Knob is what it is about.
+	// Knob is the setting.
 	Knob settings.ID
-	// What says in a few words what is compared: "eager over announced".
+	// What names the compared values: "eager over announced".
 	What     string
 	Job      Job
 	New, Old Values
@@ -37,13 +37,13 @@ type Tried struct {
 	Rows []Row
 }
 
-// Finding is what was decided about a knob.
+// Finding is the decision about a knob.
 type Finding struct {
 	Knob    settings.ID
 	Default int
 	// Value is the default where nothing better was found.
 	Value int
-	// Why says what it rests on, in a line.
+	// Why is the reason, in a line.
 	Why string
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 type compareCmd struct {
-	Only    []string      `enum:"latency,bw,aware,netpipe,match,startup,coll,crowd,ulfm,tcp,unix,strangers" default:"latency,bw,aware,netpipe,match,startup,coll,crowd,tcp,strangers" help:"Groups of measures: ${enum}. Default: ${default}."`
+	Only    []string      `enum:"latency,bw,aware,netpipe,match,startup,coll,crowd,ulfm,tcp,unix,unauthenticated,strangers" default:"latency,bw,aware,netpipe,match,startup,coll,crowd,tcp,unauthenticated" help:"Groups of measures: ${enum}. Default: ${default}."`
 	Pairs   int           `default:"9" help:"Pairs below which nothing is decided."`
 	MaxTime time.Duration `default:"2m" help:"Budget for each measure; what is not decided by then is undecided."`
 	Sample  time.Duration `default:"40ms" help:"Duration of one sample."`
@@ -42,8 +42,8 @@ Groups:
   tcp, unix    the same over TCP loopback or Unix sockets (BANYAN_FABRIC), beside NPtcp and
                NPopenmpi over TCP: 1 byte, and 64 KiB to 8 MiB. That the messages of
                tcp are TCP segments is checked. unix has no bounds
-  strangers    8-byte latency over TCP with 1000 strangers a second at a rank's port over
-               that without; none may be let in
+  unauthenticated  8-byte latency over TCP with 1000 unauthenticated connections a second
+               to a rank's port over that without; none may be admitted (also: strangers)
   match        time of a match with the last of many posted or unexpected entries
   startup      from the launcher's start until the last of -n ranks has passed a first
                barrier (CLOCK_MONOTONIC); ftbench run, and mpiexec with a C program
@@ -108,8 +108,13 @@ func (c *compareCmd) Run(to *call) error {
 	return nil
 }
 
-// prepare finds what is wrong before anything is measured.
+// prepare checks the options before anything is measured.
 func (c *compareCmd) prepare() (o suite.Options, err error) {
+	for i, group := range c.Only {
+		if group == "strangers" { // its former name
+			c.Only[i] = "unauthenticated"
+		}
+	}
 	o = suite.Options{
 		Groups: c.Only, Pairs: c.Pairs, MaxTime: c.MaxTime, Sample: c.Sample, Entries: c.Entries, Ranks: c.Ranks,
 		ULFM: c.ULFM,

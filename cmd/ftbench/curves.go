@@ -15,7 +15,7 @@ type curve struct {
 	rows []netpipe.Row
 }
 
-// ownCurve is what has just been measured.
+// ownCurve is the curve of this run.
 func ownCurve(points []netpipe.Point) curve {
 	c := curve{name: "Banyan"}
 	for _, p := range points {

@@ -11,14 +11,14 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/tcp"
 )
 
-// The environment by which a job's ranks are told what the options say.
+// The environment variables of the options for the ranks of a job.
 const (
 	fabricEnv   = "BANYAN_FABRIC"
 	networksEnv = "BANYAN_NETWORKS"
 	verboseEnv  = "BANYAN_VERBOSE"
 )
 
-// fabricList is a list of fabrics, "" for what the environment says.
+// fabricList is a list of fabrics, "" for that of the environment.
 type fabricList string
 
 // Validate implements kong's check of a flag.
@@ -30,7 +30,7 @@ func (l fabricList) Validate() error {
 	return err
 }
 
-// crossesHosts tells whether ranks in different namespaces can reach each other.
+// crossesHosts reports whether ranks in different namespaces can reach each other.
 func (l fabricList) crossesHosts() error {
 	list, from := string(l), "--fabric"
 	if list == "" {
@@ -69,7 +69,7 @@ type fabricFlags struct {
 // simulated reports whether no real job is wanted.
 func (f *fabricFlags) simulated() bool { return f.Fabric == simulator }
 
-// options are the library's for what was given.
+// options are the library's options for the given flags.
 func (f *fabricFlags) options() (opts []banyan.Option) {
 	if f.Verbose { // before Init reads it
 		os.Setenv(verboseEnv, "1")
@@ -103,7 +103,7 @@ func (f *fabricFlags) used(w *banyan.World) (string, error) {
 	return strings.Join(names, ","), nil
 }
 
-// settle adds the variables for what was given to an environment; nil if nothing was.
+// settle adds the variables of the given flags to an environment; nil without flags.
 func (c *runFabrics) settle(environ []string) []string {
 	n := len(environ)
 	if c.Fabric != "" {
@@ -121,7 +121,7 @@ func (c *runFabrics) settle(environ []string) []string {
 	return environ
 }
 
-// local says whether all ranks run where this process does, so that its interfaces are theirs.
+// local reports whether all ranks run where this process does, so that its interfaces are theirs.
 func (c *runCmd) local() bool { return c.Netns == 0 && c.Hosts == nil && c.Hostfile == "" }
 
 // validateNetworks finds networks that are none here: where all ranks share memory none of them

@@ -46,8 +46,8 @@ func newFaultCmd() faultCmd {
 	}
 }
 
-// startedBy is the variable by which a rank knows that this command has started it: in another
-// launcher's job nobody kills.
+// startedBy is the variable by which a rank knows that this command has started it: another launcher
+// kills no rank.
 const startedBy = "BANYAN_FAULT_DETECT"
 
 // faultJob returns what starts this command's ranks: with the arguments of the call and more

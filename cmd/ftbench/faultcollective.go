@@ -25,11 +25,11 @@ type collectiveOptions struct {
 	N        int          `short:"n" default:"16" placeholder:"RANKS" help:"Ranks of each job, the failed ones included. Default: ${default}."`
 	Failures []int        `placeholder:"LIST" help:"How many ranks are killed before anything is measured, a job for each number. Default: 0, 1, 2, 4 and so on, up to three quarters of the ranks."`
 	Kill     []kill.Order `default:"worst" placeholder:"LIST" help:"In which order: worst (ranks 1, 2, 3, …), average (as many parents as leaves of the binomial tree), best (from the highest rank down), or several with commas. Default: ${default}."`
-	Design   []string     `default:"unaware,reroute,lookup,rebalance" placeholder:"LIST" help:"What is done about the dead: reroute, lookup, rebalance, with commas; unaware, the baseline among the living, is always measured. Default: ${default}."`
+	Design   []string     `default:"unaware,reroute,lookup,rebalance" placeholder:"LIST" help:"Designs: reroute, lookup, rebalance, with commas; unaware, the baseline among the living, is always measured. Default: ${default}."`
 	Tree     []string     `default:"binomial" placeholder:"LIST" help:"binomial, knomial:K, binary, chain, flat, node, with commas: all designs on each of them. Default: ${default}."`
 	Sets     *int         `placeholder:"N" help:"Sets of each design, in turn. Default: 30, with --fabric sim 2."`
 	Ops      *int         `placeholder:"N" help:"Operations of a set. Default: 300, with --fabric sim 20."`
-	Unknown  bool         `help:"Kill ranks one after another while the operation runs, and tell how long it takes until all others have the error, and have validated. --failures is then how many die in a job (default: three quarters), --sets how many deaths each design sees at least."`
+	Unknown  bool         `help:"Kill ranks one after another while the operation runs, and measure how long it takes until all others have the error, and have validated. --failures is then how many die in a job (default: three quarters), --sets how many deaths each design sees at least."`
 	Plot     []string     `placeholder:"FILE" help:"Draw the times against the number of failures; .svg or .png, or both with a comma."`
 	JSON     string       `placeholder:"FILE" help:"Store all sets and the environment; -: print them, and the table on standard error."`
 	exitsFlag
@@ -60,11 +60,11 @@ func (c *collectiveOptions) Help() string {
 is compared with the unaware design on a communicator of the living alone, made after the deaths: as many ranks, in the same places.
 A set is a loop of --ops operations, and its time is that of the slowest rank. Each design has a set in turn, within one job;
 ratio and difference are the medians over such rounds, with their 95 % intervals. A design is equal to the baseline if the whole
-interval of the ratio lies within 0.95…1.05, slower or faster if it lies beyond, and else it is undecided: more --sets
+interval of the ratio lies within 0.95…1.05, slower or faster if it lies outside, and otherwise undecided: more --sets
 make the interval narrower. The command starts its ranks itself, bound to a core each where there are enough.
 
-Designs: reroute looks at each step whether the other rank lives, and goes round it; lookup has found the same edges
-when it validated; rebalance builds the tree anew over those who live.
+Designs: reroute checks at each step whether the other rank lives, and goes round it; lookup has found the same edges
+when it validated; rebalance builds the tree anew over the survivors.
 
 --fabric sim runs all ranks in this process in virtual time, at any scale; its intervals are from the shortest to the longest set.
 

@@ -19,11 +19,11 @@ type faultDetectCmd struct {
 	Kills     int           `default:"100" help:"How many ranks are killed, one after another. Default: ${default}."`
 	PerJob    int           `default:"1" placeholder:"KILLS" help:"Victims that each job starts with, which saves start-ups; those whose turn has not come sleep. Default: ${default}."`
 	Wait      string        `enum:"victim,any,barrier,poll" default:"victim" help:"What survivors wait in: ${enum}; a receive from the victim, a receive from any source, a barrier, a loop that tests a receive from the victim and never sleeps. Default: ${default}."`
-	VictimRSS int           `name:"victim-rss" default:"0" placeholder:"MB" help:"MiB that a victim has touched beside what a rank has anyway: the kernel gives them back before some detectors hear of the death. Default: ${default}."`
-	Settle    time.Duration `default:"20ms" help:"Time between the last survivor's word that it is about to wait, and the kill; varied by half. Default: ${default}."`
+	VictimRSS int           `name:"victim-rss" default:"0" placeholder:"MB" help:"MiB that a victim has touched beside those of any rank: the kernel frees them before some detectors notice the death. Default: ${default}."`
+	Settle    time.Duration `default:"20ms" help:"Time between the last survivor's report that it is about to wait, and the kill; varied by half. Default: ${default}."`
 	Timeout   time.Duration `default:"10s" help:"How long a survivor may take to learn of the death. Default: ${default}."`
 	Start     time.Duration `name:"start-timeout" placeholder:"TIME" help:"How long the ranks of a job may take to be ready. Default: 30 s, and half a second more for each."`
-	Plot      string        `placeholder:"FILE" help:"Draw which share of the survivors did not know yet against the time since the kill; .svg or .png."`
+	Plot      string        `placeholder:"FILE" help:"Draw the share of survivors without the error against the time since the kill; .svg or .png."`
 	exitsFlag
 	JSON   string     `placeholder:"FILE" help:"Store all times and the environment; -: print them, and the table on standard error."`
 	Fabric fabricList `placeholder:"LIST" help:"shm, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it. Default: BANYAN_FABRIC, else all."`
@@ -31,12 +31,12 @@ type faultDetectCmd struct {
 
 // Help has the examples.
 func (faultDetectCmd) Help() string {
-	return `A rank is killed with SIGKILL while the others wait for it; the time from kill(2) to the
-return of each survivor's operation with the error is what is measured, on the clock
-that all processes of a machine share. Over each survivor, and over the last survivor of
-each round. An error that names anybody but the victim, comes before the kill, or does
-not come within --timeout is a failure of the measurement: exit code 1. The start of a job has
-a limit of its own, which grows with the number of ranks; a terminal shows how far it is.
+	return `A rank is killed with SIGKILL while the others wait for it. The time is measured from kill(2)
+to the return of each survivor's operation with the error, on the clock that all processes of a
+machine share, over each survivor and over the last survivor of each round. An error that names
+another rank than the victim, comes before the kill, or does not come within --timeout is a failure
+of the measurement: exit code 1. The start of a job has a limit of its own, which grows with the
+number of ranks; a terminal shows its progress.
 
 The command starts its ranks itself: bound to a core each where there are enough, else
 unbound. With --per-job 1 each kill has a job of its own, so nothing but the ranks of the
@@ -131,7 +131,7 @@ func faultDetectChart(r *fault.DetectionResult) figure.Chart {
 	}
 	return figure.Chart{
 		Title: fmt.Sprintf("From kill to error, %d ranks, %d kills, wait: %s", o.Ranks, o.Kills, o.Wait),
-		X:     figure.Axis{Title: "time since the kill (µs)"}, Y: figure.Axis{Title: "share that does not know yet"},
+		X:     figure.Axis{Title: "time since the kill (µs)"}, Y: figure.Axis{Title: "share without the error"},
 		Series: lines.list,
 	}
 }

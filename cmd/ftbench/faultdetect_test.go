@@ -24,7 +24,7 @@ func TestFaultDetect(t *testing.T) {
 
 	svg, err := os.ReadFile(plot)
 	require.NoError(t, err)
-	require.Contains(t, string(svg), "share that does not know yet")
+	require.Contains(t, string(svg), "share without the error")
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	var stored struct {
@@ -47,7 +47,7 @@ func TestFaultDetect(t *testing.T) {
 	require.Len(t, stored.Results.Rounds[0].Survivors, 2)
 }
 
-// In another launcher's job nobody kills.
+// The command refuses to run in another launcher's job, where no rank is killed.
 func TestFaultDetectInAJob(t *testing.T) {
 	self, err := selfPath()
 	require.NoError(t, err)

@@ -45,12 +45,12 @@ func (r rankRange) String() string { return fmt.Sprintf("%d-%d", r.min, r.max) }
 type faultDrillCmd struct {
 	Runs      int           `default:"100" help:"How many runs, each with a seed of its own. Default: ${default}."`
 	N         rankRange     `short:"n" default:"2-32" placeholder:"MIN-MAX" help:"Ranks of a run; most have few. Default: ${default}."`
-	Fabric    []string      `enum:"shm,unix,tcp,mixed,hosts,sim" default:"shm,unix,tcp,mixed" placeholder:"LIST" help:"What joins the ranks of a run, drawn from this list: ${enum}; mixed: each rank may use others; hosts: network namespaces, which takes the privileges of ftbench run --netns; or sim alone: the simulator, in which a seed is always the same run. Default: ${default}."`
+	Fabric    []string      `enum:"shm,unix,tcp,mixed,hosts,sim" default:"shm,unix,tcp,mixed" placeholder:"LIST" help:"What connects the ranks of a run, drawn from this list: ${enum}; mixed: each rank may use others; hosts: network namespaces, which takes the privileges of ftbench run --netns; or sim alone: the simulator, in which a seed is always the same run. Default: ${default}."`
 	Profile   []string      `enum:"ulfm,rts" default:"ulfm,rts" placeholder:"LIST" help:"The rules after failures, drawn from this list: ${enum}. Default: ${default}."`
 	Seed      uint64        `placeholder:"SEED" help:"The first run's, the others follow. Default: by the clock."`
 	Within    string        `placeholder:"OPERATION" help:"Have the first death of each run be within this operation, as the table names it."`
-	Strangers float64       `default:"100" placeholder:"RATE" help:"Strangers a second that come to the TCP ports of a third of the runs; 0: none. Default: ${default}."`
-	Patience  time.Duration `default:"30s" help:"After how long, in which no operation has ended, ranks count as hanging: they are asked what they wait for, and ended. Default: ${default}."`
+	Strangers float64       `default:"100" placeholder:"RATE" help:"Unauthenticated connections a second to the TCP ports of a third of the runs; 0: none. Default: ${default}."`
+	Patience  time.Duration `default:"30s" help:"After so long without the end of an operation ranks count as hanging: they are asked for their operations, and ended. Default: ${default}."`
 	KeepGoing bool          `help:"Go on after a finding."`
 	exitsFlag
 	JSON string `placeholder:"FILE" help:"Store the table, the findings and the environment; -: print them, and the table on standard error."`

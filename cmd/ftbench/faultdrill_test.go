@@ -55,7 +55,7 @@ func TestFaultDrillSimulated(t *testing.T) {
 	require.Equal(t, drill(), drill())
 }
 
-// Who has seen enough interrupts: the table is printed, and nothing is left.
+// After an interrupt the table is printed, and nothing is left behind.
 func TestFaultDrillInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
@@ -63,7 +63,7 @@ func TestFaultDrillInterrupted(t *testing.T) {
 	for {
 		files, err := os.ReadDir(dir)
 		require.NoError(t, err)
-		if len(files) > 0 { // a run has begun
+		if len(files) > 0 { // a run has started
 			break
 		}
 		require.NoError(t, unix.Kill(m.Process.Pid, 0))

@@ -31,8 +31,8 @@ func (faultRebalanceCmd) Help() string {
 	return `How long a rank takes to find its parent and its children in the tree of a collective
 operation: the least, the mean and the greatest over the ranks that live. No job is started: plans are
 arithmetic, and are computed here for one rank after the other; of more than 1024 ranks for
-1024 of them at equal distances and the root. First is what comes once after each agreement on who has failed: from a bit
-for each rank to the root's first plan. With 1024 ranks the mean is compared with that of
+1024 of them at equal distances and the root. First is the time once after each agreement on failures:
+from a bit for each rank to the root's first plan. With 1024 ranks the mean is compared with that of
 Hursey and Graham's prototype (figures 3 and 4). Exit code 3: it is over a microsecond
 where none or 896 have failed, in a rebalanced binomial tree.
 

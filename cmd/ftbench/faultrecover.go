@@ -50,9 +50,9 @@ type (
 )
 
 // inPairs is common to the help texts.
-const inPairs = `Measured in turn, in one job, and told as the median of the rounds' ratios with
-its 95 % interval. With --failures so many ranks are killed with SIGKILL first, at equal
-distances and rank 0 among them, and the others acknowledge that. The command starts its ranks itself,
+const inPairs = `Measured in turn, in one job; the ratio is the median of the rounds' ratios with its 95 % interval.
+With --failures so many ranks are killed with SIGKILL first, at equal distances and rank 0 among
+them, and the others acknowledge that. The command starts its ranks itself,
 bound to a core each where there are enough.
 `
 
@@ -65,7 +65,7 @@ communicator of the living that was made after the failures.
 ` + inPairs + `
 --fabric sim runs all ranks in this process in virtual time: for how time and messages grow
 with the number of ranks. It measures the first agreement (which makes the connections), the next,
-and with --failures the first one after the deaths, which nobody knows of yet, and the next.
+and with --failures the first one after the deaths, which finds them, and the next.
 
 Examples:
   ftbench fault agree
@@ -90,11 +90,11 @@ Examples:
 // Help has the examples.
 func (faultRevokeCmd) Help() string {
 	return `From the call of Revoke at one rank to the return of the last of the others, which wait in a
-barrier, against a barrier. Who has returned sleeps for 2 ms, so as not to take turns from the others.
+barrier, against a barrier. A rank that has returned sleeps for 2 ms and leaves the cores to the others.
 
-How the others wait decides much. For about a millisecond they poll and let each other run; then they
-sleep, and whoever tells them wakes them, one system call for each. The table's title says which. By default
-they poll, as with MPI libraries whose ranks never sleep; --settle 5ms has them sleep.
+The time depends on how the others wait. For about a millisecond they poll and let each other run; then
+they sleep, and each wake-up is a system call. The table's title names the way. By default they poll, as
+with MPI libraries whose ranks never sleep; with --settle 5ms they sleep.
 
 ` + inPairs + `
 Examples:

@@ -19,7 +19,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/netns"
 )
 
-// faultSilenceCmd measures how long a silent host is unknown.
+// faultSilenceCmd measures the detection of a silent host.
 type faultSilenceCmd struct {
 	N        int           `short:"n" default:"8" placeholder:"RANKS" help:"Ranks, spread evenly. Default: ${default}."`
 	Hosts    netnsHosts    `default:"4" help:"Hosts, which are network namespaces of this machine; at least 3. Default: ${default}."`
@@ -33,12 +33,11 @@ type faultSilenceCmd struct {
 
 // Help has the examples.
 func (faultSilenceCmd) Help() string {
-	return `The hosts are network namespaces on one bridge, which begins to drop whatever goes to one
-of them or comes from it: no connection breaks, nobody is told. The ranks of the other
-hosts wait for messages from all that are silent. What is measured is the time from the
-beginning of the cut, some milliseconds before it holds, until all of these have ended
-with the error, over each survivor and over the last of each round. The silent ranks have
-to end themselves, since the others are more.
+	return `The hosts are network namespaces on one bridge, which starts to drop all packets to and from
+one of them: no connection breaks. The ranks of the other hosts wait for messages from all ranks
+of the silent one. The time is measured from the start of the cut, some milliseconds before it
+holds, until all these receives have ended with the error, over each survivor and over the last
+of each round. The silent ranks end themselves, since the others are more.
 
 A survivor may take detect.timeout and two periods: exit code 3 if one took longer. An error
 before the cut, of another rank, or none within --patience: exit code 1. It takes

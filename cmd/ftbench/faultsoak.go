@@ -34,13 +34,12 @@ type faultSoakCmd struct {
 // Help has the examples.
 func (faultSoakCmd) Help() string {
 	return `Each rank computes and makes garbage without end, on top of that the ranks exchange
-messages in bursts, and a fourth of them in turn makes no call for --absent. Nobody dies:
-a rank that is reported dead, or that ends itself, is a false failure. Exit code 1.
+messages in bursts, and a fourth of them in turn makes no call for --absent. No rank dies:
+a rank that is reported failed, or that ends itself, is a false failure. Exit code 1.
 
-The table has what the failure detectors have seen: the longest time by which a rank's
-heartbeats were late, the longest silence of a rank that then was heard, and how
-often ranks were asked for. On a machine as busy as yours will be, a silence of more
-than half of detect.timeout says that it is too short.
+The table has the counts of the failure detectors: the longest delay of a rank's heartbeats, the
+longest silence of a living rank, and the number of suspicions. If the machine is as busy as in
+production, a silence of more than half of detect.timeout means that it is too short.
 
 Examples:
   ftbench fault soak

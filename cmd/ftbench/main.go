@@ -54,7 +54,7 @@ type exitCode int
 // Error names the code.
 func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// usageError says what is wrong with the command line; the parser finds only some of it.
+// usageError is a wrong command line; the parser finds only some of them.
 type usageError struct{ error }
 
 // Unwrap gives the error itself.

@@ -60,8 +60,19 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// expectUsageErrors checks that each command line is refused, with a message that contains a text.
+func expectUsageErrors(t *testing.T, messages map[string]string) {
+	t.Helper()
+	for args, want := range messages {
+		code, out, errs := ftbench(t, strings.Fields(args)...)
+		require.Equal(t, exitUsage, code, args)
+		require.Empty(t, out, args)
+		require.Contains(t, errs, want, args)
+	}
+}
+
 func TestUsageErrors(t *testing.T) {
-	for args, want := range map[string]string{
+	expectUsageErrors(t, map[string]string{
 		"dance":                                     "unexpected argument dance",
 		"osu latency --fabric rdma":                 "shm,unix,tcp are",
 		"run --fabric sim -- true":                  "shm,unix,tcp are",
@@ -114,12 +125,7 @@ func TestUsageErrors(t *testing.T) {
 		"run --exit some -- true":                   `"any","rank0","survivors"`,
 		"run --max-failures=-1 -- true":             "a number from 0 on",
 		"run --max-failures 1 --on-failure abort x": "leave one of them out",
-	} {
-		code, out, errs := ftbench(t, strings.Fields(args)...)
-		require.Equal(t, exitUsage, code, args)
-		require.Empty(t, out, args)
-		require.Contains(t, errs, want, args)
-	}
+	})
 }
 
 // The help that is pointed to is that of the command that was meant.
@@ -137,7 +143,7 @@ func TestUsageErrorsNameTheHelp(t *testing.T) {
 // What the parser does not find is wrong with the command line all the same, and is found before
 // anything is measured.
 func TestUsageErrorsNameTheCure(t *testing.T) {
-	for args, want := range map[string]string{
+	expectUsageErrors(t, map[string]string{
 		"osu latency -n 3":                  "exactly 2 are needed",
 		"osu latency -m 8:4":                "smallest ≤ largest",
 		"osu latency -m 4:x":                `"x" is no number of bytes`,
@@ -190,12 +196,7 @@ func TestUsageErrorsNameTheCure(t *testing.T) {
 		"fault soak --period 1500us": "--period 1.5ms: whole milliseconds are needed",
 		"tour --min-time=-1s":        "a time from 0 on is needed",
 		"tune --sample 0s":           "a time above 0 is needed",
-	} {
-		code, out, errs := ftbench(t, strings.Fields(args)...)
-		require.Equal(t, exitUsage, code, args)
-		require.Empty(t, out, args)
-		require.Contains(t, errs, want, args)
-	}
+	})
 }
 
 func TestErrorsNameTheCause(t *testing.T) {

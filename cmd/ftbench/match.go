@@ -38,7 +38,7 @@ Examples:
 // matchBounds are B3-5 and B3-6 of docs/status.md.
 var matchBounds = []struct{ id, series string }{{"B3-5", match.Posted}, {"B3-6", match.Unexpected}}
 
-// matchBound is a bound and what was found, in the JSON file.
+// matchBound is a bound and its result, in the JSON file.
 type matchBound struct {
 	ID     string  `json:"id"`
 	Series string  `json:"series"`

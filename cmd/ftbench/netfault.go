@@ -20,10 +20,10 @@ type netFault struct {
 	at, dur time.Duration
 }
 
-// String gives it as it was written.
+// String formats it as it was written.
 func (f netFault) String() string { return f.text }
 
-// UnmarshalText reads WHAT@AT[+FOR].
+// UnmarshalText parses WHAT@AT[+FOR].
 func (f *netFault) UnmarshalText(text []byte) error {
 	f.text = string(text)
 	wrong := func(why string) error {
@@ -62,7 +62,7 @@ func (f *netFault) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// begin disturbs the network, end lets it be again.
+// begin disturbs the network, end heals it.
 func (f netFault) begin(net *netns.Net) error {
 	switch f.kind {
 	case '-':
@@ -86,8 +86,8 @@ func (f netFault) end(net *netns.Net) error {
 	return net.LinkUp(f.a)
 }
 
-// says names what happens to the network.
-func (f netFault) says() string {
+// describe names the disturbance.
+func (f netFault) describe() string {
 	switch f.kind {
 	case '-':
 		return fmt.Sprintf("nothing passes between hosts %d and %d", f.a, f.b)
@@ -99,8 +99,8 @@ func (f netFault) says() string {
 	return fmt.Sprintf("the cable of host %d is pulled", f.a)
 }
 
-// disturb has every fault happen in its time and says so. The function returned ends that, and
-// answers what did not work.
+// disturb applies every fault in its time, and logs it. The returned function ends that, and returns the
+// errors.
 func disturb(net *netns.Net, faults []netFault, log io.Writer) (stop func() error) {
 	var mu sync.Mutex
 	var wrong []error
@@ -114,12 +114,12 @@ func disturb(net *netns.Net, faults []netFault, log io.Writer) (stop func() erro
 			wrong = append(wrong, fmt.Errorf("--netns-fault=%v: %w", f, err))
 		}
 	}
-	begun := time.Now()
+	start := time.Now()
 	wait := func(until time.Duration) bool {
 		select {
 		case <-done:
 			return false
-		case <-time.After(time.Until(begun.Add(until))):
+		case <-time.After(time.Until(start.Add(until))):
 			return true
 		}
 	}
@@ -128,9 +128,9 @@ func disturb(net *netns.Net, faults []netFault, log io.Writer) (stop func() erro
 			if !wait(f.at) {
 				return
 			}
-			act(f, f.begin, fmt.Sprintf("%v: %s", f.at, f.says()))
+			act(f, f.begin, fmt.Sprintf("%v: %s", f.at, f.describe()))
 			if f.dur > 0 && wait(f.at+f.dur) {
-				act(f, f.end, fmt.Sprintf("%v: no more: %s", f.at+f.dur, f.says()))
+				act(f, f.end, fmt.Sprintf("%v: no more: %s", f.at+f.dur, f.describe()))
 			}
 		})
 	}

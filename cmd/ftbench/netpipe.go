@@ -99,7 +99,7 @@ func (c *netpipeCmd) Run(to *call) error {
 	return inJob(c.Aware, measure, c.options()...)
 }
 
-// prepare finds what is wrong before anything is measured.
+// prepare checks the options before anything is measured.
 func (c *netpipeCmd) prepare() (netpipe.Options, []curve, error) {
 	o := netpipe.Defaults()
 	o.Lower, o.Upper, o.Perturbation = c.Lower, c.Upper, c.Perturbation
@@ -168,7 +168,7 @@ func (c *netpipeCmd) measure(w *banyan.World, o netpipe.Options, others []curve,
 	return c.save(file, results, others, to)
 }
 
-// create makes np.out and the directories that lack.
+// create makes np.out and missing directories.
 func (c *netpipeCmd) create(to *call) (io.WriteCloser, error) {
 	if c.Out == dash {
 		return unclosed{to.out}, nil
@@ -185,7 +185,7 @@ type unclosed struct{ io.Writer }
 // Close implements io.Closer.
 func (unclosed) Close() error { return nil }
 
-// save writes what is asked for beside np.out and names the files.
+// save writes the files beside np.out and prints their names.
 func (c *netpipeCmd) save(file *report.File, results netpipeResults, others []curve, to *call) error {
 	if c.Plot != "" {
 		title := fmt.Sprintf("NetPIPE, %v, %s", results.Options.Mode, fabricNames[results.Fabric])

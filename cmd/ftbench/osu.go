@@ -14,7 +14,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/launch/join"
 )
 
-// osuCmd has a command for each of osu.All; newOsuCmd says which is which.
+// osuCmd has a command for each of osu.All; newOsuCmd pairs them.
 type osuCmd struct {
 	Latency   osuPairCmd     `cmd:"" help:"One-way time of a ping-pong."`
 	Bw        osuWindowCmd   `cmd:"" help:"Throughput of windows of messages."`
@@ -220,7 +220,7 @@ func (c *osuOptions) run(o osu.Options, table osuTable, to *call) error {
 		if err := alone("osu " + c.Bench.Name); err != nil {
 			return err
 		}
-	} else if join.Started() { // the job says how many ranks there are
+	} else if join.Started() { // the job has its number of ranks
 		return inJob(c.Aware, func(w *banyan.World) error { return c.measure(w, o, table, to) }, c.options()...)
 	}
 	if err := c.Bench.Check(c.N, o); err != nil {
@@ -376,7 +376,7 @@ func (c *osuOptions) measure(w *banyan.World, o osu.Options, look osuTable, to *
 	})
 	var cut *osu.CutError
 	if errors.As(err, &cut) {
-		err = nil // what there is, is right
+		err = nil // the results so far are right
 	}
 	if err != nil || !first {
 		return err

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// osuWords are what a benchmark's help says of it, and examples of its own.
+// osuWords are the help text of each benchmark and its examples.
 var osuWords = map[string]struct {
 	text     string
 	examples []string

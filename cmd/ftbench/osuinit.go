@@ -42,7 +42,7 @@ func (c *osuInitCmd) Run(to *call) error {
 	switch {
 	case c.simulated():
 		return usagef("osu init: a simulated job has no start-up: use a real fabric")
-	case join.Started(): // the job says how many ranks there are
+	case join.Started(): // the job has its number of ranks
 		return c.measure(to)
 	case c.N < 1:
 		return usagef("osu init: at least 1 rank is needed: start it with -n 2")

@@ -146,7 +146,7 @@ func (c *paperCmd) open() (*paper.Store, error) {
 	return s, checkFiles(c.Measured)
 }
 
-// measure does what the store lacks.
+// measure does the experiments that the store lacks.
 func (c *paperCmd) measure(s *paper.Store, to *call) error {
 	ctx, stop := interruptible()
 	defer stop()

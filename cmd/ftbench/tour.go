@@ -24,7 +24,7 @@ type tourCmd struct {
 	MinTime time.Duration `default:"500ms" help:"Time for a pass over one size; there are 23 sizes and three passes. Default: ${default}."`
 }
 
-// Help says what is measured.
+// Help describes the measurements.
 func (tourCmd) Help() string {
 	return `Measures latency and bandwidth of all sizes over shared memory, two ranks on two
 cores, about half a minute each, and before, between and after them a ping-pong of a

@@ -110,7 +110,7 @@ func (c *tuneCmd) path() (string, error) {
 	return "", errors.New("tune: there is no home directory: give a file with --out")
 }
 
-// measure runs the tuner and prints what it tries.
+// measure runs the tuner and prints its trials.
 func (c *tuneCmd) measure(ctx context.Context, bench *tune.Bench, results *tuneResults, to *call) error {
 	t := tune.Tuner{Measure: bench.Measure, Quick: c.Quick}
 	bar := progressbar.Start(to.err, "tune", t.Trials())
@@ -157,7 +157,7 @@ func printTried(w io.Writer, t tune.Tried) {
 	}
 }
 
-// part is what the file says of this machine.
+// part is the part of the file for this machine.
 func part(r *tuneResults, f *report.File) *settings.Part {
 	e := &f.Environment
 	p := &settings.Part{Machine: r.Machine, Remarks: []string{
@@ -181,7 +181,7 @@ func part(r *tuneResults, f *report.File) *settings.Part {
 	return p
 }
 
-// write stores the part and says what it changes.
+// write stores the part and prints its changes.
 func (c *tuneCmd) write(path string, p *settings.Part, to *call) error {
 	fmt.Fprintln(to.out)
 	if c.DryRun {

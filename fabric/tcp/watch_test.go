@@ -2,13 +2,11 @@ package tcp
 
 import (
 	"fmt"
-	"os"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
+	"github.com/banyan-hpc/banyan/fabric/fabrictest"
 	"github.com/banyan-hpc/banyan/internal/epoll"
 )
 
@@ -33,11 +31,9 @@ func TestWatchFails(t *testing.T) {
 			require.NoError(t, err)
 			require.False(t, p.Ready())
 			p.watch.close()
-			known := epolls(t)
-			p.watch.set, err = epoll.New("to be overwritten")
+			fabrictest.BreakEpoll(t, func() { p.watch.set, err = epoll.New("to be overwritten") })
 			require.NoError(t, err)
 			p.watch.done = make(chan struct{})
-			overwrite(t, known)
 			notice(p.watch)
 			require.True(t, p.Ready())
 			<-rung
@@ -47,35 +43,4 @@ func TestWatchFails(t *testing.T) {
 			require.Empty(t, rung)
 		})
 	}
-}
-
-// overwrite replaces the descriptors of new epoll sets by another file, as a mistake elsewhere in
-// the program would.
-func overwrite(t *testing.T, known map[int]bool) {
-	t.Helper()
-	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
-	require.NoError(t, err)
-	defer unix.Close(event)
-	found := 0
-	for fd := range epolls(t) {
-		if !known[fd] {
-			found++
-			require.NoError(t, unix.Dup3(event, fd, unix.O_CLOEXEC))
-		}
-	}
-	require.Equal(t, 1, found)
-}
-
-// epolls are the epoll sets of this process.
-func epolls(t *testing.T) map[int]bool {
-	entries, err := os.ReadDir("/proc/self/fd")
-	require.NoError(t, err)
-	fds := make(map[int]bool)
-	for _, e := range entries {
-		to, _ := os.Readlink("/proc/self/fd/" + e.Name())
-		if fd, err := strconv.Atoi(e.Name()); err == nil && to == "anon_inode:[eventpoll]" {
-			fds[fd] = true
-		}
-	}
-	return fds
 }

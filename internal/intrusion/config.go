@@ -72,7 +72,7 @@ const (
 	noiseMax = 1024
 )
 
-// check fills in defaults and reports what is wrong.
+// check fills in defaults and reports wrong values.
 func (c *Config) check() error {
 	if c.Stay == 0 {
 		c.Stay = defaultStay

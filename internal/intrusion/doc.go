@@ -7,8 +7,8 @@
 //
 // [Run] opens connections at a steady rate, the kinds in turn (see [Kind]). Each that stays is
 // closed after a time, most with a reset. The schedule follows the clock and not the answers: a
-// flood that waited for the server would be slowed by what it is to slow. [Report] has the rate
-// that was reached. With [Config].Held it occupies a port instead.
+// flood that waited for the server would be slowed by its target. [Report] has the rate that was
+// reached. With [Config].Held it occupies a port instead.
 //
 // It shares the machine with the measured processes, so it is cheap: one thread, calls that do not
 // block, and at most 250 wake-ups a second.

@@ -16,7 +16,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// maxProcs is the size of the job in whose id space the strangers would like to be.
+// maxProcs is the size of the job in whose id space the connections would like to be.
 const maxProcs = 4
 
 func open(t *testing.T, id proc.ID) *tcp.Provider {
@@ -76,23 +76,23 @@ func (s *side) turn(t *testing.T) {
 // A fabric's port refuses all of them, each counted once; its messages go on, and nobody has become
 // a peer.
 func TestFloodOfAFabric(t *testing.T) {
-	besieged := &side{Provider: open(t, 0)}
+	flooded := &side{Provider: open(t, 0)}
 	to := listening(t)
 	other := &side{Provider: open(t, 1)}
-	for _, s := range []*side{besieged, other} {
+	for _, s := range []*side{flooded, other} {
 		s.sink.Deliver[fabric.ClassTest] = func(proc.ID, uint64, []byte) { s.got++ }
 		s.sink.Down = func(peer proc.ID, c proc.Cause) { t.Errorf("%d is down: %v", peer, c) }
 	}
-	conn, err := other.Connect(fabric.ConnectSpec{Peer: 0, Address: besieged.Address()})
+	conn, err := other.Connect(fabric.ConnectSpec{Peer: 0, Address: flooded.Address()})
 	require.NoError(t, err)
-	for other.conn = conn; besieged.conn == nil; besieged.conn = besieged.Lookup(1) {
-		besieged.Poll(&besieged.sink)
+	for other.conn = conn; flooded.conn == nil; flooded.conn = flooded.Lookup(1) {
+		flooded.Poll(&flooded.sink)
 		other.Poll(&other.sink)
 	}
 	for !conn.TrySend(fabric.ClassTest, 0, []byte("begin")) {
 		other.Poll(&other.sink)
 	}
-	require.Zero(t, besieged.Stats().Refused())
+	require.Zero(t, flooded.Stats().Refused())
 
 	const total = 400
 	done := make(chan intrusion.Report, 1)
@@ -105,28 +105,28 @@ func TestFloodOfAFabric(t *testing.T) {
 		done <- r
 	}()
 	var r intrusion.Report
-	for flooded := true; flooded; {
-		besieged.turn(t)
+	for running := true; running; {
+		flooded.turn(t)
 		other.turn(t)
 		select {
 		case r = <-done:
-			flooded = false
+			running = false
 		default:
 		}
 	}
 	require.Equal(t, total, r.Connected, "%s", &r)
-	for besieged.Stats().Refused() < total { // those that left last
-		besieged.turn(t)
+	for flooded.Stats().Refused() < total { // those that left last
+		flooded.turn(t)
 		other.turn(t)
 	}
-	require.Equal(t, uint64(total), besieged.Stats().Refused(), "%+v", besieged.Stats())
-	require.Zero(t, besieged.Stats().Reconnects)
-	before := besieged.got
-	for besieged.got < before+100 {
-		besieged.turn(t)
+	require.Equal(t, uint64(total), flooded.Stats().Refused(), "%+v", flooded.Stats())
+	require.Zero(t, flooded.Stats().Reconnects)
+	before := flooded.got
+	for flooded.got < before+100 {
+		flooded.turn(t)
 		other.turn(t)
 	}
 	for id := proc.ID(2); id < maxProcs; id++ {
-		require.Nil(t, besieged.Lookup(id), "a stranger has become process %d", id)
+		require.Nil(t, flooded.Lookup(id), "a connection has become process %d", id)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Run floods until ctx ends, or the total is made and has left. It returns what was done also when
-// ctx ends, which is no error; the error is of the Config only.
+// Run floods until ctx ends, or the total is made and has left. It returns its report also when ctx
+// ends, which is no error; the error is of the Config only.
 func Run(ctx context.Context, c Config) (Report, error) {
 	if err := c.check(); err != nil {
 		return Report{}, err
@@ -219,7 +219,7 @@ func failure(fd int) string {
 	return ""
 }
 
-// start does what a kind does once it is connected.
+// start runs the behaviour of a kind on an established connection.
 func (f *flood) start(s *conn, now time.Time) {
 	switch s.kind {
 	case Leaving:
@@ -258,7 +258,7 @@ func (f *flood) random(n int) []byte {
 	return f.noise[from : from+n : from+n]
 }
 
-// send sends what the kernel takes; a closed port is noticed at the end.
+// send sends as many bytes as the kernel takes; a closed port is noticed at the end.
 func (f *flood) send(s *conn, b []byte) {
 	_ = unix.Sendto(s.fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil)
 }

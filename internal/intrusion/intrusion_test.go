@@ -197,7 +197,7 @@ func TestFloodOfNobody(t *testing.T) {
 	require.Contains(t, r.String(), "25 failed: connection refused")
 }
 
-// A port whose queue is full puts strangers off; they do not wait.
+// A port whose queue is full delays connections; the flood does not wait for them.
 func TestFloodOfAFullQueue(t *testing.T) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
@@ -245,8 +245,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// BenchmarkStranger is the time of the processor that one costs, with the port's side left out.
-func BenchmarkStranger(b *testing.B) {
+// BenchmarkConnection is the CPU time of one connection, without the side of the port.
+func BenchmarkConnection(b *testing.B) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	require.NoError(b, err)
 	defer unix.Close(fd)
@@ -273,9 +273,9 @@ func BenchmarkStranger(b *testing.B) {
 	require.NoError(b, err)
 	require.NoError(b, unix.Getrusage(unix.RUSAGE_SELF, &after))
 	cpu := after.Utime.Nano() + after.Stime.Nano() - before.Utime.Nano() - before.Stime.Nano()
-	b.ReportMetric(float64(cpu)/1e3/float64(b.N), "cpu-µs/stranger")
-	b.ReportMetric(float64(r.Processor)/1e3/float64(b.N), "flood-cpu-µs/stranger")
-	b.ReportMetric(r.Rate(), "strangers/s")
+	b.ReportMetric(float64(cpu)/1e3/float64(b.N), "cpu-µs/connection")
+	b.ReportMetric(float64(r.Processor)/1e3/float64(b.N), "flood-cpu-µs/connection")
+	b.ReportMetric(r.Rate(), "connections/s")
 	require.NoError(b, unix.Shutdown(fd, unix.SHUT_RDWR))
 	<-done
 }

@@ -9,7 +9,7 @@ import (
 
 // sleep returns after d, or earlier.
 //
-// The scheduler is not told of the call. Told of it, the runtime's monitor takes the processor away
+// The scheduler does not know of the call. Otherwise the runtime's monitor takes the processor away
 // from the sleeping thread each time, and then looks whether there is another one every 80
 // microseconds for 4 milliseconds, that is, always: on a virtual machine that took a tenth of a
 // core from the ranks, twice as much as the flood.

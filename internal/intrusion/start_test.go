@@ -29,7 +29,7 @@ import (
 )
 
 const (
-	roleEnv = "BANYAN_STRANGERS_TEST_ROLE"
+	roleEnv = "BANYAN_INTRUSION_TEST_ROLE"
 	// noBPF closes out the tests of the agent where it cannot run.
 	noBPF = "BANYAN_NO_BPF"
 	// ranks and crowd are those of the bound: a job of eight, a thousand intrusion.
@@ -38,7 +38,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	roles := map[string]func() error{"rank": playRank, "strangers": playStrangers}
+	roles := map[string]func() error{"rank": playRank, "flood": playFlood}
 	if role := os.Getenv(roleEnv); role != "" {
 		if err := roles[role](); err != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v\n", role, err)
@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// playRank joins the job, meets all others in a barrier, and says so.
+// playRank joins the job, passes a barrier, and reports it.
 func playRank() error {
 	w, err := banyan.Init()
 	if err != nil {
@@ -62,9 +62,9 @@ func playRank() error {
 	return w.Finalize()
 }
 
-// playStrangers comes to the port of a Config that it reads, or to all ports of the user whose id
-// follows, until its input ends.
-func playStrangers() error {
+// playFlood floods the port of a Config that it reads, or all ports of the user in PORTS_OF, until its
+// input ends.
+func playFlood() error {
 	in := bufio.NewReader(os.Stdin)
 	var c intrusion.Config
 	line, err := in.ReadBytes('\n')
@@ -132,8 +132,8 @@ func user(id uint32) *syscall.SysProcAttr {
 }
 
 const (
-	ranksUser     = 65533
-	strangersUser = 65534
+	ranksUser = 65533
+	floodUser = 65534
 )
 
 // actor is a process of this program in a role.
@@ -165,7 +165,7 @@ func begin(t testing.TB, role string, who uint32, env ...string) *actor {
 	return a
 }
 
-func (a *actor) hears(t testing.TB, want string) {
+func (a *actor) expect(t testing.TB, want string) {
 	t.Helper()
 	said, err := a.out.ReadString('\n')
 	if err != nil {
@@ -182,13 +182,13 @@ func (a *actor) end(t testing.TB) {
 	require.NoError(t, a.Wait(), a.errs.String())
 }
 
-// siege is where the strangers are.
-type siege struct {
+// target is where the connections are made.
+type target struct {
 	name string
 	kind intrusion.Kind
 	to   func(t testing.TB, c *intrusion.Config, port uint16) (env []string)
-	job  []string           // what the ranks' environment has besides
-	done func(t testing.TB) // what is true when the job has started
+	job  []string           // more of the ranks' environment
+	done func(t testing.TB) // checks the target when the job has started
 }
 
 func atMaster(_ testing.TB, c *intrusion.Config, port uint16) []string {
@@ -200,38 +200,38 @@ func atRanks(testing.TB, *intrusion.Config, uint16) []string {
 	return []string{fmt.Sprintf("PORTS_OF=%d", ranksUser)}
 }
 
-// sieges are all of them. a is an agent, or nil.
-func sieges(a *keeper) (all []siege) {
+// targets are all of them. a is an agent, or nil.
+func targets(a *keeper) (all []target) {
 	kinds := []intrusion.Kind{intrusion.Silent, intrusion.Slow, intrusion.Babbling}
 	for _, k := range kinds {
 		all = append(all,
-			siege{"master/" + k.String(), k, atMaster, nil, nil},
-			siege{"ranks/" + k.String(), k, atRanks, []string{"BANYAN_FABRIC=tcp"}, nil})
+			target{"master/" + k.String(), k, atMaster, nil, nil},
+			target{"ranks/" + k.String(), k, atRanks, []string{"BANYAN_FABRIC=tcp"}, nil})
 		if a != nil {
 			atAgent := func(_ testing.TB, c *intrusion.Config, _ uint16) []string { c.Path = a.path; return nil }
-			all = append(all, siege{"agent/" + k.String(), k, atAgent, []string{"BANYAN_EXITS=" + a.path}, a.served})
+			all = append(all, target{"agent/" + k.String(), k, atAgent, []string{"BANYAN_EXITS=" + a.path}, a.served})
 		}
 	}
 	return all
 }
 
-// start starts a job and says how long it took from rank 0 at its port to the end of the first
-// barrier. With strangers, these are at their places first, or come as the ports are opened.
-func (s *siege) start(t testing.TB, secret string, besieged bool) time.Duration {
+// start starts a job and returns the time from rank 0 at its port to the end of the first barrier. A
+// flood is there first, or comes as the ports are opened.
+func (s *target) start(t testing.TB, secret string, flooded bool) time.Duration {
 	port := freePort(t)
 	job := append([]string{
 		fmt.Sprintf("WORLD_SIZE=%d", ranks), fmt.Sprintf("MASTER_PORT=%d", port), "MASTER_ADDR=127.0.0.1",
 		"BANYAN_INIT_TIMEOUT=25s", "BANYAN_SECRET_FILE=" + secret,
 	}, s.job...)
-	var crowding *actor
+	var flooder *actor
 	all := []*actor{begin(t, "rank", ranksUser, append(job, "RANK=0")...)}
 	awaitListener(t, port)
-	if besieged {
+	if flooded {
 		c := intrusion.Config{Kinds: []intrusion.Kind{s.kind}, Held: crowd, Rate: crowd, ByteEvery: time.Second}
 		env := s.to(t, &c, port)
-		crowding = begin(t, "strangers", strangersUser, env...)
-		require.NoError(t, json.NewEncoder(crowding.in).Encode(c))
-		crowding.hears(t, "here")
+		flooder = begin(t, "flood", floodUser, env...)
+		require.NoError(t, json.NewEncoder(flooder.in).Encode(c))
+		flooder.expect(t, "here")
 		if c.To.IsValid() {
 			awaitCrowd(t, port)
 		}
@@ -241,7 +241,7 @@ func (s *siege) start(t testing.TB, secret string, besieged bool) time.Duration 
 		all = append(all, begin(t, "rank", ranksUser, append(job, "RANK="+strconv.Itoa(r))...))
 	}
 	for _, a := range all {
-		a.hears(t, "ready")
+		a.expect(t, "ready")
 	}
 	took := time.Since(from)
 	if s.done != nil {
@@ -250,8 +250,8 @@ func (s *siege) start(t testing.TB, secret string, besieged bool) time.Duration 
 	for _, a := range all {
 		a.end(t)
 	}
-	if crowding != nil {
-		crowding.end(t)
+	if flooder != nil {
+		flooder.end(t)
 	}
 	return took
 }
@@ -281,18 +281,18 @@ func awaitListener(t testing.TB, port uint16) {
 	require.Eventually(t, func() bool { return rows(t, port, "0A") > 0 }, time.Minute, time.Millisecond)
 }
 
-// awaitCrowd waits for a hundred that are there. All of them may never be: the oldest are dropped.
+// awaitCrowd waits for a hundred connections. All may never be open at once: the oldest are dropped.
 func awaitCrowd(t testing.TB, port uint16) {
 	require.Eventually(t, func() bool { return rows(t, port, "01") >= 100 }, time.Minute, time.Millisecond)
 }
 
 // secretFile makes one that the ranks may read.
 func secretFile(t testing.TB) string {
-	dir, err := os.MkdirTemp("", "strangers")
+	dir, err := os.MkdirTemp("", "intrusion")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	name := filepath.Join(dir, "secret")
-	require.NoError(t, os.WriteFile(name, []byte("thirty-two bytes that nobody else\n"), 0o600))
+	require.NoError(t, os.WriteFile(name, []byte("thirty-two bytes that no one else\n"), 0o600))
 	if os.Geteuid() == 0 {
 		require.NoError(t, os.Chmod(dir, 0o755))
 		require.NoError(t, os.Chown(name, ranksUser, ranksUser))
@@ -341,23 +341,21 @@ func serveAgent(t testing.TB) *keeper {
 	return k
 }
 
-// A job starts whoever is at its ports and at the agent of its node: a thousand strangers of
-// another user, silent, slow or talking. Only a job that does not start fails here; BenchmarkStart
-// says how long it takes.
+// A job starts while its ports, or the agent of its node, hold a thousand connections of another user,
+// silent, slow or babbling. Only a job that does not start fails here; BenchmarkStart measures.
 func TestStart(t *testing.T) {
 	secret := secretFile(t)
-	for _, s := range sieges(serveAgent(t)) {
+	for _, s := range targets(serveAgent(t)) {
 		t.Run(s.name, func(t *testing.T) { s.start(t, secret, true) })
 	}
 }
 
-// BenchmarkStart is the time that a job takes to start with strangers over that without, the median
-// of b.N pairs:
+// BenchmarkStart is the time of a start during a flood over that without one, the median of b.N pairs:
 //
 //	go test -run '^$' -bench Start -benchtime 9x ./internal/intrusion
 func BenchmarkStart(b *testing.B) {
 	secret := secretFile(b)
-	for _, s := range sieges(serveAgent(b)) {
+	for _, s := range targets(serveAgent(b)) {
 		b.Run(s.name, func(b *testing.B) {
 			var ratios, usual []float64
 			for range b.N {

@@ -108,6 +108,7 @@ func TestExitsVariable(t *testing.T) {
 // A rank that a script has started is not the process that was registered, and
 // is told so.
 func TestExitsBehindAScript(t *testing.T) {
+	t.Parallel()
 	if !mayHook(t) {
 		return
 	}

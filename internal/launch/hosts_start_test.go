@@ -14,6 +14,7 @@ import (
 )
 
 func TestHostsThatCannotStart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for name, c := range map[string]struct {
 		shell string

@@ -22,7 +22,7 @@ import (
 // roleProxy is what ftbench proxy does.
 func roleProxy() error { return hosts.Proxy(os.Stdin, os.Stdout, nil) }
 
-// hostsEnv tells a rank on which host it is, and a launcher that there are hosts.
+// hostsEnv names the host of a rank; for a launcher it means that there are hosts.
 const hostsEnv = "BANYAN_TEST_HOST"
 
 // localShell is a remote shell that stays here.
@@ -74,6 +74,7 @@ func TestHostsExchange(t *testing.T) {
 }
 
 func TestManyHosts(t *testing.T) {
+	t.Parallel()
 	s := spread(t, ranks(t, "exchange", 2))
 	s.Hosts = nil
 	for i := range 40 { // more than are started at once
@@ -236,11 +237,12 @@ func TestHostsThatHangAreGivenUp(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, lost)
-	require.Regexp(t, "host [ab] is lost: it has not said within 5s that its ranks are dead .*ends with it", said.String())
+	require.Regexp(t, "host [ab] is lost: it has not reported within 5s that its ranks are dead .*ends with it", said.String())
 }
 
 // Nobody reads what a rank on one host prints; ends and signals pass.
 func TestHostsStuckOutput(t *testing.T) {
+	t.Parallel()
 	out, sigs := newStuck(t), make(chan os.Signal)
 	said := make(chan string, 8)
 	s := spread(t, script(2, "[ $PMI_RANK = 0 ] && exec yes; read x; exit 3"))

@@ -38,6 +38,7 @@ func TestNoOutputIsLost(t *testing.T) {
 }
 
 func TestSlowReaderLosesNothing(t *testing.T) {
+	t.Parallel()
 	// The pipe is held by a grandchild and full when the rank ends.
 	var out buffer
 	s := script(1, "sleep 1000 & echo $!; head -c 60000 /dev/zero | tr '\\0' x; echo end")
@@ -81,9 +82,10 @@ func TestLabelledLinesAreWhole(t *testing.T) {
 	require.Equal(t, "[0] slow line\n", out)
 }
 
-// The launcher's word about the end of a rank comes after all that the rank printed, also where what
-// it has started still holds its output, and where its last line has no end.
-func TestLastWordsComeFirst(t *testing.T) {
+// The launcher's word about the end of a rank comes after all that the rank printed, also where
+// what it has started still holds its output, and where its last line has no end.
+func TestOutputPrecedesTheReport(t *testing.T) {
+	t.Parallel()
 	const n = 8
 	spec := script(n, "seq 12000 >&2; sleep 1000 & echo pid $! >&2; printf %s 'the last words' >&2; exit 3")
 	for name, s := range map[string]Spec{"here": spec, "on hosts": spread(t, spec)} {

@@ -1,31 +1,24 @@
 package launch
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"runtime"
-	"slices"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/launch/pmi"
-	"github.com/banyan-hpc/banyan/internal/launch/spawn"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 )
 
 // The test binary is also the program of the ranks, and the launcher that gets
-// killed: roleEnv says what a process does instead of testing.
+// killed: roleEnv names what a process does instead of testing.
 const roleEnv = "BANYAN_TEST_ROLE"
 
 var roles = map[string]func() error{
@@ -148,7 +141,8 @@ func fences(between func(*join.Job)) error {
 	return j.Finalize(ctx)
 }
 
-// roleInside: all but rank 0 publish while they are in a fence, which rank 0 enters only when it has read all of that.
+// roleInside: all but rank 0 publish while they are in a fence, which rank 0 enters only when it
+// has read all of that.
 func roleInside() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -212,7 +206,8 @@ func roleGarbage() error {
 	})
 }
 
-// ownConnection is the socket over which this rank talks to its launcher, or to rank 0: it has no other.
+// ownConnection is the socket over which this rank talks to its launcher, or to rank 0: it has no
+// other.
 func ownConnection() *os.File {
 	for fd := 3; fd < 100; fd++ {
 		if t, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE); err == nil && t == unix.SOCK_STREAM {
@@ -334,111 +329,10 @@ func roleTwice() error {
 	return j.Finalize(ctx)
 }
 
-// roleBound reports on which CPUs each of its threads may run.
-func roleBound() error {
-	for range 4 {
-		ready := make(chan struct{})
-		go func() { runtime.LockOSThread(); close(ready); hang() }()
-		<-ready
-	}
-	threads, err := filepath.Glob("/proc/self/task/*/status")
-	if err != nil {
-		return err
-	}
-	var lists []string
-	for _, name := range threads {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		for line := range strings.Lines(string(b)) {
-			if list, ok := strings.CutPrefix(line, "Cpus_allowed_list:"); ok {
-				lists = append(lists, strings.TrimSpace(list))
-			}
-		}
-	}
-	many := len(lists) > 4
-	fmt.Printf("rank %s on %v, many threads %v, procs %d\n", os.Getenv("PMI_RANK"),
-		slices.Compact(lists), many, runtime.GOMAXPROCS(0))
-	return nil
-}
-
-// roleSignalled ends in order when it is told to.
-func roleSignalled() error {
-	got := make(chan os.Signal, 1)
-	signal.Notify(got, syscall.SIGINT, syscall.SIGTERM)
-	fmt.Println("ready")
-	fmt.Printf("got %v\n", <-got)
-	return nil
-}
-
-// roleStubborn ends at no signal that can be caught.
-func roleStubborn() error {
-	got := make(chan os.Signal, 1)
-	signal.Notify(got, syscall.SIGINT, syscall.SIGTERM)
-	fmt.Println("ready")
-	for s := range got {
-		fmt.Printf("got %v\n", s)
-	}
-	return nil
-}
-
 const (
 	socketEnv = "BANYAN_TEST_SOCKET"
 	policyEnv = "BANYAN_TEST_POLICY"
 )
-
-// roleOutlive tells the test over a socket how it fares without launcher.
-func roleOutlive() error {
-	ctx := context.Background()
-	j, err := join.Join(ctx)
-	if err != nil {
-		return err
-	}
-	if err := j.Fence(ctx); err != nil {
-		return err
-	}
-	test, err := net.Dial("unix", os.Getenv(socketEnv))
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(test, "%d %d\n", j.Rank(), os.Getppid())
-	if _, err := bufio.NewReader(test).ReadString('\n'); err != nil { // the launcher is dead now
-		return err
-	}
-	for range 3 {
-		_, err = fmt.Println("to a broken pipe")
-	}
-	fmt.Fprintf(test, "print: %v\n", errors.Is(err, syscall.EPIPE))
-	fmt.Fprintf(test, "fence: %v\n", errors.Is(j.Fence(ctx), pmi.ErrLauncherGone))
-	fmt.Fprintf(test, "finalize: %v\n", j.Finalize(ctx))
-	return nil
-}
-
-// roleLauncher runs two ranks that may outlive it.
-func roleLauncher() error {
-	// A launcher that started launchers would fill the machine: ranks get the
-	// role by name, and whoever is already a rank is not a launcher.
-	if os.Getenv("PMI_RANK") != "" {
-		return errors.New("a rank was given the launcher's role")
-	}
-	policy := spawn.Continue
-	if os.Getenv(policyEnv) == "abort" {
-		policy = spawn.Abort
-	}
-	spec := Spec{
-		N: 2, Argv: []string{"/proc/self/exe"}, Env: append(os.Environ(), roleEnv+"=outlive"),
-		OnFailure: policy, Stdout: os.Stdout, Stderr: os.Stderr,
-	}
-	if os.Getenv(hostsEnv) != "" {
-		var err error
-		if spec, err = onHosts(spec, 1); err != nil {
-			return err
-		}
-	}
-	_, err := Run(context.Background(), spec)
-	return err
-}
 
 func value(rank int, length int) []byte {
 	v := make([]byte, length)

@@ -26,8 +26,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// meetingNames are the variables of a start without launcher.
-var meetingNames = []string{
+// rendezvousNames are the variables of a start without launcher.
+var rendezvousNames = []string{
 	"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
 	"TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE", pmi.InitTimeoutEnv, rendezvous.SecretFileEnv,
 }
@@ -56,7 +56,7 @@ func setOut(t *testing.T, role, port string, rank, size int, extra ...string) *s
 // a busy machine it may have to.
 func (s *single) end(code int) string {
 	s.t.Helper()
-	_ = s.Wait() // the state says more
+	_ = s.Wait() // the state has the code
 	require.Equal(s.t, code, s.ProcessState.ExitCode(), s.out.String())
 	return regexp.MustCompile(`(?m)^banyan: rank \d+ waits for .*\n`).ReplaceAllString(s.out.String(), "")
 }
@@ -98,7 +98,7 @@ func awaitServer(t *testing.T, port string) {
 	}
 }
 
-func TestMeeting(t *testing.T) {
+func TestRendezvous(t *testing.T) {
 	for _, n := range []int{2, 5} {
 		for name, from := range map[string]int{"rank 0 first": 0, "rank 0 last": 1} {
 			t.Run(fmt.Sprintf("%d, %s", n, name), func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestMeeting(t *testing.T) {
 	}
 }
 
-func TestMeetingKnowsTheNodes(t *testing.T) {
+func TestRendezvousKnowsTheNodes(t *testing.T) {
 	port := somePort(t)
 	var ranks []*single
 	for r := range 4 {
@@ -135,7 +135,7 @@ func TestMeetingKnowsTheNodes(t *testing.T) {
 	}
 }
 
-func TestLauncherGoesBeforeRankAndWorldSize(t *testing.T) {
+func TestLauncherPrecedesRankAndWorldSize(t *testing.T) {
 	s := ranks(t, "exchange", 2)
 	s.Env = append(s.Env, "RANK=5", "WORLD_SIZE=9")
 	res, out, err := run(t, s)
@@ -143,40 +143,40 @@ func TestLauncherGoesBeforeRankAndWorldSize(t *testing.T) {
 	require.Contains(t, out, "rank 1 of 2")
 }
 
-func TestMeetingMissesARank(t *testing.T) {
+func TestRendezvousMissesARank(t *testing.T) {
 	t.Parallel() // it waits for the time-out
 	port := somePort(t)
-	guest := setOut(t, "start-up", port, 1, 3)
+	client := setOut(t, "start-up", port, 1, 3)
 	host := setOut(t, "start-up", port, 0, 3, pmi.InitTimeoutEnv+"=4s")
-	for _, s := range []*single{host, guest} {
+	for _, s := range []*single{host, client} {
 		require.Equal(t, "joining\nstart-up: launch: rank 2 has not joined within 4s\n", s.end(0))
 	}
 }
 
-// Rank 0 takes a guest in and is stopped then.
-func TestMeetingWithSilentRankZero(t *testing.T) {
-	t.Parallel() // the guest waits for the time-out
+// Rank 0 admits a client and does not answer then.
+func TestSilentRankZero(t *testing.T) {
+	t.Parallel() // the client waits for the time-out
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	require.NoError(t, err)
-	guest := setOut(t, "join", port, 1, 2, pmi.InitTimeoutEnv+"=4")
+	client := setOut(t, "join", port, 1, 2, pmi.InitTimeoutEnv+"=4")
 	conn, err := l.Accept()
 	require.NoError(t, err)
 	defer conn.Close()
 	_, err = conn.Write([]byte(welcomed))
 	require.NoError(t, err)
-	require.Contains(t, guest.end(9), "rank 0 at 127.0.0.1:"+port+" has not answered within 4s")
+	require.Contains(t, client.end(9), "rank 0 at 127.0.0.1:"+port+" has not answered within 4s")
 }
 
-func TestMeetingWithoutRankZero(t *testing.T) {
-	t.Parallel() // the guest waits for the time-out
+func TestNoRankZero(t *testing.T) {
+	t.Parallel() // the client waits for the time-out
 	out := setOut(t, "join", somePort(t), 1, 2, pmi.InitTimeoutEnv+"=2").end(9)
 	require.Regexp(t, `^join: launch: rank 0 has not answered at 127\.0\.0\.1:\d+ within 2s: .*connection refused\n$`, out)
 }
 
-func TestMeetingLosesARankMidRun(t *testing.T) {
+func TestRendezvousLosesARank(t *testing.T) {
 	port := somePort(t)
 	var ranks []*single
 	for r := range 4 {
@@ -188,7 +188,7 @@ func TestMeetingLosesARankMidRun(t *testing.T) {
 	}
 }
 
-func TestMeetingCutsOffWhoTalksNonsense(t *testing.T) {
+func TestRendezvousCutsOffGarbage(t *testing.T) {
 	port := somePort(t)
 	var ranks []*single
 	for r := range 4 {
@@ -265,7 +265,7 @@ func TestRankZeroTwice(t *testing.T) {
 }
 
 // Whatever connects to the port, the job starts as if nothing had.
-func TestStrangersDoNoHarm(t *testing.T) {
+func TestOtherConnectionsDoNoHarm(t *testing.T) {
 	port := somePort(t)
 	host := setOut(t, "exchange", port, 0, 3)
 	awaitServer(t, port)
@@ -301,9 +301,9 @@ func TestStrangersDoNoHarm(t *testing.T) {
 	require.Contains(t, host.end(0), "rank 0 of 3")
 }
 
-// Connections that prove nothing make way for others, the oldest first, so that they cannot keep a rank out: not
-// while they are more than may be there, nor while rank 0 has no descriptor left.
-func TestIdleStrangersMakeWay(t *testing.T) {
+// Connections that prove nothing make way for others, the oldest first, so that they cannot keep a
+// rank out: not while they are more than may be there, nor while rank 0 has no descriptor left.
+func TestIdleConnectionsMakeWay(t *testing.T) {
 	for _, few := range []bool{false, true} {
 		port := somePort(t)
 		host := setOut(t, "exchange", port, 0, 3)
@@ -341,8 +341,8 @@ var port = sync.OnceValue(func() *atomic.Int32 {
 	return &n
 })
 
-// somePort finds a port that nobody listens at, below those that the kernel gives away by itself. No two tests get the same, and
-// other packages' tests have other ranges.
+// somePort finds a port that nobody listens at, below those that the kernel gives away by itself.
+// No two tests get the same, and other packages' tests have other ranges.
 func somePort(t testing.TB) string {
 	syscall.ForkLock.RLock() // a child that another test forks now would hold the port until it execs
 	defer syscall.ForkLock.RUnlock()

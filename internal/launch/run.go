@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"slices"
@@ -18,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// job is one job under way. The goroutine in loop owns what has no mutex.
+// job is one running job. The goroutine in loop owns the fields that have no mutex.
 type job struct {
 	plan     plan
 	srv      *pmi.Server
@@ -43,17 +42,17 @@ type job struct {
 	cancelled  bool  // because Run's context ended
 	interrupts int   // SIGINT, SIGTERM and SIGQUIT so far
 	forwarded  signalSet
-	pending    []unix.Signal // have come before all ranks ran
+	pending    []unix.Signal // that came before all ranks ran
 	kill       <-chan time.Time
-	hurry      int // what to end with if output has to be given up; 0: it is waited for
+	hurry      int // the exit status if output has to be given up; 0: loop waits for it
 
 	failures    int // ranks that have failed by themselves
 	firstStatus int // of the first of them
 }
 
-// target is who gets the signals of a job: a rank of this machine, or a host.
-// With stop, the launcher ends the job.
+// target gets the signals of a job: a rank of this machine, or a host.
 type target interface {
+	// Signal sends a signal. stop: the launcher ends the job.
 	Signal(sig unix.Signal, stop bool)
 }
 
@@ -63,33 +62,29 @@ type abortion struct {
 	msg        string
 }
 
-// Run starts the job that spec describes and returns when all its ranks have
-// ended and what they printed is written. It prints a line to spec.Stderr for
-// every rank that failed by itself.
+// Run starts the job that spec describes and returns when all its ranks have ended and their output
+// is written. It prints a line to spec.Stderr for every rank that failed by itself.
 //
-// The error is not nil when the job could not be started, in which case no rank
-// runs and there is no Result (an [*InterruptedError] when a signal has kept ranks on
-// hosts from being started), or when ctx has ended: then the ranks get SIGTERM
-// and, five seconds later, SIGKILL. That ranks failed, or that what they printed
-// could not be written, is in the Result, not in the error.
+// The error is not nil when the job could not be started, in which case no rank runs and there is
+// no Result (an [*InterruptedError] when a signal has kept ranks on hosts from being started), or
+// when ctx has ended: then the ranks get SIGTERM and, five seconds later, SIGKILL. Failed ranks and
+// output that could not be written are in the Result, not in the error.
 //
-// After the end of ctx, and after a signal that ends the job at once (see
-// [Spec.Signals]), output that nobody takes within a second of the last rank's
-// end is given up. Then the write in which Spec.Stdout or Stderr hangs is still
-// pending when Run returns.
+// After the end of ctx, and after a signal that ends the job at once (see [Spec.Signals]), output
+// that is not taken within a second of the last rank's end is given up. Then the write in which
+// Spec.Stdout or Stderr hangs is still pending when Run returns.
 //
-// A job whose start-up fails (see [MissingError]) cannot begin any more: when
-// the time for it is over and the ranks that had joined are gone, those that
-// never did are ended.
+// When a start-up has failed (see [pmi.MissingError]), its time is over and the ranks that had
+// joined have ended, Run ends those that never joined.
 //
-// Run may be called concurrently. While it runs the process does not die of
-// writing to a broken standard output.
+// Run may be called concurrently. While it runs, the process does not die of writing to a broken
+// standard output.
 func Run(ctx context.Context, spec Spec) (*Result, error) {
 	p, err := spec.check()
 	if err != nil {
 		return nil, err
 	}
-	broken := make(chan os.Signal, 1) // never read: a broken pipe is an error of Write, which sink handles
+	broken := make(chan os.Signal, 1) // never read: a broken pipe is an error of a sink's Write
 	signal.Notify(broken, syscall.SIGPIPE)
 	defer signal.Stop(broken)
 
@@ -100,7 +95,7 @@ func Run(ctx context.Context, spec Spec) (*Result, error) {
 		lost: make(chan *hosts.Remote, len(p.shares)),
 		ends: make([]spawn.End, p.N),
 	}
-	j.out, j.err = newSinks(p.Stdout, p.Stderr, j.gone, j.lament)
+	j.out, j.err = newSinks(p.Stdout, p.Stderr, j.gone, j.onWriteError)
 	if p.shares != nil {
 		err = j.startHosts(ctx)
 	} else {
@@ -117,7 +112,7 @@ func Run(ctx context.Context, spec Spec) (*Result, error) {
 	return result, err
 }
 
-// label is what begins each line of a rank's output.
+// label is the start of each line of a rank's output.
 func (j *job) label(rank int) string {
 	if j.plan.TagOutput {
 		return fmt.Sprintf("[%d] ", rank)
@@ -125,30 +120,16 @@ func (j *job) label(rank int) string {
 	return ""
 }
 
-// session makes the launcher's side of the conversation with a rank.
-func (j *job) session(rank int, conn io.ReadWriteCloser, exited <-chan struct{}) *pmi.Session {
-	return &pmi.Session{
-		Rank: rank, Server: j.srv, Conn: conn, Exited: exited,
-		Abort: func(code int, msg string) {
-			select {
-			case j.aborts <- abortion{rank, code, msg}:
-			default: // another rank was first
-			}
-		},
-		Cut: func(why string) { j.note("%s was cut off from the launcher: %s", j.who(rank), why) },
-	}
-}
-
-// who names a rank, with its host if it has one.
-func (j *job) who(rank int) string {
+// name names a rank, with its host if it has one.
+func (j *job) name(rank int) string {
 	if h := hosts.NameOf(j.plan.shares, rank); h != "" {
 		return fmt.Sprintf("rank %d on %s", rank, h)
 	}
 	return fmt.Sprintf("rank %d", rank)
 }
 
-// loop runs until all ranks have ended and their output is written. Nothing in
-// it waits for a reader of the output, so that signals are always heeded.
+// loop runs until all ranks have ended and their output is written. It never waits for a reader of
+// the output, so that signals are always handled.
 func (j *job) loop(ctx context.Context) {
 	done, overdue := ctx.Done(), j.srv.Overdue()
 	var over <-chan struct{}    // set when all ranks have ended
@@ -185,7 +166,7 @@ func (j *job) loop(ctx context.Context) {
 		case <-giveUp:
 			close(j.gone)
 			j.settle(j.hurry)
-			j.dismissHosts() // their proxies wait for somebody to take the output
+			j.dismissHosts() // their proxies wait until the output is taken
 		case <-over:
 			for len(j.broken) > 0 {
 				j.onBroken(<-j.broken)
@@ -202,8 +183,8 @@ func (j *job) loop(ctx context.Context) {
 	}
 }
 
-// finish is called when all ranks have ended. What it returns is closed when
-// their output is written, or given up.
+// finish is called when all ranks have ended. The result is closed when their output is written, or
+// given up.
 func (j *job) finish() <-chan struct{} {
 	j.srv.Stop()
 	close(j.finished)
@@ -227,8 +208,8 @@ func (j *job) onEnd(end spawn.End) {
 			j.settle(end.Code)
 		}
 	} else if end.Failed() && !end.Stopped {
-		if !end.Lost && (end.Signal == 0 || !j.forwarded.has(end.Signal)) { // whoever sent that one knows
-			j.note("%s %v after %v", j.who(end.Rank), end, end.After.Round(time.Millisecond))
+		if !end.Lost && (end.Signal == 0 || !j.forwarded.has(end.Signal)) { // a forwarded signal is no news
+			j.note("%s %v after %v", j.name(end.Rank), end, end.After.Round(time.Millisecond))
 		}
 		if j.failed(end) && !j.ending && j.left > 0 {
 			j.note("ending the other ranks")
@@ -241,15 +222,13 @@ func (j *job) onEnd(end spawn.End) {
 	j.endStranded()
 }
 
-// isVerdict reports whether a rank has done its work and exited with a code of
-// Spec.Verdicts.
+// isVerdict reports whether a rank has finalized and exited with a code of Spec.Verdicts.
 func (j *job) isVerdict(end spawn.End) bool {
 	return end.Finalized && end.Signal == 0 && slices.Contains(j.plan.Verdicts, end.Code)
 }
 
-// endStranded ends the job when its start-up has failed, the time for it is
-// over, and only ranks that never joined are left: they wait for nothing, and
-// nothing waits for them.
+// endStranded ends the job when its start-up has failed, its time is over, and the remaining ranks
+// have never joined.
 func (j *job) endStranded() {
 	missing := j.srv.Failure()
 	if missing == nil || !j.srv.IsOverdue() || j.ending || j.left == 0 {
@@ -274,7 +253,7 @@ func (j *job) onAbort(a abortion) {
 	if a.msg != "" {
 		text = ": " + a.msg
 	}
-	j.note("%s ends the job with code %d%s", j.who(a.rank), a.code, text)
+	j.note("%s ends the job with code %d%s", j.name(a.rank), a.code, text)
 	if a.code != 0 {
 		j.settle(a.code)
 	}
@@ -288,8 +267,7 @@ func (j *job) settle(code int) {
 	}
 }
 
-// end ends all ranks that are left: with SIGTERM, and SIGKILL after a grace
-// time, or at once.
+// end ends the remaining ranks: with SIGTERM and SIGKILL after KillGrace, or with SIGKILL.
 func (j *job) end(sig unix.Signal) {
 	if sig == unix.SIGTERM && j.ending {
 		return
@@ -303,23 +281,21 @@ func (j *job) end(sig unix.Signal) {
 	}
 }
 
-// note prints a line of the launcher's own. It never waits, and may be called
-// by any goroutine.
+// note prints a line of the launcher's own. It never waits. Any goroutine may call it.
 func (j *job) note(format string, args ...any) {
 	j.err.note(fmt.Appendf(nil, "banyan: "+format+"\n", args...))
 }
 
-// lament is called by a sink that takes no more. That the reader of a pipe has
-// gone is his affair, and programs end without a word then.
-func (j *job) lament(o outputEnd) {
+// onWriteError is called by the goroutine of a sink that has failed. A broken pipe is not reported,
+// as by other programs.
+func (j *job) onWriteError(o outputEnd) {
 	if !errors.Is(o.err, syscall.EPIPE) {
 		j.note("cannot write to the %s, what comes is lost: %v", o.name, o.err)
 	}
 	j.broken <- o
 }
 
-// onBroken heeds an output that takes no more. Ranks that are to go on when
-// others fail go on without it too.
+// onBroken handles a failed output. Under Continue the ranks go on without it.
 func (j *job) onBroken(o outputEnd) {
 	if j.output == nil {
 		j.output = fmt.Errorf("launch: %s: %w", o.name, o.err)

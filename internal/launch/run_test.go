@@ -42,11 +42,11 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-// cleanEnv is the environment without what says how this test was started.
+// cleanEnv is the environment without the variables by which this test was started.
 func cleanEnv(extra ...string) []string {
 	var env []string
 	for _, e := range spawn.WithoutLauncher(os.Environ()) {
-		if name, _, _ := strings.Cut(e, "="); !slices.Contains(meetingNames, name) && name != "GOMAXPROCS" {
+		if name, _, _ := strings.Cut(e, "="); !slices.Contains(rendezvousNames, name) && name != "GOMAXPROCS" {
 			env = append(env, e)
 		}
 	}
@@ -75,7 +75,8 @@ func run(t *testing.T, s Spec) (res *Result, stdout, stderr string) {
 	return res, out.String(), err.String()
 }
 
-// Requests are answered while a rank is in a fence: by the launcher, through proxies, and by rank 0 in its place.
+// Requests are answered while a rank is in a fence: by the launcher, through proxies, and by rank 0
+// in its place.
 func TestRequestsInsideAFence(t *testing.T) {
 	for name, spec := range map[string]func(*testing.T, Spec) Spec{"here": func(_ *testing.T, s Spec) Spec { return s }, "hosts": spread} {
 		t.Run(name, func(t *testing.T) {
@@ -151,7 +152,7 @@ func TestRankThatNeverJoins(t *testing.T) {
 
 func TestStartUpFailureSparesTheSlow(t *testing.T) {
 	// One rank has failed, the first to notice have gone; the last one joins
-	// only then. It must hear why, not be taken for one that never joins.
+	// only then. It must get the reason, not be taken for one that never joins.
 	gate := filepath.Join(t.TempDir(), "gate")
 	require.NoError(t, unix.Mkfifo(gate, 0o600))
 	s := ranks(t, "slow", 4)
@@ -187,6 +188,7 @@ func TestGarbageHarmsNobodyElse(t *testing.T) {
 }
 
 func TestRankThatClosesItsConnection(t *testing.T) {
+	t.Parallel()
 	s := ranks(t, "abandon", 3)
 	var out buffer
 	ctx, cancel := context.WithCancel(context.Background())

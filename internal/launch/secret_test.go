@@ -134,7 +134,7 @@ func TestSecretsThatDiffer(t *testing.T) {
 	}
 }
 
-func TestMeetingWithSecrets(t *testing.T) {
+func TestRendezvousWithSecrets(t *testing.T) {
 	t.Parallel() // rank 0 waits for the time-out
 	one, other := fileOf(t, sixteenBytes), fileOf(t, sixteenBytes+"x")
 	port := somePort(t)

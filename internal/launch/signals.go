@@ -9,32 +9,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Signals begins to catch what a launcher forwards, for [Spec.Signals]: SIGINT,
-// SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT. SIGINT and
-// SIGHUP stay ignored where this process was started so, as by nohup and as
-// scripts start their background jobs. One of the first four that comes again
-// within a second is dropped, once: timeout(1) sends each of them twice, to the
-// process and to its group. stop ends the catching.
+// Signals catches the signals that a launcher forwards, for [Spec.Signals]: SIGINT, SIGTERM,
+// SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT. SIGINT and SIGHUP stay ignored where this
+// process was started so, as by nohup and as scripts start their background jobs. If one of the
+// first four comes again within a second, the second one is dropped: timeout(1) sends each of them
+// twice, to the process and to its group. stop ends the catching.
 func Signals() (caught <-chan os.Signal, stop func()) {
 	c := make(chan os.Signal, 16)
-	for _, s := range []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGTSTP, unix.SIGCONT} {
+	for _, s := range []os.Signal{
+		unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGHUP,
+		unix.SIGUSR1, unix.SIGUSR2, unix.SIGTSTP, unix.SIGCONT,
+	} {
 		if !signal.Ignored(s) { // Notify would end that
 			signal.Notify(c, s)
 		}
 	}
 	out, stopped := make(chan os.Signal), make(chan struct{})
-	go withoutTwins(out, c, stopped)
+	go withoutRepeats(out, c, stopped)
 	return out, sync.OnceFunc(func() {
 		signal.Stop(c)
 		close(stopped)
 	})
 }
 
-// withoutTwins passes signals on, but for those that count as the one before them.
-func withoutTwins(out chan<- os.Signal, in <-chan os.Signal, stopped <-chan struct{}) {
-	clock := time.NewTicker(twinTick)
+// withoutRepeats forwards signals, but for repeats.
+func withoutRepeats(out chan<- os.Signal, in <-chan os.Signal, stopped <-chan struct{}) {
+	clock := time.NewTicker(repeatTick)
 	defer clock.Stop()
-	var twins twins
+	var repeats repeats
 	for open := true; ; {
 		ticks := clock.C
 		if !open {
@@ -43,12 +45,12 @@ func withoutTwins(out chan<- os.Signal, in <-chan os.Signal, stopped <-chan stru
 		}
 		select {
 		case s := <-in:
-			if twins.drop(s) {
+			if repeats.drop(s) {
 				continue
 			}
 			if !open {
 				open = true
-				clock.Reset(twinTick)
+				clock.Reset(repeatTick)
 			}
 			select {
 			case out <- s:
@@ -56,44 +58,44 @@ func withoutTwins(out chan<- os.Signal, in <-chan os.Signal, stopped <-chan stru
 				return
 			}
 		case <-ticks:
-			open = twins.tick()
+			open = repeats.tick()
 		case <-stopped:
 			return
 		}
 	}
 }
 
-// A signal is the twin of one that came less than a second before. It is counted in ticks that have been
-// seen: a launcher that gets no turn for a second may find both waiting.
+// A repeat comes less than a second after the first. The time is counted in ticks that the launcher
+// has processed: one that has not run for a second may find both signals waiting.
 const (
-	twinTick  = 100 * time.Millisecond
-	twinTicks = 10
+	repeatTick  = 100 * time.Millisecond
+	repeatTicks = 10
 )
 
-// twins finds signals that one sender has sent to a process and to its group: for each that has come, the ticks in which a twin of
-// it is to be dropped.
-type twins map[unix.Signal]int
+// repeats finds signals that one sender has sent to a process and to its group: for each signal,
+// the ticks in which its repeat is dropped.
+type repeats map[unix.Signal]int
 
 // drop reports whether a signal is the second of a pair.
-func (t *twins) drop(sig os.Signal) bool {
+func (t *repeats) drop(sig os.Signal) bool {
 	s, ok := sig.(unix.Signal)
 	if !ok || !ending.has(s) {
 		return false
 	}
 	if *t == nil {
-		*t = make(twins)
+		*t = make(repeats)
 	}
 	left, seen := (*t)[s]
 	if !seen {
-		(*t)[s] = twinTicks
+		(*t)[s] = repeatTicks
 		return false
 	}
 	(*t)[s] = 0
 	return left > 0
 }
 
-// tick counts, and reports whether there is more to count.
-func (t twins) tick() (more bool) {
+// tick counts down, and reports whether there is more to count.
+func (t repeats) tick() (more bool) {
 	for s, left := range t {
 		t[s] = max(0, left-1)
 		more = more || left > 1
@@ -106,14 +108,14 @@ type signalSet uint64
 
 func (s signalSet) has(sig unix.Signal) bool { return s&(1<<sig) != 0 }
 
-// ending are the signals that ask for the end, asking those whose repetition
-// insists on it.
+// ending are the signals that ask for the end of the job. The second signal of asking kills the
+// ranks.
 const (
 	asking signalSet = 1<<unix.SIGINT | 1<<unix.SIGTERM | 1<<unix.SIGQUIT
 	ending           = asking | 1<<unix.SIGHUP
 )
 
-// onSignal forwards a signal that the launcher got.
+// onSignal handles a signal to the launcher.
 func (j *job) onSignal(sig os.Signal) {
 	s, ok := sig.(unix.Signal)
 	if !ok {

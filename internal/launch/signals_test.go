@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestTwins(t *testing.T) {
+func TestRepeatedSignals(t *testing.T) {
 	type sent struct {
 		sig  os.Signal
 		tick int // when
@@ -17,23 +17,23 @@ func TestTwins(t *testing.T) {
 	for name, all := range map[string][]sent{
 		"as timeout sends them": {{unix.SIGTERM, 0, false}, {unix.SIGTERM, 0, true}, {unix.SIGCONT, 0, false}, {unix.SIGCONT, 0, false}},
 		"a third":               {{unix.SIGINT, 0, false}, {unix.SIGINT, 1, true}, {unix.SIGINT, 2, false}, {unix.SIGINT, 3, false}},
-		"just in time":          {{unix.SIGTERM, 0, false}, {unix.SIGTERM, twinTicks - 1, true}, {unix.SIGTERM, twinTicks - 1, false}},
-		"late":                  {{unix.SIGTERM, 0, false}, {unix.SIGTERM, twinTicks, false}, {unix.SIGTERM, twinTicks, false}},
+		"just in time":          {{unix.SIGTERM, 0, false}, {unix.SIGTERM, repeatTicks - 1, true}, {unix.SIGTERM, repeatTicks - 1, false}},
+		"late":                  {{unix.SIGTERM, 0, false}, {unix.SIGTERM, repeatTicks, false}, {unix.SIGTERM, repeatTicks, false}},
 		"another":               {{unix.SIGTERM, 0, false}, {unix.SIGINT, 1, false}, {unix.SIGTERM, 2, true}, {unix.SIGINT, 3, true}},
 		"no request to end":     {{unix.SIGUSR1, 0, false}, {unix.SIGUSR1, 0, false}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var twins twins
+			var repeats repeats
 			now := 0
 			for i, s := range all {
 				for ; now < s.tick; now++ {
-					twins.tick()
+					repeats.tick()
 				}
-				require.Equal(t, s.drop, twins.drop(s.sig), "signal %d", i)
+				require.Equal(t, s.drop, repeats.drop(s.sig), "signal %d", i)
 			}
 		})
 	}
-	counting := twins{unix.SIGINT: 2}
+	counting := repeats{unix.SIGINT: 2}
 	require.True(t, counting.tick())
 	require.False(t, counting.tick(), "the clock may stop")
 }

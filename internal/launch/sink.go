@@ -7,9 +7,8 @@ import (
 	"sync"
 )
 
-// sink owns one destination of a job's output: its goroutine alone writes there,
-// so that only it waits when nobody reads. A write that fails ends the writing
-// but not the reading: no rank is to notice.
+// sink owns one destination of a job's output. Its goroutine alone writes there, so that only it
+// waits for a slow reader. A failed write ends the writing but not the reading: no rank notices.
 type sink struct {
 	w       io.Writer
 	name    string          // for people
@@ -18,7 +17,7 @@ type sink struct {
 	lines   chan []byte     // from the ranks; each sender waits for written
 	written chan struct{}
 	wake    chan struct{} // there are notes
-	stop    chan struct{} // closed when nobody writes any more
+	stop    chan struct{} // closed after the last write
 	done    chan struct{} // closed when all is written, or given up
 	dead    bool          // run's: a write has failed
 
@@ -26,14 +25,14 @@ type sink struct {
 	notes [][]byte // the launcher's own lines that wait: two for a rank at most
 }
 
-// outputEnd says that a destination takes no more.
+// outputEnd is the error of a failed destination.
 type outputEnd struct {
 	name string
 	err  error
 }
 
-// newSinks starts the goroutines of the two destinations of a job. They are one
-// sink if they are one writer or one file: then no line gets into another.
+// newSinks starts the goroutines of the two destinations of a job. They are one sink if they are
+// one writer or one file, so that lines do not mix.
 func newSinks(stdout, stderr io.Writer, gone <-chan struct{}, failed func(outputEnd)) (out, err *sink) {
 	out = newSink(stdout, "standard output", gone, failed)
 	if same(stdout, stderr) {
@@ -62,7 +61,7 @@ func same(a, b io.Writer) bool {
 			return sameFile(f, g)
 		}
 	}
-	return a != nil && reflect.ValueOf(a).Comparable() && a == b // what cannot be compared panics
+	return a != nil && reflect.ValueOf(a).Comparable() && a == b // == panics for other values
 }
 
 func sameFile(f, g *os.File) bool {
@@ -118,8 +117,8 @@ func (s *sink) putNotes() {
 	}
 }
 
-// write returns when p has been written without anything of another rank in
-// between, or false when the output has been given up.
+// write returns true when p has been written in one piece, or false when the output has been given
+// up.
 func (s *sink) write(p []byte) bool {
 	if len(p) == 0 {
 		return true
@@ -137,23 +136,23 @@ func (s *sink) write(p []byte) bool {
 	}
 }
 
-// note has p written some time soon. It never waits.
+// note queues p. It never waits.
 func (s *sink) note(p []byte) {
 	s.mu.Lock()
 	s.notes = append(s.notes, p)
 	s.mu.Unlock()
 	select {
 	case s.wake <- struct{}{}:
-	default: // it is awake
+	default: // already awake
 	}
 }
 
-// close returns when everything has been written, or the output given up.
-// Nobody may write or note any more.
+// close returns when everything has been written, or the output given up. No write or note may
+// follow.
 func (s *sink) close() {
 	close(s.stop)
 	select {
 	case <-s.done:
-	case <-s.gone: // its goroutine ends with the write in which it is
+	case <-s.gone: // the goroutine ends with its current write
 	}
 }

@@ -21,7 +21,7 @@ func fullDisk(t *testing.T) *os.File {
 // A rank prints more than fits the pipe, so it would notice.
 const printsMuch = "seq 100000 || exit 9"
 
-func TestFullDiskIsSaid(t *testing.T) {
+func TestFullDiskIsReported(t *testing.T) {
 	var errs buffer
 	s := script(2, printsMuch)
 	s.Stdout, s.Stderr = fullDisk(t), &errs
@@ -57,7 +57,7 @@ func TestFullDiskEndsRanksUnderAbort(t *testing.T) {
 	}
 }
 
-func TestReaderThatHasGone(t *testing.T) {
+func TestBrokenPipe(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer w.Close()
@@ -93,6 +93,7 @@ func (s stuck) Write(p []byte) (int, error) {
 
 // Nobody reads the ranks' output; the launcher's words and signals pass.
 func TestStuckOutputStopsNothingElse(t *testing.T) {
+	t.Parallel()
 	out, sigs := newStuck(t), make(chan os.Signal)
 	said := make(chan string, 8)
 	s := script(2, "[ $PMI_RANK = 0 ] && exec yes; read x; exit 3")
@@ -114,6 +115,7 @@ func TestStuckOutputStopsNothingElse(t *testing.T) {
 
 // The launcher itself has something to say that nobody reads.
 func TestStuckErrorsStopNoSignal(t *testing.T) {
+	t.Parallel()
 	errs, sigs := newStuck(t), make(chan os.Signal)
 	s := ranks(t, "stubborn", 1)
 	s.N, s.Argv = 2, []string{"sh", "-c", `[ $PMI_RANK = 1 ] && exit 3; exec "$0"`, s.Argv[0]}
@@ -131,6 +133,7 @@ func TestStuckErrorsStopNoSignal(t *testing.T) {
 
 // All ranks have ended and only the reader is missing: one signal is enough.
 func TestStuckOutputIsGivenUp(t *testing.T) {
+	t.Parallel()
 	out, sigs := newStuck(t), make(chan os.Signal)
 	s := script(1, "echo x")
 	s.Stdout, s.Signals = out, sigs
@@ -151,6 +154,7 @@ func TestStuckOutputIsGivenUp(t *testing.T) {
 }
 
 func TestStuckOutputIsGivenUpWithContext(t *testing.T) {
+	t.Parallel()
 	out := newStuck(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	s := script(1, "exec yes")

@@ -21,60 +21,55 @@ type Spec struct {
 	Argv []string // the program, found as a shell finds it, and its arguments
 	Env  []string // "NAME=value"; nil means the launcher's environment
 	Dir  string   // working directory; "" means the launcher's
-	// Export are further variables: "NAME=value", or "NAME" for one of Env, which
-	// only matters to ranks on Hosts.
+	// Export are further variables: "NAME=value", or "NAME" for one of Env, which only matters to
+	// ranks on Hosts.
 	Export []string
 
-	// Hosts are the machines on which the ranks run, in blocks: as many as it has
-	// slots on the first one, then on the second one. nil: this machine, without
-	// a remote shell. Ranks on hosts have the environment that the remote shell
-	// gives, and over it those variables of Env that begin with BANYAN_ or GO (not
-	// BANYAN_NODE, which names one machine) and those of Export. Argv and Dir are
-	// looked for on the host.
+	// Hosts are the machines on which the ranks run, in blocks: the first one gets as many as it
+	// has slots, then the second one. nil: this machine, without a remote shell. Ranks on hosts
+	// have the environment of the remote shell, and over it those variables of Env that begin with
+	// BANYAN_ or GO (not BANYAN_NODE, which names one machine) and those of Export. Argv and Dir
+	// are paths on the host.
 	Hosts []hosts.Host
 	// Oversubscribe allows more ranks than the hosts have slots.
 	Oversubscribe bool
-	// Shell starts Proxy on a host; nil: [DefaultShell]. Proxy is a program that
-	// calls [Proxy], with its arguments, such as "/usr/bin/ftbench", "proxy".
+	// Shell starts Proxy on a host; nil: [hosts.DefaultShell]. Proxy is a program that calls
+	// [hosts.Proxy], with its arguments, such as "/usr/bin/ftbench", "proxy".
 	Shell hosts.Shell
 	Proxy []string
 
 	Bind      spawn.Bind
 	OnFailure spawn.Policy
-	// MaxFailures ends the job, as [Abort] does, when more ranks than that have failed. 0: there is no such bound.
+	// MaxFailures ends the job, as [Abort] does, when more ranks have failed. 0: there is no bound.
 	MaxFailures int
-	// Exit says which ranks' ends make Result.Code.
+	// Exit decides which ranks' ends make Result.Code.
 	Exit ExitRule
-	// Exits has the kernel record the ranks' ends, on this machine; what happens on
-	// Hosts is Proxy's business. nil: it does not.
+	// Exits has the kernel record the ranks' ends on this machine; on Hosts that is a matter of
+	// Proxy. nil: it does not.
 	Exits spawn.OpenExits
-	// Verdicts are exit codes other than 0 that say what a program has found, not
-	// that it failed, as diff's 1: of a rank that has finalized they count in
-	// Result.Code, but nobody is told or ended.
+	// Verdicts are exit codes other than 0 that are results and not failures, as diff's 1. Those of
+	// a rank that has finalized count in Result.Code, but are not reported and end no other rank.
 	Verdicts []int
-	// InitTimeout bounds the start-up, see DefaultInitTimeout. 0 means what
-	// InitTimeoutEnv says. A job whose ranks never join has no start-up. It also
-	// bounds how long a host takes to be ready.
+	// InitTimeout bounds the start-up, see [pmi.DefaultInitTimeout], and the time for a host to be
+	// ready. 0: by [pmi.InitTimeoutEnv]. A job whose ranks never join has no start-up.
 	InitTimeout time.Duration
 
 	// TagOutput begins each line of a rank's output with "[rank] ".
 	TagOutput bool
-	// Stdout and Stderr receive the ranks' output by whole lines; lines longer
-	// than 64 KiB are cut. Without TagOutput a line that a rank has begun and not
-	// continued for 50 ms is passed on as it is: it may be a question. The
-	// launcher's own words go to Stderr. nil discards. They may be the same writer
-	// or the same file: then writes do not overlap. One that fails gets nothing
-	// more, see [Result.Output].
+	// Stdout and Stderr receive the ranks' output by whole lines; lines longer than 64 KiB are cut.
+	// Without TagOutput an unfinished line that has not been continued for 50 ms is passed on: it
+	// may be a prompt. The launcher's own lines go to Stderr. nil discards. They may be the same
+	// writer or the same file: then writes do not overlap. After an error nothing more is written,
+	// see [Result.Output].
 	Stdout, Stderr io.Writer
-	// Stdin is for rank 0; the others read the end of file. nil: so does rank 0.
-	// A terminal is read while this process is in its foreground. Where it is no
-	// *os.File, Run may leave one read of it pending when it returns.
+	// Stdin is for rank 0; the others read the end of file. nil: so does rank 0. A terminal is read
+	// while this process is in its foreground. If it is no *os.File, Run may leave one read pending
+	// when it returns.
 	Stdin io.Reader
-	// Signals is what Run forwards to the ranks and to what they have started,
-	// typically what [Signals] returns. The second SIGINT, SIGTERM or SIGQUIT
-	// kills the ranks; one that comes when all have ended gives up output that
-	// nobody reads. SIGTSTP stops the ranks and then this process, so SIGCONT must
-	// be among the signals as well. nil or closed: none.
+	// Signals are forwarded to the ranks and to what they have started; see [Signals]. The second
+	// SIGINT, SIGTERM or SIGQUIT kills the ranks; one that comes when all have ended gives up the
+	// output. SIGTSTP stops the ranks and then this process, so SIGCONT must be among the signals
+	// as well. nil or closed: none.
 	Signals <-chan os.Signal
 }
 
@@ -86,7 +81,7 @@ type plan struct {
 	shares []hosts.Share // of Hosts
 }
 
-// check looks at everything that can be wrong before the first process starts.
+// check finds the errors that are known before the first process starts.
 func (s Spec) check() (plan, error) {
 	p := plan{Spec: s}
 	if s.N < 1 || s.N > proc.MaxIDs {
@@ -125,7 +120,7 @@ func (s Spec) check() (plan, error) {
 	return p, p.here.Check()
 }
 
-// checkHosts looks at what can be seen of a job on hosts without asking them.
+// checkHosts finds the errors of a job on hosts that are known without reaching them.
 func (p *plan) checkHosts() (err error) {
 	if len(p.Hosts) == 0 {
 		return errors.New("launch: an empty list of hosts")

@@ -9,23 +9,23 @@ import (
 )
 
 // What takes long is told, once.
-func TestStartUpTellsWhatItWaitsFor(t *testing.T) {
+func TestStartUpReportsWhatItWaitsFor(t *testing.T) {
 	t.Parallel() // it waits for the time-out
 	port := somePort(t)
-	guest := setOut(t, "join", port, 1, 2, pmi.InitTimeoutEnv+"=4s")
-	host := setOut(t, "join", port, 0, 2, pmi.InitTimeoutEnv+"=4s", "MASTER_ADDR=nowhere.invalid")
-	guest.end(9)
+	client := setOut(t, "join", port, 1, 2, pmi.InitTimeoutEnv+"=4s")
+	server := setOut(t, "join", port, 0, 2, pmi.InitTimeoutEnv+"=4s", "MASTER_ADDR=nowhere.invalid")
+	client.end(9)
 	require.Regexp(t, `^banyan: rank 1 waits for rank 0 at 127\.0\.0\.1:`+port+` \(MASTER_ADDR and MASTER_PORT\), at most 4s \(BANYAN_INIT_TIMEOUT\): .*connection refused
 join: launch: rank 0 has not answered at 127\.0\.0\.1:\d+ within 4s: .*connection refused
-$`, guest.out.String())
-	host.end(9)
+$`, client.out.String())
+	server.end(9)
 	require.Regexp(t, `^banyan: rank 0 waits for MASTER_ADDR to be an address of the machine where it runs, at most 4s \(BANYAN_INIT_TIMEOUT\).*
 join: launch: unusable launcher environment: MASTER_ADDR does not resolve where RANK=0 runs: lookup nowhere\.invalid.*
-$`, host.out.String())
+$`, server.out.String())
 }
 
-// Without IPv6 rank 0 says so; with it the ranks meet there.
-func TestMeetingOverIPv6(t *testing.T) {
+// Without IPv6 rank 0 reports that; with it the ranks meet there.
+func TestRendezvousOverIPv6(t *testing.T) {
 	port := somePort(t)
 	l, err := net.Listen("tcp", "[::1]:"+port)
 	if err != nil {

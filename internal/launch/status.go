@@ -7,8 +7,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/launch/spawn"
 )
 
-// ExitRule says which ranks' ends make [Result.Code]. Whatever it is, the code is not 0 when a failure has ended the job
-// ([Abort], [Spec.MaxFailures]), when a rank has asked for the end with a code, and when output could not be written.
+// ExitRule decides which ranks' ends make [Result.Code]. Under each rule the code is not 0 when a
+// failure has ended the job ([Abort], [Spec.MaxFailures]), when a rank has asked for the end with a
+// code, and when output could not be written.
 type ExitRule uint8
 
 const (
@@ -16,15 +17,15 @@ const (
 	ExitAny ExitRule = iota
 	// ExitRank0: the status of rank 0.
 	ExitRank0
-	// ExitSurvivors is for jobs that go on without ranks that fail. A rank that was killed by a signal, or lost with its
-	// host, or ended itself because the others had declared it dead, does not count. What a rank says itself does:
-	// the status of the first one that exited with another code, or without finalizing. A signal that Run has
-	// forwarded counts too. When no rank has survived, it is the status of the first that failed.
+	// ExitSurvivors is for jobs that go on without failed ranks. A rank that was killed by a
+	// signal, lost with its host, or fenced ([join.ExitFenced]) does not count. The code is the
+	// status of the first rank that exited with another code, or without finalizing. A signal that
+	// Run has forwarded counts too. When no rank has survived, the code is the status of the first
+	// that failed.
 	ExitSurvivors
 )
 
-// failed looks at a rank that has failed by itself: it settles the status of the job by its rule, and reports whether
-// the job is to end.
+// failed accounts for a rank that has failed by itself. It reports whether the job is to end.
 func (j *job) failed(end spawn.End) (enough bool) {
 	if j.failures++; j.failures == 1 {
 		j.firstStatus = end.Status()
@@ -39,7 +40,7 @@ func (j *job) failed(end spawn.End) (enough bool) {
 	return enough
 }
 
-// counts reports whether the status of a rank that has failed is one for that of the job.
+// counts reports whether the rule takes the status of a failed rank for that of the job.
 func (j *job) counts(end spawn.End) bool {
 	switch j.plan.Exit {
 	case ExitRank0:
@@ -52,15 +53,15 @@ func (j *job) counts(end spawn.End) bool {
 	return true
 }
 
-// hostLost is called when the connection to a host has ended before the job there: the ends of its ranks come apart from
-// it.
+// hostLost is called when the connection to a host has ended before the job there. The ends of its
+// ranks arrive separately.
 func (j *job) hostLost() {
 	if j.plan.Exit == ExitAny {
 		j.settle(1)
 	}
 }
 
-// allEnded is called when the last rank has ended: somebody must have survived.
+// allEnded is called when the last rank has ended.
 func (j *job) allEnded() {
 	if j.failures > 0 && !slices.ContainsFunc(j.ends, func(e spawn.End) bool { return !e.Failed() }) {
 		j.settle(j.firstStatus)
@@ -71,12 +72,11 @@ func (j *job) allEnded() {
 type Result struct {
 	Job  string      // its name
 	Ends []spawn.End // by rank
-	// Code is the exit status that the launcher should end with, by Spec.Exit: unless
-	// that says otherwise the status of the first rank that failed, 0 when none did. A rank that asked for the end
-	// of the job counts with the code that it named, output that could not be
-	// written with 1, or as SIGPIPE (141) when its reader was gone.
+	// Code is the exit status for the launcher, by Spec.Exit: by default the status of the first
+	// rank that failed, 0 when none did. A rank that asked for the end of the job counts with its
+	// code, output that could not be written with 1, or as SIGPIPE (141) when its reader was gone.
 	Code int
-	// Output is the first error of writing to Spec.Stdout or Spec.Stderr. Ranks do
-	// not notice, and what they print after it is lost; with [Abort] they are ended.
+	// Output is the first error of writing to Spec.Stdout or Spec.Stderr. Ranks do not notice, and
+	// their later output is lost; with [Abort] they are ended.
 	Output error
 }

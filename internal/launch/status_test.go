@@ -50,7 +50,7 @@ func TestExitStatus(t *testing.T) {
 // statusOf is the status of a job whose ranks end in their order.
 func statusOf(spec Spec, ends []spawn.End) int {
 	j := &job{plan: plan{Spec: spec}, srv: pmi.NewServer("x", spec.N, time.Hour), ends: make([]spawn.End, spec.N), left: spec.N, gone: make(chan struct{})}
-	j.out, j.err = newSinks(nil, nil, j.gone, j.lament)
+	j.out, j.err = newSinks(nil, nil, j.gone, j.onWriteError)
 	for rank, end := range ends {
 		end.Rank = rank
 		j.onEnd(end)

@@ -21,25 +21,25 @@ type place struct {
 // house is the order of the packages. A package imports only packages with a
 // smaller number: packages with equal numbers do not import each other.
 var house = []place{
-	{"internal/proc", 0},        // the words that floor 1 shares
-	{"internal/exits", 3},       // the log of exits, for readers
-	{"internal/exits/hook", 4},  // its privileged side, for the agent above it
-	{"internal/", 5},            // primitives of the operating system; they may use proc's words
-	{"fabric/board", 5},         // cells that the members of a group share
-	{"fabric", 10},              // the provider contract
-	{"fabric/route", 10},        // pure: two processes' cards in, the fabrics between them out
-	{"ft", 10},                  // the words of failure
-	{"coll/tree", 10},           // pure: alive set in, plan out
-	{"ft/agree", 10},            // pure: event in, actions out
-	{"fabric/fabrictest", 15},   // the conformance suite stands on the contract it checks
-	{"ft/detect", 15},           // pure: evidence and time in, deaths and messages out; uses fabric's Time
-	{"fabric/host", 20},         // the real clock, scheduler and sleeping place
-	{"fabric/shm", 20},          // provider: shared memory
-	{"fabric/tcp", 20},          // provider: sockets
-	{"fabric/verbs", 20},        // provider: RDMA
-	{"fabric/sim", 20},          // provider: the simulated network, with its Host
-	{"internal/launch/pmi", 20}, // the words between ranks and launcher
-	{"internal/launch/rendezvous", 21},
+	{"internal/proc", 0},                // the words that floor 1 shares
+	{"internal/exits", 3},               // the log of exits, for readers
+	{"internal/exits/hook", 4},          // its privileged side, for the agent above it
+	{"internal/", 5},                    // primitives of the operating system; they may use proc's words
+	{"fabric/board", 5},                 // cells that the members of a group share
+	{"fabric", 10},                      // the provider contract
+	{"fabric/route", 10},                // pure: two processes' cards in, the fabrics between them out
+	{"ft", 10},                          // the words of failure
+	{"coll/tree", 10},                   // pure: alive set in, plan out
+	{"ft/agree", 10},                    // pure: event in, actions out
+	{"fabric/fabrictest", 15},           // the conformance suite stands on the contract it checks
+	{"ft/detect", 15},                   // pure: evidence and time in, deaths and messages out; uses fabric's Time
+	{"fabric/host", 20},                 // the real clock, scheduler and sleeping place
+	{"fabric/shm", 20},                  // provider: shared memory
+	{"fabric/tcp", 20},                  // provider: sockets
+	{"fabric/verbs", 20},                // provider: RDMA
+	{"fabric/sim", 20},                  // provider: the simulated network, with its Host
+	{"internal/launch/pmi", 20},         // the words between ranks and launcher
+	{"internal/launch/rendezvous", 21},  // ranks without a launcher
 	{"internal/launch/join", 22},        // who am I, who are my peers: all that an application links
 	{"internal/launch/spawn", 22},       // the ranks of one machine
 	{"internal/launch/hosts", 23},       // ranks of other machines

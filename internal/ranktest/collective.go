@@ -256,7 +256,8 @@ func (o Collective) Do(c *banyan.Comm, buf []uint64, nonblocking bool) error {
 	return err
 }
 
-// Check makes the call on a communicator whose failed ranks have been validated, and checks its result.
+// Check makes the call on a communicator whose failed ranks have been validated, and checks its
+// result.
 func (o Collective) Check(c *banyan.Comm, nonblocking bool, failed ...int) error {
 	buf, want := o.Buffers(c, failed...)
 	if err := o.Do(c, buf, nonblocking); err != nil {

@@ -162,7 +162,8 @@ func WithKills(t *testing.T, seed uint64, n int, level banyan.Uniformity,
 	return a
 }
 
-// Judge checks that the outcomes at all living ranks are the same, and reports whether they are errors.
+// Judge checks that the outcomes at all living ranks are the same, and reports whether they are
+// errors.
 func (a *Outcomes) Judge() (failed bool, err error) {
 	first := slices.Index(a.Lived, true)
 	for rank := range a.n {

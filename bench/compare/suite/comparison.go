@@ -24,10 +24,10 @@ const (
 	mpich   = "mpich"
 	// bare is the ping-pong of one cache line each way, without anything else.
 	bare = "ping-pong"
-	// nptcp is NetPIPE on bare sockets; nptcpName is how it is told that it lacks.
+	// nptcp is NetPIPE on bare sockets; nptcpName is its name among the absent.
 	nptcp     = "nptcp"
 	nptcpName = "NPtcp"
-	// overTCP is Banyan told to use TCP; undisturbed the same without strangers.
+	// overTCP is Banyan over TCP; undisturbed is the same without a flood.
 	overTCP     = "banyan-tcp"
 	undisturbed = "undisturbed"
 	// openmpiTCP is Open MPI without its shared memory.
@@ -38,8 +38,8 @@ const (
 	turns = peers.TurnsName
 )
 
-// everybody is the order in which those who take part are described.
-var everybody = []string{ours, unaware, roomy, overTCP, ucx, openmpi, mpich,
+// implementations is the order in which [Comparison.Describe] lists them.
+var implementations = []string{ours, unaware, roomy, overTCP, ucx, openmpi, mpich,
 	peers.OpenMPI.NetPIPEName, peers.MPICH.NetPIPEName, nptcpName, starterName(peers.OpenMPI),
 	starterName(peers.MPICH),
 	collectiveName(peers.OpenMPI), collectiveName(peers.MPICH), ulfm, turns}
@@ -109,7 +109,7 @@ func (c *Comparison) present(ctx context.Context, name string, err error) error 
 
 // isPeer reports whether a name is that of something not our own.
 func isPeer(name string) bool {
-	return slices.Contains(everybody, name) && !slices.Contains([]string{ours, unaware, roomy, overTCP}, name)
+	return slices.Contains(implementations, name) && !slices.Contains([]string{ours, unaware, roomy, overTCP}, name)
 }
 
 // add starts one implementation, or starts it again.
@@ -144,7 +144,7 @@ func (c *Comparison) add(ctx context.Context, name string) error {
 	return nil
 }
 
-// banyan returns the command that starts two ranks of this binary, placed as everybody else.
+// banyan returns the command that starts two ranks of this binary, on the same CPUs as the peers.
 func (c *Comparison) banyan(name string) func(dir string) []peers.Command {
 	return func(dir string) []peers.Command {
 		command := BanyanCommand(c.self, dir, c.cpus, name != unaware)
@@ -261,7 +261,7 @@ func (c *Comparison) Describe() string {
 	if c.busy > BusyAbove {
 		fmt.Fprintf(&b, "others take %.0f %% of these CPUs: much will stay undecided; stop them first\n", 100*c.busy)
 	}
-	for _, name := range everybody {
+	for _, name := range implementations {
 		if w := c.words[name]; w != "" {
 			fmt.Fprintf(&b, "  %-15s %s\n", name, w)
 		}

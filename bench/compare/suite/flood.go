@@ -155,7 +155,7 @@ func (c *Comparison) floodPlan(f *flood) *compare.Plan {
 	with, without := sampler(), sampler()
 	title := fmt.Sprintf("8-byte latency over TCP with %d unauthenticated connections a second at the port", floodRate)
 	return &compare.Plan{
-		Name: "strangers", Title: title, Precision: precision,
+		Name: "unauthenticated", Title: title, Precision: precision,
 		Sources: []compare.Source{
 			{Name: overTCP, Sample: func(ctx context.Context) (float64, error) { return f.under(ctx, with.Sample) }},
 			{Name: undisturbed, Sample: without.Sample},

@@ -77,7 +77,7 @@ func (c *Comparison) addJobs(ctx context.Context, kind string) error {
 	return nil
 }
 
-// collectiveName is under which a program that lacks is told.
+// collectiveName is the name of a program among the absent.
 func collectiveName(m peers.MPI) string { return m.Name + " collectives" }
 
 // crowds are the numbers of ranks, more than there are cores, that the bounds speak of.
@@ -177,7 +177,7 @@ func (c *Comparison) recoverySweeps() []*compare.Sweep {
 // theMPIs are those that are compared with by runs of programs.
 var theMPIs = []peers.MPI{peers.OpenMPI, peers.MPICH}
 
-// starterName is under which a launcher that lacks is told.
+// starterName is the name of a launcher among the absent.
 func starterName(m peers.MPI) string { return m.Name + " start" }
 
 func commandLine(c peers.Command) string { return strings.Join(append(c.Env, c.Argv...), " ") }

@@ -14,8 +14,8 @@ import (
 const (
 	precision      = 0.03
 	precisionAware = 0.003
-	// precisionRuns is that of what is started anew for each sample, or goes through a queue: such
-	// times spread more.
+	// precisionRuns is for jobs that are started for each sample, and for queues: such times spread
+	// more.
 	precisionRuns = 0.05
 	// precisionStart is that of starts, where a scheduler places hundreds of threads.
 	precisionStart = 0.1
@@ -32,7 +32,7 @@ const (
 	groupNetpipe    = "netpipe"
 	groupTCP        = "tcp"
 	groupUnix       = "unix"
-	groupFlood      = "strangers"
+	groupFlood      = "unauthenticated"
 	groupMatch      = "match"
 	groupStartup    = "startup"
 	groupCollective = "coll"
@@ -56,8 +56,8 @@ var participants = map[string][]string{
 	groupULFM:       {recoveries},
 }
 
-// plans returns the plans of a group; that of strangers is made when the rank has told its port,
-// see siege.
+// plans returns the plans of a group; that of the flood is made when the rank has reported its
+// port, see siege.
 func (c *Comparison) plans(group string) []*compare.Plan {
 	switch group {
 	case groupLatency:
@@ -128,8 +128,8 @@ func (c *Comparison) bandwidthPlans() []*compare.Plan {
 	return out
 }
 
-// alternate renews two implementations, each first in turn: who starts first gets the memory that
-// the last ones left, and that is worth a percent.
+// alternate renews two implementations, each first in turn: the one that starts first gets the
+// memory that the last ones left, and that is worth a percent.
 func (c *Comparison) alternate(a, b string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := c.renew(ctx, a, b)

@@ -28,9 +28,9 @@ type netpipeRun struct {
 // netpipeGroup is a comparison of NetPIPEs over one medium.
 type netpipeGroup struct {
 	name, medium string
-	// fabric is what Banyan is told to use; empty: nothing.
+	// fabric is the value of BANYAN_FABRIC for Banyan's ranks; empty: none.
 	fabric string
-	// least is about what the fastest takes for a small message: it sets the number of repeats.
+	// least is about the shortest time of a small message: it sets the number of repeats.
 	least time.Duration
 	// usual are the sizes that are measured unless others are asked for; nil: all.
 	usual func(size int) bool
@@ -58,10 +58,10 @@ var netpipeGroups = map[string]*netpipeGroup{
 	},
 }
 
-// fabricVariable tells Banyan's ranks which fabrics they may use.
+// fabricVariable lists the fabrics that Banyan's ranks may use.
 const fabricVariable = "BANYAN_FABRIC"
 
-// leastOverTCP lies between who spins, 4 µs, and who sleeps, 25 µs.
+// leastOverTCP lies between 4 µs, of spinning peers, and 25 µs, of sleeping ones.
 const leastOverTCP = 10 * time.Microsecond
 
 // largeOverTCP is from where on the throughput over TCP has a bound.
@@ -165,7 +165,7 @@ func (c *Comparison) enter(g *netpipeGroup, run netpipeRun) {
 	c.commands[g.name+" "+run.name] = run.line
 }
 
-// netpipeWords stand for the arguments in the record.
+// netpipeWords are the arguments as they are recorded.
 var netpipeWords = []string{"-l", "LOWER", "-u", "UPPER", "-p", "0", "-n", "REPEATS", "-o", "FILE"}
 
 // netpipeTrials is NetPIPE's number, of which the best counts.
@@ -190,7 +190,7 @@ func (g *netpipeGroup) chunks(target time.Duration) []chunk {
 		if lower < 256 {
 			upper = 16*lower - 1
 		}
-		// What a message may take: the least, and 4 GB/s.
+		// The time of a message: the least, and 4 GB/s.
 		each := g.least.Seconds() + 2*float64(lower)/8e9
 		out = append(out, chunk{lower, upper, max(5, int(math.Ceil(target.Seconds()/(2*each))))})
 	}

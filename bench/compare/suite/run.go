@@ -14,7 +14,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/peers"
 )
 
-// Options are what is measured and for how long.
+// Options are the measures and their durations.
 type Options struct {
 	Groups []string // of [Groups]
 	// Pairs is the number of pairs below which nothing is decided.
@@ -71,7 +71,7 @@ type Results struct {
 	// Curves are measures of many points: netpipe, tcp, unix, startup, coll, crowd and ulfm.
 	Curves []*compare.Curve `json:"curves,omitempty"`
 	// Flood is the flood of unauthenticated connections and its effect on the rank.
-	Flood *flood `json:"strangers,omitempty"`
+	Flood *flood `json:"unauthenticated,omitempty"`
 }
 
 // Run measures the groups, in their order, and prints each result when it is there.

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// aim has a rank die within an operation of a kind: it puts one into a phase, for which
-// the others are late, so that it is likely to be under way.
+// aim has a rank die within an operation of a kind. It adds the operation to a phase for which the
+// others are late, so that it is likely to be under way.
 func (p *plan) aim(r *rand.Rand, victim int, k Kind) doom {
 	delay := time.Duration(r.IntN(200)) * time.Microsecond
 	if k == finalizeKind {
@@ -15,8 +15,8 @@ func (p *plan) aim(r *rand.Rand, victim int, k Kind) doom {
 	number := r.IntN(len(p.phases))
 	ph := &p.phases[number]
 	peer := (victim + 1 + r.IntN(p.n-1)) % p.n
-	to := transfer{src: victim, dst: peer, send: between(r, isend, lastBegun), recv: irecv}
-	from := transfer{src: peer, dst: victim, send: between(r, isend, lastBegun), recv: irecv}
+	to := transfer{src: victim, dst: peer, send: between(r, isend, lastNonblocking), recv: irecv}
+	from := transfer{src: peer, dst: victim, send: between(r, isend, lastNonblocking), recv: irecv}
 	size := sizes[r.IntN(len(sizes))]
 	switch {
 	case k <= lastSend:
@@ -39,9 +39,9 @@ func (p *plan) aim(r *rand.Rand, victim int, k Kind) doom {
 	case k <= lastRepair:
 		ph.repair = p.drawRepair(r)
 		ph.repair.aim(k, victim)
-	case k <= lastMend:
-		ph.mend = p.drawMend(r)
-		ph.mend.aim(k)
+	case k <= lastValidation:
+		ph.validation = p.drawValidation(r)
+		ph.validation.aim(k)
 	case k == failureAck:
 		ph.ack = true
 	case k == cancel:

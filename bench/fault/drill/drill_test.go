@@ -118,7 +118,7 @@ func spread(spec *launch.Spec, net *netns.Net, hosts int, exe string) {
 }
 
 // TestDrill carries out as many runs as there is time for, then aims at the operations
-// within which nobody was killed yet: in the end there is none.
+// within which no rank was killed yet: in the end there is none.
 func TestDrill(t *testing.T) {
 	d := driver(t, everything())
 	if seed, err := strconv.ParseUint(os.Getenv("BANYAN_SEED"), 10, 64); err == nil {
@@ -134,9 +134,9 @@ func TestDrill(t *testing.T) {
 	case os.Getenv("BANYAN_LONG") != "":
 		limit = longTime
 	}
-	begun := time.Now()
-	seed := uint64(begun.UnixNano()) / 1e6
-	for d.Report.Runs == 0 || time.Since(begun) < limit {
+	start := time.Now()
+	seed := uint64(start.UnixNano()) / 1e6
+	for d.Report.Runs == 0 || time.Since(start) < limit {
 		require.NoError(t, d.Run(t.Context(), seed), "BANYAN_SEED=%d runs it again", seed)
 		seed++
 	}
@@ -153,7 +153,7 @@ func TestDrill(t *testing.T) {
 	}
 	var table strings.Builder
 	require.NoError(t, d.Report.Write(&table))
-	t.Logf("%v, %d runs aimed\n%s", time.Since(begun).Round(time.Second), aimed, table.String())
+	t.Logf("%v, %d runs aimed\n%s", time.Since(start).Round(time.Second), aimed, table.String())
 	require.Empty(t, d.Report.Missed(), "nobody was killed within\n%s", table.String())
 }
 
@@ -194,7 +194,7 @@ func TestSmaller(t *testing.T) {
 	})
 	require.Len(t, q.phases, 1)
 	require.Empty(t, q.phases[0].transfers)
-	require.Nil(t, q.phases[0].mend)
+	require.Nil(t, q.phases[0].validation)
 	require.Len(t, q.doomed, 1)
 	require.Zero(t, q.doomed[1].in)
 	require.Len(t, p.phases, size, "the plan itself is unchanged")
@@ -216,7 +216,7 @@ func TestHangIsFound(t *testing.T) {
 	require.Zero(t, d.Report.Runs)
 }
 
-// What a rank leaves is a finding: here a file.
+// A file that a rank leaves behind is a finding.
 func TestFileThatIsLeftIsFound(t *testing.T) {
 	d := driver(t, Config{Min: 2, Max: 2, Fabrics: []string{"shm"}, Profiles: []banyan.Profile{banyan.ULFM}})
 	d.Argv = append([]string{"sh", "-c", `touch "$TMPDIR/left"; exec "$0"`}, d.Argv...)
@@ -252,10 +252,11 @@ func TestPlan(t *testing.T) {
 		require.NotEmpty(t, p.doomed)
 		for _, ph := range p.phases {
 			for i, m := range ph.transfers {
-				require.True(t, m.send <= lastBegun || m.recv <= lastPosted, "%+v: both may block", m)
+				require.True(t, m.send <= lastNonblocking || m.recv <= lastPosted, "%+v: both may block", m)
 				require.False(t, m.exchanged() && !m.back && !ph.transfers[i+1].back, "%+v comes alone", m)
 				for _, o := range ph.transfers {
-					require.False(t, m.send > lastBegun && m.recv == irecvAny && o.dst == m.dst && o.recv == recvAny, "%+v: %+v may take its receive", m, o)
+					relies := m.send > lastNonblocking && m.recv == irecvAny
+					require.False(t, relies && o.dst == m.dst && o.recv == recvAny, "%+v: %+v may take its receive", m, o)
 				}
 			}
 		}
@@ -266,7 +267,8 @@ func TestConfigCheck(t *testing.T) {
 	good := everything()
 	require.NoError(t, good.Check())
 	for name, spoil := range map[string]func(*Config){
-		"min": func(c *Config) { c.Min = 1 }, "order": func(c *Config) { c.Max = 1 }, "max": func(c *Config) { c.Max = MaxRanks + 1 },
+		"min": func(c *Config) { c.Min = 1 }, "order": func(c *Config) { c.Max = 1 },
+		"max":    func(c *Config) { c.Max = MaxRanks + 1 },
 		"fabric": func(c *Config) { c.Fabrics = []string{"pigeon"} }, "none": func(c *Config) { c.Fabrics = nil },
 		"profile": func(c *Config) { c.Profiles = nil },
 	} {

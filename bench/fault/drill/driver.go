@@ -84,7 +84,8 @@ func (d *Driver) run(ctx context.Context, seed uint64, aim Kind) (err error) {
 	if err == nil {
 		for _, end := range result.Ends {
 			ends = append(ends, rankEnd{
-				killed: end.Signal == unix.SIGKILL, missing: end.Code == CodeMissing, failed: end.Failed(), text: end.String(),
+				killed: end.Signal == unix.SIGKILL, missing: end.Code == CodeMissing,
+				failed: end.Failed(), text: end.String(),
 			})
 		}
 	}
@@ -117,7 +118,9 @@ func (d *Driver) conclude(p *plan, tr *trace, ends []rankEnd, words *reader, err
 
 // launch starts the ranks and waits for their end. Ranks that hang are asked for their operation, and
 // ended.
-func (d *Driver) launch(ctx context.Context, p *plan, tr *trace, dir string, words *reader, errs *bytes.Buffer) (*launch.Result, error) {
+func (d *Driver) launch(ctx context.Context, p *plan, tr *trace, dir string, words *reader, errs *bytes.Buffer) (
+	*launch.Result, error,
+) {
 	signals := make(chan os.Signal, 2)
 	spec := launch.Spec{
 		N: p.n, Argv: d.Argv, OnFailure: launch.Continue, Signals: signals,
@@ -169,7 +172,9 @@ const (
 
 // watchdog asks the ranks of a job without progress for their operations, then for their stacks, and
 // ends the job. A slow machine is no reason. The returned function stops it.
-func watchdog(patience time.Duration, t *trace, signals chan<- os.Signal, cancel context.CancelCauseFunc) (off func()) {
+func watchdog(patience time.Duration, t *trace, signals chan<- os.Signal, cancel context.CancelCauseFunc) (
+	off func(),
+) {
 	done, over := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(over)

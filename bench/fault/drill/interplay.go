@@ -52,7 +52,7 @@ func (r *rank) overlapping() error {
 	if err != nil {
 		return err
 	}
-	flag := r.flag()
+	flag := flagOf(r.me)
 	first, second := flag, flag
 	var left *banyan.Comm
 	for _, k := range []Kind{iagree, iagree, ishrink} {
@@ -96,11 +96,12 @@ func (r *rank) crosswise() error {
 		reqs[k] = comms[k].Ishrink(&left[k])
 	}
 	for i := range comms {
-		_, err := reqs[i].Wait()
+		_, err = reqs[i].Wait()
 		if r.done(ishrink, err) != nil {
 			return err
 		}
-		if err := errors.Join(r.shrunk(comms[i], left[i], known[i], ishrink), left[i].Free(), comms[i].Free()); err != nil {
+		err = r.shrunk(comms[i], left[i], known[i], ishrink)
+		if err = errors.Join(err, left[i].Free(), comms[i].Free()); err != nil {
 			return err
 		}
 	}

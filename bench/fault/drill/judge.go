@@ -10,7 +10,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/pattern"
 )
 
-// excuse answers nil for an error that the peer's death explains.
+// excuse returns nil for an error that the peer's death explains.
 func (r *rank) excuse(err error, peer int) error {
 	r.failed++
 	var failed *banyan.ProcFailedError
@@ -20,13 +20,13 @@ func (r *rank) excuse(err error, peer int) error {
 	return r.blameFailed(failed)
 }
 
-// blameFailed is blame of an error, whose cause it counts.
+// blameFailed is blame for an error, and counts its cause.
 func (r *rank) blameFailed(failed *banyan.ProcFailedError) error {
 	r.trace.blamed(r.me, failed.Cause.Kind)
 	return r.blame(failed, failed.Ranks)
 }
 
-// blame notes who an error names; who is not doomed is alive.
+// blame records the ranks that an error names. A rank that is not doomed is alive.
 func (r *rank) blame(err error, ranks []int) error {
 	for _, rank := range ranks {
 		if !r.p.dies(rank) {
@@ -37,7 +37,7 @@ func (r *rank) blame(err error, ranks []int) error {
 	return nil
 }
 
-// excuseAny answers nil for an error that somebody's death explains.
+// excuseAny returns nil for an error that the death of any rank explains.
 func (r *rank) excuseAny(err error) error {
 	r.failed++
 	var failed *banyan.ProcFailedError
@@ -50,8 +50,8 @@ func (r *rank) excuseAny(err error) error {
 	return err
 }
 
-// excuseSome answers nil for the error of several operations, which the death of one of their
-// peers explains.
+// excuseSome returns nil for the error of several operations that the death of one of their peers
+// explains.
 func (r *rank) excuseSome(err error, ops []under) error {
 	r.failed++
 	var failed *banyan.ProcFailedError
@@ -70,7 +70,7 @@ func (t *transfer) peer(me int) int {
 	return t.src
 }
 
-// check compares what was received with what was sent.
+// check compares the received message with the sent one.
 func (t *transfer) check(st banyan.Status, buf []byte) error {
 	if st.Source != t.src || st.Tag != t.tag || st.Count != t.size {
 		return fmt.Errorf("got %+v, want %+v", st, *t)
@@ -96,8 +96,8 @@ func (r *rank) received(t *transfer, st banyan.Status, buf []byte, err error) er
 	return t.check(st, buf)
 }
 
-// null reports whether a rank may be as ProcNull: by the rules of run-through
-// stabilization, once its failure has been acknowledged.
+// null reports whether a rank may behave as ProcNull: under run-through stabilization, after its
+// failure has been acknowledged.
 func (r *rank) null(c *banyan.Comm, peer int) bool {
 	return r.p.profile == banyan.RTS && r.acked[c][peer]
 }
@@ -110,7 +110,7 @@ func (r *rank) sent(t *transfer, err error) error {
 	return nil
 }
 
-// acknowledge acknowledges what has failed on a communicator, and judges who that is.
+// acknowledge acknowledges the failures on a communicator, and judges their ranks.
 func (r *rank) acknowledge(c *banyan.Comm) error {
 	r.step("acknowledge failures")
 	r.begin(failureAck)
@@ -131,8 +131,10 @@ func (r *rank) acknowledge(c *banyan.Comm) error {
 		return there
 	}
 	was, now, failing := ranksOf(known), ranksOf(c.FailureGetAcked()), ranksOf(c.GetFailed())
-	if len(now) < len(was) || !slices.Equal(now[:len(was)], was) || len(failing) < len(now) || !slices.Equal(failing[:len(now)], now) {
-		return fmt.Errorf("failures are %v, then acknowledged %v, then %v: each is to begin the next", was, now, failing)
+	prefix := func(a, b []int) bool { return len(a) <= len(b) && slices.Equal(a, b[:len(a)]) }
+	if !prefix(was, now) || !prefix(now, failing) {
+		return fmt.Errorf("failures are %v, then acknowledged %v, then %v: want each a prefix of the next",
+			was, now, failing)
 	}
 	if r.acked[c] == nil {
 		r.acked[c] = map[int]bool{}
@@ -143,12 +145,12 @@ func (r *rank) acknowledge(c *banyan.Comm) error {
 	return r.blame(errors.New("acknowledged"), now)
 }
 
-// fresh is a buffer whose bytes nobody sends.
+// fresh is a buffer whose bytes are in no message.
 func fresh(size int) []byte { return bytes.Repeat([]byte{untouched}, size) }
 
 const untouched = 0x5a
 
-// still finds out whether nothing has been written to it.
+// still returns an error if a fresh buffer has been written to.
 func still(buf []byte) error {
 	for i, b := range buf {
 		if b != untouched {

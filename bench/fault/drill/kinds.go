@@ -9,9 +9,9 @@ import (
 // Kind is an operation that a rank may be killed in.
 type Kind int
 
-// The kinds that a program draws from come first: messages that are begun to be
-// sent, sends that block, exchanges, receives that are posted early, receives that
-// block, ways to wait, collectives. The rest happens beside them.
+// The kinds that a program draws from come first: non-blocking sends, blocking sends, exchanges,
+// receives that are posted early, blocking receives, ways to wait, collectives. The others accompany
+// them.
 const (
 	isend Kind = iota
 	issend
@@ -23,7 +23,7 @@ const (
 	sendContext
 	ssendContext
 
-	exchange // with the transfer after this one, which comes back
+	exchange // with the transfer after this one, in the other direction
 	exchangeContext
 	exchangeInter // on an intercommunicator of the two
 
@@ -43,7 +43,7 @@ const (
 	improbe
 	mprobeContext
 
-	messageRecv // of what mprobe, improbe and mprobeContext have found
+	messageRecv // of messages that mprobe, improbe and mprobeContext have found
 	messageIrecv
 	messageContext
 
@@ -67,7 +67,7 @@ const (
 	gather
 	scatter
 	allgather
-	begunCollective // any of them, begun
+	nonblockingCollective // any of them, non-blocking
 
 	agree
 	iagree
@@ -92,17 +92,17 @@ const (
 	noKind Kind = -1
 )
 
-// Bounds of what is drawn.
+// The ends of the ranges of kinds.
 const (
-	lastBegun      = ssendInit
-	lastSend       = ssendContext
-	lastExchange   = exchangeInter
-	lastPosted     = irecvAny
-	lastReceive    = mprobeContext
-	lastWait       = waitSomeContext
-	lastCollective = begunCollective
-	lastRepair     = isRevoked
-	lastMend       = rangedExchange
+	lastNonblocking = ssendInit
+	lastSend        = ssendContext
+	lastExchange    = exchangeInter
+	lastPosted      = irecvAny
+	lastReceive     = mprobeContext
+	lastWait        = waitSomeContext
+	lastCollective  = nonblockingCollective
+	lastRepair      = isRevoked
+	lastValidation  = rangedExchange
 )
 
 var kindNames = [kinds]string{
@@ -114,7 +114,7 @@ var kindNames = [kinds]string{
 	"Message.Recv", "Message.Irecv", "Message.RecvContext",
 	"Wait", "Test", "WaitAll", "TestAll", "WaitAny", "TestAny", "WaitSome", "TestSome",
 	"WaitContext", "WaitAllContext", "WaitAnyContext", "WaitSomeContext",
-	"Barrier", "Bcast", "Allreduce", "Reduce", "Gather", "Scatter", "Allgather", "collective (begun)",
+	"Barrier", "Bcast", "Allreduce", "Reduce", "Gather", "Scatter", "Allgather", "collective (non-blocking)",
 	"Agree", "Iagree", "Shrink", "Ishrink", "Revoke", "IsRevoked",
 	"Validate", "Ivalidate", "ValidateMultiple", "collective (uniform)", "creation (uniform)", "Sendrecv (range)",
 	"Dup", "FailureAck", "Cancel", "Finalize",
@@ -137,17 +137,18 @@ func Kinds() []Kind {
 	return all
 }
 
-// Lasting reports whether the operation waits for somebody: the others return at once, so
-// that a death within is chance.
+// Lasting reports whether the operation waits for other ranks. The others return at once, so that a
+// death within them is rare.
 func (k Kind) Lasting() bool {
 	return !slices.Contains([]Kind{revoke, isRevoked, dup, failureAck, cancel}, k)
 }
 
-// ParseKind reads a kind's name; "" is what aims at nothing.
+// ParseKind parses a kind's name; "" aims at no operation.
 func ParseKind(name string) (Kind, error) {
 	k := Kind(slices.Index(kindNames[:], name))
 	if k == noKind && name != "" {
-		return k, fmt.Errorf("fault drill: there is no operation %q: want one of %s", name, strings.Join(kindNames[:], ", "))
+		return k, fmt.Errorf("fault drill: there is no operation %q: want one of %s",
+			name, strings.Join(kindNames[:], ", "))
 	}
 	return k, nil
 }

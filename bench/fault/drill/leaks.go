@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// held lists what this process has open. What Go's runtime keeps is open from then on.
+// held lists the open descriptors of this process, after those that Go's runtime keeps exist.
 func held() (map[string]int, error) {
 	a, b, err := os.Pipe()
 	if err != nil {
@@ -24,15 +24,15 @@ func held() (map[string]int, error) {
 	}
 	open := map[string]int{}
 	for _, e := range entries {
-		if what, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil { // else it was the directory's own
+		if what, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil { // otherwise it was the directory's own
 			open[what]++
 		}
 	}
 	return open, nil
 }
 
-// leaks says what a rank that has finalized has open beyond what it had before, and
-// what it still maps.
+// leaks returns an error if a rank that has finalized has more descriptors than before, or still maps
+// shared memory.
 func leaks(before map[string]int) error {
 	after, err := held()
 	if err != nil {

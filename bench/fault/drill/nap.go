@@ -8,7 +8,7 @@ import (
 // nap has a rank sleep for several detection time-outs.
 type nap struct {
 	rank int
-	at   int // before the phase with this number; -1: before it joins; as many as there are phases: before it finalizes
+	at   int // before this phase; -1: before it joins; the number of phases: before it finalizes
 	long time.Duration
 }
 
@@ -16,7 +16,7 @@ type nap struct {
 const (
 	napVariable = "BANYAN_DETECT_TIMEOUT"
 	napTimeout  = 3 * time.Second
-	napMost     = 8 // ranks of such a run: more do not all run for so long while they start on a few cores
+	napMost     = 8 // most ranks of such a run: more start too slowly on a few cores
 )
 
 // drawNaps has ranks of a few runs sleep.
@@ -40,7 +40,7 @@ func (p *plan) nap(rank, at int) (long time.Duration) {
 	return long
 }
 
-// detection gives the variable that a run has for its detector; nil: none.
+// detection returns the environment variable of the detector; nil: none.
 func (p *plan) detection() []string {
 	if len(p.naps) == 0 {
 		return nil

@@ -21,7 +21,7 @@ type under struct {
 	again *banyan.Persistent
 }
 
-// mine does something with each transfer at one of whose ends this rank is.
+// mine calls do for each transfer with this rank at the given end.
 func (r *rank) mine(ph *phase, end func(*transfer) int, do func(*transfer) error) error {
 	for i := range ph.transfers {
 		if t := &ph.transfers[i]; end(t) == r.me {
@@ -36,12 +36,12 @@ func (r *rank) mine(ph *phase, end func(*transfer) int, do func(*transfer) error
 func sender(t *transfer) int   { return t.src }
 func receiver(t *transfer) int { return t.dst }
 
-// phase does this rank's part of a phase, in the order of the package's comment.
+// phase does this rank's part of a phase, in the order that the package comment gives.
 func (r *rank) phase(ph *phase) error {
 	var recvs, sends []under
 	wild := map[int]*transfer{} // by source
-	// Of their own, since a failure that is acknowledged there puts no receive in doubt
-	// any more: in a later phase it should.
+	// A communicator for this phase: after a failure is acknowledged there, receives are not pending
+	// any more, and in a later phase they must be.
 	var err error
 	if r.wilds, err = r.dup(r.c); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (r *rank) phase(ph *phase) error {
 			return nil
 		}),
 		r.mine(ph, sender, func(t *transfer) error {
-			if t.send <= lastBegun {
+			if t.send <= lastNonblocking {
 				sends = append(sends, r.start(t))
 			}
 			return nil
@@ -85,12 +85,12 @@ func (r *rank) phase(ph *phase) error {
 	if err != nil {
 		return err
 	}
-	err = r.together(&ph.shared)
+	err = r.collectives(&ph.shared)
 	if err == nil && ph.repair != nil {
 		err = r.recover(ph.repair)
 	}
-	if err == nil && ph.mend != nil {
-		err = r.mend(ph.mend)
+	if err == nil && ph.validation != nil {
+		err = r.validation(ph.validation)
 	}
 	if err == nil && ph.interplay != nil {
 		err = r.interplay(ph.interplay)
@@ -109,7 +109,7 @@ func (r *rank) on(t *transfer) *banyan.Comm {
 	return r.c
 }
 
-// longest is room for any message of the phase.
+// longest is the size of the longest message of the phase.
 func (ph *phase) longest() (n int) {
 	for _, t := range ph.transfers {
 		n = max(n, t.size)
@@ -117,7 +117,7 @@ func (ph *phase) longest() (n int) {
 	return n
 }
 
-// post posts a receive before anything else of the phase is done.
+// post posts a receive at the start of the phase.
 func (r *rank) post(t *transfer, ph *phase) under {
 	r.step("post %+v", *t)
 	r.begin(t.recv)
@@ -132,7 +132,7 @@ func (r *rank) post(t *transfer, ph *phase) under {
 	return u
 }
 
-// repost posts the receive, again where it has been taken back.
+// repost posts the receive, or posts it again after its cancellation.
 func (u *under) repost(tag int) {
 	switch u.kind {
 	case recvInit:
@@ -146,7 +146,7 @@ func (u *under) repost(tag int) {
 	}
 }
 
-// start begins a send.
+// start starts a send.
 func (r *rank) start(t *transfer) under {
 	r.step("begin %+v", *t)
 	r.begin(t.send)
@@ -166,7 +166,7 @@ func (r *rank) start(t *transfer) under {
 	return u
 }
 
-// blocking does the i-th transfer if it is a send or an exchange that blocks.
+// blocking performs the i-th transfer if it is a blocking send or exchange.
 func (r *rank) blocking(ph *phase, i int) error {
 	t := &ph.transfers[i]
 	if t.exchanged() {
@@ -181,7 +181,7 @@ func (r *rank) blocking(ph *phase, i int) error {
 		}
 		return nil
 	}
-	if t.src != r.me || t.send <= lastBegun {
+	if t.src != r.me || t.send <= lastNonblocking {
 		return nil
 	}
 	r.step("%v %+v", t.send, *t)
@@ -217,10 +217,10 @@ func (r *rank) exchange(out, in *transfer) error {
 	return r.received(in, st, buf, r.done(out.send, err))
 }
 
-// across exchanges messages on an intercommunicator with the peer alone on the other
-// side. Who is there, and who an error names, is given as in the world.
+// across exchanges messages on an intercommunicator with the peer alone on the other side. It returns
+// the ranks of the status and of the error as ranks of the world.
 func (r *rank) across(out, in *transfer, buf []byte) (st banyan.Status, err error) {
-	if r.null(r.c, out.dst) { // it would be made with nobody
+	if r.null(r.c, out.dst) { // the other side would be empty
 		return banyan.Status{Source: banyan.ProcNull}, nil
 	}
 	world := r.c.Group()
@@ -252,7 +252,7 @@ func (r *rank) across(out, in *transfer, buf []byte) (st banyan.Status, err erro
 		err = errors.Join(err, inter.Free())
 	}
 	var failed *banyan.ProcFailedError
-	if errors.As(err, &failed) { // the ranks are those of one of the small ones
+	if errors.As(err, &failed) { // with ranks of one of the small communicators
 		named := *failed
 		named.Ranks = []int{out.dst}
 		err = &named
@@ -261,14 +261,14 @@ func (r *rank) across(out, in *transfer, buf []byte) (st banyan.Status, err erro
 	return st, err
 }
 
-// pause lets others have the core between two looks.
+// pause yields the core between two polls.
 const pause = 50 * time.Microsecond
 
-// firstDeadline is doubled each time that it ends a call.
+// firstDeadline doubles each time that it ends a call.
 const firstDeadline = 20 * time.Microsecond
 
-// patiently makes a call with a context: half of them with one that does not end, the
-// others with deadlines until none ends the call.
+// patiently makes a call with a context: half of the calls with one that does not end, the others with
+// deadlines until none ends the call.
 func (r *rank) patiently(t *transfer, call func(context.Context) error) error {
 	if t.seed%2 == 0 {
 		return call(r.live)
@@ -283,8 +283,7 @@ func (r *rank) patiently(t *transfer, call func(context.Context) error) error {
 	}
 }
 
-// rest receives by name what receives from any source have left, since these end at
-// the death of anybody.
+// rest receives by name the messages that receives from any source have left: any death ends those.
 func (r *rank) rest(wild map[int]*transfer) error {
 	for _, src := range slices.Sorted(maps.Keys(wild)) {
 		t := wild[src]

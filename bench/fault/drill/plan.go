@@ -11,9 +11,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/pattern"
 )
 
-// Config is from what runs are drawn.
+// Config bounds the runs that are drawn.
 type Config struct {
-	// Min and Max bound the ranks of a run, 2 … MaxRanks. Of the larger ones there are few.
+	// Min and Max bound the ranks of a run, 2 … MaxRanks. Large runs are rare.
 	Min, Max int
 	// Fabrics are names of Fabrics, one of which a run has.
 	Fabrics []string
@@ -24,14 +24,14 @@ type Config struct {
 // MaxRanks bounds Config.Max.
 const MaxRanks = 64
 
-// Fabrics are by what ranks can be joined: one fabric for all; mixed, where each rank
-// may use others; hosts, where they are in several network namespaces.
+// Fabrics are the ways to connect ranks: one fabric for all; mixed, with others for each rank; hosts,
+// with several network namespaces.
 func Fabrics() []string { return []string{"shm", "unix", "tcp", "mixed", Hosts} }
 
-// Hosts is the fabric that needs network namespaces, and the rights to make them.
+// Hosts is the fabric that needs the privilege to make network namespaces.
 const Hosts = "hosts"
 
-// Check finds what makes no sense.
+// Check returns an error for bounds that make no sense.
 func (c *Config) Check() error {
 	if c.Min < 2 || c.Max < c.Min || c.Max > MaxRanks {
 		return fmt.Errorf("fault drill: %d-%d ranks: want 2-32, within 2-%d", c.Min, c.Max, MaxRanks)
@@ -47,15 +47,15 @@ func (c *Config) Check() error {
 	return nil
 }
 
-// script is what a rank is told: all of the run follows from it.
+// script determines a run; every rank receives it.
 type script struct {
 	Config
 	Seed  uint64
-	Aim   Kind   // the first to die does so within; noKind: it is drawn
+	Aim   Kind   // the operation of the first death; noKind: it is drawn
 	Trace string // the file
 }
 
-// flatVariable says whether collectives of few bytes may go in shared memory, which they do in half of the runs.
+// flatVariable allows short collectives in shared memory, which half of the runs do.
 const (
 	flatVariable = "BANYAN_COLL_FLAT"
 	off          = "off"
@@ -71,7 +71,7 @@ func (s *script) flat() string {
 func (s *script) text() string {
 	b, err := json.Marshal(s)
 	if err != nil {
-		panic(err) // nothing in it cannot be written
+		panic(err) // everything in it can be encoded
 	}
 	return string(b)
 }
@@ -84,47 +84,54 @@ type transfer struct {
 	seed                byte
 }
 
-// fill gives the message's data.
+// fill returns the message's data.
 func (t *transfer) fill() []byte {
 	b := make([]byte, t.size)
 	pattern.Fill(b, t.seed)
 	return b
 }
 
-// anyTag messages have a communicator of their own, where no other message is.
+// anyTag messages have a communicator without other messages.
 func (t *transfer) anyTag() bool { return t.recv == irecvAnyTag || t.recv == recvAnyTag }
 
 func (t *transfer) wild() bool { return t.recv == irecvAny || t.recv == recvAny }
 
-// takes reports whether this message may take the early receive that a sender of another one blocks on, and leave it one that is posted late.
+// takes reports whether this message may match the early receive on which the sender of another one
+// blocks, and leave that one a receive that is posted late.
 func (t *transfer) takes(o *transfer) bool {
-	return t.dst == o.dst && t.recv == recvAny && o.recv == irecvAny && o.send > lastBegun
+	return t.dst == o.dst && t.recv == recvAny && o.recv == irecvAny && o.send > lastNonblocking
 }
 
 func (t *transfer) exchanged() bool { return t.send > lastSend }
 
-// phase is what all ranks do before the next one.
+// phase is a part of the program.
 type phase struct {
-	transfers []transfer
-	shared    shared
-	waits     Kind // how requests are waited for
-	ack       bool // failures are acknowledged at the end
-	repair    *repair
-	mend      *mend
-	interplay *interplay
-	// late is how long each rank does nothing at the begin.
+	transfers  []transfer
+	shared     shared
+	waits      Kind // how requests are waited for
+	ack        bool // failures are acknowledged at the end
+	repair     *repair
+	validation *validation
+	interplay  *interplay
+	// late is how long each rank waits at the start.
 	late []time.Duration
 }
 
-// doom is how a rank is to die.
+// doom is how a rank dies.
 type doom struct {
-	op    int           // its own operation with this number begins the end; 0: the driver's timer does
-	aim   Kind          // instead: its operation of this kind; noKind: none
+	op    int           // at its operation with this number; 0: by the driver's timer
+	aim   Kind          // instead: at its operation of this kind; noKind: none
 	in    int           // from this phase on
-	delay time.Duration // from there, or from the rank's first word, to SIGKILL
-	after bool          // when its operation of that kind has succeeded, not when it begins
+	delay time.Duration // from there, or from the rank's first report, to SIGKILL
+	after bool          // after the success of that operation, not at its start
 	last  bool          // instead: when it finalizes
-	first bool          // instead: when it begins
+	first bool          // instead: when it starts
+	step  uint64        // instead: in place of this step of the simulator; 0: none
+}
+
+// byTimer reports whether the driver kills the rank.
+func (d doom) byTimer() bool {
+	return d.op == 0 && d.aim == noKind && !d.last && !d.first && d.step == 0
 }
 
 // plan is a whole run.
@@ -163,10 +170,10 @@ func (p *plan) diesAtStart() bool {
 	return false
 }
 
-// maxPhases bounds those of a run.
+// maxPhases bounds the phases of a run.
 const maxPhases = 13
 
-// The smallest tag of messages; 0 is an outcome that says nothing.
+// firstTag is the smallest tag of messages.
 const firstTag = 1
 
 // newPlan draws a run. The same script gives the same plan in every process.
@@ -204,7 +211,7 @@ func newPlan(s script) *plan {
 		case i == 0 && s.Aim != noKind:
 			p.doomed[rank] = p.aim(r, rank, s.Aim)
 			first = p.doomed[rank]
-		case s.Aim > lastCollective && s.Aim <= lastMend && aimed: // another failure in the same operation
+		case s.Aim > lastCollective && s.Aim <= lastValidation && aimed: // another failure in the same operation
 			p.doomed[rank] = doom{aim: s.Aim, in: first.in, delay: time.Duration(r.IntN(400)) * time.Microsecond}
 		case aimed:
 			p.doomed[rank] = p.aim(r, rank, Kind(r.IntN(int(kinds))))
@@ -217,10 +224,9 @@ func newPlan(s script) *plan {
 	return p
 }
 
-// untangle lets nobody block in a send to a receive from any source that may end without
-// its message: by the rules of run-through stabilization at the death of anybody, else
-// where a death has it taken back. It is received by name then, after all that the receiver
-// waits for, which may wait for this sender.
+// untangle prevents blocking sends to a receive from any source that may end without their message:
+// under run-through stabilization at any death, otherwise where a death has it cancelled. The message
+// would be received by name, after other waits of the receiver, which may wait for this sender.
 func (p *plan) untangle() {
 	for _, ph := range p.phases {
 		for i := range ph.transfers {
@@ -228,7 +234,7 @@ func (p *plan) untangle() {
 			takenBack := slices.ContainsFunc(ph.transfers, func(o transfer) bool {
 				return o.dst == t.dst && o.wild() && p.dies(o.src)
 			})
-			if t.recv == irecvAny && t.send > lastBegun && (takenBack || p.profile == banyan.RTS) {
+			if t.recv == irecvAny && t.send > lastNonblocking && (takenBack || p.profile == banyan.RTS) {
 				t.recv = irecv
 			}
 		}
@@ -255,7 +261,7 @@ func (p *plan) drawFabrics(r *rand.Rand) {
 	}
 }
 
-// drawDoom draws a death that mostly comes before the rank's last operation.
+// drawDoom draws a death, mostly before the rank's last operation.
 func (p *plan) drawDoom(r *rand.Rand) doom {
 	operations := p.n
 	for _, ph := range p.phases {
@@ -283,7 +289,8 @@ func between(r *rand.Rand, first, last Kind) Kind { return first + Kind(r.IntN(i
 
 func (p *plan) drawPhase(r *rand.Rand, number int) phase {
 	ph := phase{
-		waits: between(r, waitEach, lastWait), shared: p.drawShared(r, noKind), ack: r.IntN(6) == 0, late: make([]time.Duration, p.n),
+		waits: between(r, waitEach, lastWait), shared: p.drawShared(r, noKind), ack: r.IntN(6) == 0,
+		late: make([]time.Duration, p.n),
 	}
 	if r.IntN(4) == 0 {
 		ph.shared.kind = between(r, barrier, lastCollective)
@@ -292,16 +299,16 @@ func (p *plan) drawPhase(r *rand.Rand, number int) phase {
 		ph.repair = p.drawRepair(r)
 	}
 	if r.IntN(4) == 0 {
-		ph.mend = p.drawMend(r)
+		ph.validation = p.drawValidation(r)
 	}
 	if r.IntN(4) == 0 {
 		ph.interplay = p.drawInterplay(r)
 	}
 	for range 1 + r.IntN(2*p.n) {
 		t := transfer{src: r.IntN(p.n), dst: r.IntN(p.n), recv: between(r, irecv, lastReceive)}
-		t.send = between(r, isend, lastBegun)
+		t.send = between(r, isend, lastNonblocking)
 		if t.recv <= lastPosted && r.IntN(2) == 0 {
-			t.send = between(r, lastBegun+1, lastExchange)
+			t.send = between(r, lastNonblocking+1, lastExchange)
 		}
 		p.put(r, &ph, number, t, sizes[r.IntN(len(sizes)-r.IntN(6))])
 	}
@@ -311,8 +318,10 @@ func (p *plan) drawPhase(r *rand.Rand, number int) phase {
 // drawShared draws a collective of a kind.
 func (p *plan) drawShared(r *rand.Rand, k Kind) shared {
 	s := shared{
-		kind: k, begun: between(r, barrier, begunCollective-1), rounds: 1 + r.IntN(maxRounds), root: r.IntN(p.n), elements: 1 + r.IntN(4)*2500,
-		design: designs[r.IntN(len(designs))], tree: trees[r.IntN(len(trees))],
+		kind: k, nonblocking: between(r, barrier, nonblockingCollective-1),
+		rounds: 1 + r.IntN(maxRounds), root: r.IntN(p.n),
+		elements: 1 + r.IntN(4)*2500,
+		design:   designs[r.IntN(len(designs))], tree: trees[r.IntN(len(trees))],
 	}
 	if r.IntN(3) == 0 {
 		s.elements = 1
@@ -320,10 +329,10 @@ func (p *plan) drawShared(r *rand.Rand, k Kind) shared {
 	return s
 }
 
-// put adds a message to a phase, with the one that comes back of an exchange. Of those
-// from any source or of any tag there is one between two ranks at most, so that what
-// each must get is known. A receive from any source that is posted late may leave its message to one that is posted early; then the
-// sender that counts on the early one waits for the late one: so none of them blocks.
+// put adds a message to a phase, and the reply of an exchange. Two ranks have at most one message from
+// any source or of any tag, so that every match is known. An early receive from any source may take the
+// message of a late one; a sender that relies on the early one would then wait for the late one, so
+// none of them blocks.
 func (p *plan) put(r *rand.Rand, ph *phase, number int, t transfer, size int) {
 	t.size, t.seed = size, byte(r.IntN(256))
 	if t.exchanged() {
@@ -334,7 +343,8 @@ func (p *plan) put(r *rand.Rand, ph *phase, number int, t transfer, size int) {
 		t.tag = firstTag + number*1000 + 999 // all of a phase
 	}
 	if slices.ContainsFunc(ph.transfers, func(o transfer) bool {
-		return o.src == t.src && o.dst == t.dst && (o.wild() && t.wild() || o.anyTag() && t.anyTag()) || o.takes(&t) || t.takes(&o)
+		return o.src == t.src && o.dst == t.dst && (o.wild() && t.wild() || o.anyTag() && t.anyTag()) ||
+			o.takes(&t) || t.takes(&o)
 	}) {
 		return
 	}

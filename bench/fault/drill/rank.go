@@ -144,7 +144,7 @@ func (p *plan) missing(err error) error {
 		return err
 	}
 	for _, lost := range missing.Lost {
-		if !p.doomed[lost.Rank].first {
+		if d := p.doomed[lost.Rank]; !d.first && d.step == 0 {
 			return fmt.Errorf("rank %d is missing and was not to die: %w", lost.Rank, err)
 		}
 	}

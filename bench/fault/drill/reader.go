@@ -87,7 +87,7 @@ func (r *reader) Write(b []byte) (int, error) {
 			r.flood(to)
 		}
 		d, doomed := r.p.doomed[got.Rank]
-		if !doomed || d.op > 0 || d.aim != noKind || d.last || d.first {
+		if !doomed || !d.byTimer() {
 			continue // it does not die, or kills itself
 		}
 		if err := r.kill(got.Rank, got.PID, d.delay); err != nil {
@@ -106,7 +106,8 @@ func (r *reader) compare() error {
 	for _, rank := range ranks {
 		first, notes := r.ends[ranks[0]].Notes, r.ends[rank].Notes
 		if len(notes) != len(first) {
-			return fmt.Errorf("rank %d has %d agreements and shrinks, rank %d %d", rank, len(notes), ranks[0], len(first))
+			return fmt.Errorf("rank %d has %d agreements and shrinks, rank %d %d",
+				rank, len(notes), ranks[0], len(first))
 		}
 		for k, n := range notes {
 			if n != first[k] {

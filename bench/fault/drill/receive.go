@@ -8,7 +8,7 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// receive receives what was not posted early.
+// receive receives a message without an early receive.
 func (r *rank) receive(t *transfer, ph *phase, wild map[int]*transfer) error {
 	r.step("receive %+v", *t)
 	if t.recv >= mprobe {

@@ -9,14 +9,14 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// repair is a recovery that all ranks take part in: they work, agree on whether that was well, and where it was
-// not they revoke, shrink, and go on with who is left.
+// repair is a recovery by all ranks: they work, agree on its success, and otherwise revoke, shrink and
+// continue with the survivors.
 type repair struct {
 	agree, shrink Kind  // blocking or not
 	revokers      []int // ranks that spoil the first round
 	asks          bool  // the others ask for the revocation
 	elements      int   // of a sum
-	ack           bool  // all acknowledge until nobody misses anything
+	ack           bool  // all acknowledge until every failure is acknowledged everywhere
 }
 
 func (p *plan) drawRepair(r *rand.Rand) *repair {
@@ -30,7 +30,7 @@ func (p *plan) drawRepair(r *rand.Rand) *repair {
 	return p2
 }
 
-// aim has an operation of a kind be in it. The victim is the only one to revoke.
+// aim includes an operation of a kind. Only the victim revokes.
 func (p *repair) aim(k Kind, victim int) {
 	p.revokers, p.asks = []int{victim}, false
 	switch k {
@@ -43,8 +43,8 @@ func (p *repair) aim(k Kind, victim int) {
 	}
 }
 
-// recover does this rank's part on a communicator of its own. The rounds are as many as there are failures, and
-// the one that is spoiled.
+// recover does this rank's part on a communicator of its own. There is a round for each failure, and one
+// for the revokers.
 func (r *rank) recover(p *repair) error {
 	c, err := r.dup(r.c)
 	if err != nil {
@@ -73,7 +73,7 @@ func (r *rank) recover(p *repair) error {
 	return errors.Join(err, c.Free())
 }
 
-// round works and agrees on whether that was well.
+// round works and agrees on its success.
 func (r *rank) round(c *banyan.Comm, p *repair, number int) (well bool, err error) {
 	if spoils := number == 0 && slices.Contains(p.revokers, r.me); spoils {
 		err = r.revoke(c)
@@ -88,7 +88,7 @@ func (r *rank) round(c *banyan.Comm, p *repair, number int) (well bool, err erro
 	if err != nil {
 		return false, err
 	}
-	flag := r.flag()
+	flag := flagOf(r.me)
 	if !well {
 		flag--
 	}
@@ -96,7 +96,7 @@ func (r *rank) round(c *banyan.Comm, p *repair, number int) (well bool, err erro
 	return all&1 == 1, err
 }
 
-// work is a sum. It is not well if somebody has failed, or has revoked.
+// work is a sum. It fails after a failure or a revocation.
 func (r *rank) work(c *banyan.Comm, p *repair) (well bool, err error) {
 	data := make([]int64, p.elements)
 	fill(data, 1)
@@ -118,7 +118,7 @@ func (r *rank) work(c *banyan.Comm, p *repair) (well bool, err error) {
 	return false, errors.Join(r.excuseAny(r.inWorld(c, err)), r.revoke(c))
 }
 
-// inWorld gives an error about ranks of a communicator with their ranks in the world.
+// inWorld translates the ranks of an error from a communicator to the world.
 func (r *rank) inWorld(c *banyan.Comm, err error) error {
 	var failed *banyan.ProcFailedError
 	if !errors.As(err, &failed) {
@@ -168,7 +168,7 @@ func (r *rank) revoke(c *banyan.Comm) error {
 	return r.done(revoke, c.Revoke())
 }
 
-// agree folds flags, and notes what has come of it and of whom not all have acknowledged that he has failed.
+// agree agrees on flags, and reports whether the error names unacknowledged failures.
 func (r *rank) agree(c *banyan.Comm, how Kind, flag uint64) (all uint64, unacked bool, err error) {
 	r.step("%v on %s", how, c.Name())
 	all = flag
@@ -183,8 +183,36 @@ func (r *rank) agree(c *banyan.Comm, how Kind, flag uint64) (all uint64, unacked
 	return all, unacked, err
 }
 
-// flag is this rank's contribution to agreements, without the lowest bit.
-func (r *rank) flag() uint64 { return ^uint64(0) &^ (1 << (1 + r.me%60)) }
+// flagOf is a rank's contribution to agreements: all bits but one. The lowest bit is free for other use.
+func flagOf(rank int) uint64 { return ^uint64(0) &^ (1 << (1 + rank%60)) }
+
+// contributions checks the value of an agreement on c, to which each rank gave flagOf: it has the
+// contribution of each living rank, and of each dead one that is neither named by the error nor
+// acknowledged here (ULFM 17.3.1), and of no others.
+func (r *rank) contributions(c *banyan.Comm, how Kind, all, named uint64) error {
+	members, err := r.members(c.Group())
+	if err != nil {
+		return err
+	}
+	acked, err := r.members(c.FailureGetAcked())
+	if err != nil {
+		return err
+	}
+	common := ^uint64(0)
+	for rank := range r.p.n {
+		common &= flagOf(rank)
+		if bit := uint64(1) << rank; members&bit == 0 || all&^flagOf(rank) == 0 {
+			continue
+		} else if !r.p.dies(rank) || (acked|named)&bit == 0 {
+			return fmt.Errorf("%v gave %#x without the flags of rank %d; named are %#x, acknowledged %#x",
+				how, all, rank, named, acked)
+		}
+	}
+	if lacking := common &^ 1 &^ all; lacking != 0 {
+		return fmt.Errorf("%v gave %#x without %#x, which no rank cleared", how, all, lacking)
+	}
+	return nil
+}
 
 // judgeAgree judges the outcome of an agreement, and reports whether it found unacknowledged failures.
 func (r *rank) judgeAgree(c *banyan.Comm, how Kind, flag, all uint64, err error) (unacked bool, _ error) {
@@ -207,10 +235,13 @@ func (r *rank) judgeAgree(c *banyan.Comm, how Kind, flag, all uint64, err error)
 		unacked, err = true, r.excuseAny(failed)
 	}
 	r.notes = append(r.notes, n)
+	if flag|1 == flagOf(r.me)|1 {
+		err = errors.Join(err, r.contributions(c, how, all, n.Failed))
+	}
 	return unacked, err
 }
 
-// replace gives the communicator of those who are left.
+// replace returns the communicator of the survivors.
 func (r *rank) replace(c *banyan.Comm, p *repair) (left *banyan.Comm, err error) {
 	if err := r.revoke(c); err != nil {
 		return nil, err
@@ -236,7 +267,7 @@ func (r *rank) replace(c *banyan.Comm, p *repair) (left *banyan.Comm, err error)
 	return left, errors.Join(r.shrunk(c, left, known, p.shrink), c.Free())
 }
 
-// shrunk judges who is left.
+// shrunk judges the members of a shrunken communicator; left is nil where a side has no survivor.
 func (r *rank) shrunk(c, left *banyan.Comm, known uint64, how Kind) error {
 	was, err := r.allMembers(c)
 	if err != nil {
@@ -258,7 +289,7 @@ func (r *rank) shrunk(c, left *banyan.Comm, known uint64, how Kind) error {
 	return nil
 }
 
-// ackAll ends when all members have acknowledged all failures. Each agreement that says they have not has one more.
+// ackAll ends when all members have acknowledged all failures. Each failed agreement has found one more.
 func (r *rank) ackAll(c *banyan.Comm, p *repair) error {
 	for range len(r.p.doomed) + 1 {
 		if _, err := c.AckFailed(c.Size()); err != nil {
@@ -272,8 +303,8 @@ func (r *rank) ackAll(c *banyan.Comm, p *repair) error {
 	return errors.New("agreements say that not all failures are acknowledged, more often than there can be any")
 }
 
-// farewell recovers, and some revoke the world. Others may be anywhere from the last agreement to
-// their Finalize.
+// farewell recovers, and some ranks revoke the world, while others are between the last agreement and
+// the end of Finalize.
 func (r *rank) farewell(p *repair) error {
 	if err := r.recover(p); err != nil {
 		return err

@@ -10,19 +10,19 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Count is what became of the operations of one kind.
+// Count counts the operations of one kind.
 type Count struct {
-	Ended  int `json:"ended"`         // of all, in ranks that went on afterwards
+	Ended  int `json:"ended"`         // in ranks that continued
 	Failed int `json:"with_error"`    // of these, those that ended with an error
 	Killed int `json:"killed_within"` // ranks that were killed with one under way
 }
 
-// Report is over all runs in which nothing was found.
+// Report counts all runs without a finding.
 type Report struct {
 	Runs, Ranks, Killed int
 	Fabrics, Profiles   map[string]int // runs by these
 	Kinds               [kinds]Count
-	// Causes are errors by how they say that the peer ended.
+	// Causes counts errors by the peer's end that they name.
 	Causes map[proc.Kind]int
 }
 
@@ -54,7 +54,7 @@ func (r *Report) add(p *plan, t *trace, ends []rankEnd) {
 	}
 }
 
-// Missed are the kinds within which nobody was killed yet, of those that last.
+// Missed are the lasting kinds within which no rank was killed yet.
 func (r *Report) Missed() (missed []Kind) {
 	for _, k := range Kinds() {
 		if k.Lasting() && r.Kinds[k].Killed == 0 {
@@ -72,7 +72,8 @@ func (r *Report) Write(out io.Writer) error {
 		ended += c.Ended
 		failed += c.Failed
 	}
-	fmt.Fprintf(&b, "# Banyan drill: %d runs (%s; %s), %d ranks, %d of them killed; %d operations ended, %d with an error\n",
+	fmt.Fprintf(&b, "# Banyan drill: %d runs (%s; %s), %d ranks, %d of them killed; "+
+		"%d operations ended, %d with an error\n",
 		r.Runs, byName(r.Fabrics), byName(r.Profiles), r.Ranks, r.Killed, ended, failed)
 	fmt.Fprintf(&b, "# errors by the cause that they name: %s\n", byName(r.CausesByName()))
 	fmt.Fprintf(&b, "%-24s%14s%14s%14s\n", "# Operation", "Ended", "With error", "Killed within")
@@ -83,7 +84,7 @@ func (r *Report) Write(out io.Writer) error {
 	return err
 }
 
-// CausesByName is Causes in words.
+// CausesByName is Causes by name.
 func (r *Report) CausesByName() map[string]int {
 	named := map[string]int{}
 	for k, n := range r.Causes {

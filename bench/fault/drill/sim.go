@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/banyan-hpc/banyan"
@@ -103,7 +105,8 @@ func (d *Driver) simulate(p *plan) error {
 	}
 	for rank := range ends {
 		cause, ended := machine.Ended(proc.ID(rank))
-		ends[rank] = rankEnd{text: fmt.Sprint(cause), killed: ended && cause.Kind == proc.Signaled, missing: missing != nil}
+		killed := ended && cause.Kind == proc.Signaled
+		ends[rank] = rankEnd{text: fmt.Sprint(cause), killed: killed, missing: missing != nil}
 	}
 	return d.conclude(p, tr, ends, words, err, func() error { return nil })
 }
@@ -128,6 +131,14 @@ func (p *plan) simulation(machine **sim.Sim) banyan.Simulation {
 			return 0
 		},
 	}
+	for rank, d := range p.doomed {
+		// Each has its own source, so that a smaller plan has the same deaths.
+		s := rand.New(rand.NewPCG(p.Seed, 4+uint64(rank)))
+		if d.byTimer() && !launcher.Strict && s.IntN(2) == 0 {
+			d.step = 1 + s.Uint64N(1<<(4+s.IntN(10)))
+			p.doomed[rank] = d
+		}
+	}
 	options := []banyan.Option{banyan.WithProfile(p.profile), banyan.WithErrorsFatal(false)}
 	if r.IntN(2) == 0 || launcher.Strict || len(p.naps) > 0 {
 		options = append(options, banyan.WithDetection(simPeriod, simTimeout))
@@ -145,9 +156,14 @@ func (p *plan) simulation(machine **sim.Sim) banyan.Simulation {
 		},
 		Faults: func(m *sim.Sim) error {
 			*machine = m
-			for rank, d := range p.doomed {
-				if d.first {
+			for _, rank := range slices.Sorted(maps.Keys(p.doomed)) {
+				switch d := p.doomed[rank]; {
+				case d.first:
 					killAt(m, rank, d.delay/timeScale)
+				case d.step > 0:
+					if err := m.KillAtStep(proc.ID(rank), d.step); err != nil {
+						return err
+					}
 				}
 			}
 			return nil

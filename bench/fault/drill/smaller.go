@@ -41,8 +41,8 @@ func (p *plan) parts() (out []*plan) {
 		if ph.repair != nil {
 			without(func(q *plan) { q.phases[i].repair = nil })
 		}
-		if ph.mend != nil {
-			without(func(q *plan) { q.phases[i].mend = nil })
+		if ph.validation != nil {
+			without(func(q *plan) { q.phases[i].validation = nil })
 		}
 		if ph.interplay != nil {
 			without(func(q *plan) { q.phases[i].interplay = nil })
@@ -91,8 +91,8 @@ func (p *plan) String() string {
 		if ph.repair != nil {
 			fmt.Fprintf(&b, "; repair %+v", *ph.repair)
 		}
-		if ph.mend != nil {
-			fmt.Fprintf(&b, "; mend %+v", *ph.mend)
+		if ph.validation != nil {
+			fmt.Fprintf(&b, "; validation %+v", *ph.validation)
 		}
 		if ph.interplay != nil {
 			fmt.Fprintf(&b, "; interplay %+v", *ph.interplay)

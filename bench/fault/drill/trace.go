@@ -11,10 +11,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// trace is a file that the ranks of a run map: of each kind of operation how many each
-// rank has under way, has ended, and has seen end with an error. What a rank has
-// stored there outlives it, however it dies. Each rank writes its own part; the driver
-// reads when all have ended.
+// trace is a file that the ranks of a run map. It counts, for each rank and kind, the operations under
+// way, ended, and ended with an error. It survives the death of a rank. Each rank writes its own part,
+// and the driver reads when all have ended.
 type trace struct{ mem []byte }
 
 // The columns of a trace.
@@ -25,12 +24,12 @@ const (
 	columns
 )
 
-// causes is the number of ways in which an error says that a process ended.
+// causes is the number of causes that an error can name.
 const causes = int(proc.Refused) + 1
 
 const (
 	wordBytes = 4
-	// completeAt is where each phase has a word, with a bit for each round of its collective that has succeeded.
+	// From completeAt on each phase has a word, with a bit for each successful round of its collective.
 	completeAt = int(kinds)*columns + causes
 	rankWords  = completeAt + maxPhases
 )
@@ -96,7 +95,7 @@ func (t *trace) blamed(rank int, k proc.Kind) { t.bump(rank, int(kinds)*columns+
 
 func (t *trace) errors(rank int, k proc.Kind) int { return t.count(rank, int(kinds)*columns+int(k)) }
 
-// sum counts all operations that have begun or ended: it changes while anything happens.
+// sum changes with each start and end of an operation.
 func (t *trace) sum() (n int) {
 	for i := 0; i < len(t.mem); i += wordBytes {
 		n += int(binary.LittleEndian.Uint32(t.mem[i:]))

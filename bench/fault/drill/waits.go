@@ -8,7 +8,7 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// await waits for operations as the phase has it, and judges their ends.
+// await waits for operations in the phase's way, and judges their ends.
 func (r *rank) await(ph *phase, ops []under, wild map[int]*transfer) error {
 	if len(ops) == 0 {
 		return nil
@@ -53,7 +53,7 @@ func (r *rank) some(how Kind, reqs []banyan.Request) (out []banyan.Outcome, err 
 	case waitAny:
 		one.Index, one.Status, one.Err = banyan.WaitAny(reqs)
 	case waitSomeContext, waitAnyContext:
-		// Whatever the first transfer is: half of these have deadlines.
+		// Half of these waits have deadlines.
 		err = r.patiently(&transfer{seed: byte(r.ops)}, func(ctx context.Context) (err error) {
 			if how == waitSomeContext {
 				out, err = banyan.WaitSomeContext(ctx, reqs, nil)
@@ -110,8 +110,8 @@ func (r *rank) awaitEach(how Kind, ops []under, wild map[int]*transfer) error {
 	return nil
 }
 
-// untilDeadlines waits with a context. A receive that a deadline has ended has been
-// taken back: its buffer is as it was, and it is posted again.
+// untilDeadlines waits with a context. A deadline cancels a receive: its buffer is unchanged, and it is
+// posted again.
 func (r *rank) untilDeadlines(u *under, wild map[int]*transfer) (o banyan.Outcome) {
 	t := u.t
 	for _, one := range wild {
@@ -119,7 +119,7 @@ func (r *rank) untilDeadlines(u *under, wild map[int]*transfer) (o banyan.Outcom
 			t = one // all have the same tag
 		}
 	}
-	if t == nil { // its message has come some other way
+	if t == nil { // another receive has taken its message
 		o.Status, o.Err = u.req.Wait()
 		return o
 	}
@@ -140,8 +140,8 @@ func (r *rank) untilDeadlines(u *under, wild map[int]*transfer) (o banyan.Outcom
 	return o
 }
 
-// awaitAll waits for all at once, which gives one error for all of them; but for those from
-// any source, which may stay in doubt.
+// awaitAll waits for all requests with one call, which returns one error. Receives from any source,
+// which may stay pending, are waited for separately.
 func (r *rank) awaitAll(how Kind, ops []under, wild map[int]*transfer) error {
 	var named, others []under
 	var reqs []banyan.Request
@@ -170,7 +170,7 @@ func (r *rank) awaitAll(how Kind, ops []under, wild map[int]*transfer) error {
 		err = r.excuseSome(err, named)
 	}
 	for _, u := range named {
-		r.done(u.kind, nil) // which of them have failed is not told
+		r.done(u.kind, nil) // the error does not name the failed ones
 		if u.buf != nil && !r.p.dies(u.t.src) {
 			err = errors.Join(err, u.t.intact(u.buf))
 		}
@@ -179,7 +179,7 @@ func (r *rank) awaitAll(how Kind, ops []under, wild map[int]*transfer) error {
 	return errors.Join(err, r.awaitEach(waitEach, others, wild))
 }
 
-// over ends a persistent request.
+// over frees a persistent request.
 func (u *under) over() error {
 	if u.again == nil {
 		return nil
@@ -188,9 +188,9 @@ func (u *under) over() error {
 	return u.again.Free()
 }
 
-// pending goes on with a receive from any source that a death has put in doubt: it
-// acknowledges the failure and waits on where only the living have something to send,
-// else it takes the receive back, which may have got a message meanwhile.
+// pending continues a receive from any source after ErrProcFailedPending. It acknowledges the failure
+// and waits if only survivors have messages for it. Otherwise it cancels the receive, which may have
+// received a message meanwhile.
 func (r *rank) pending(u *under, o *banyan.Outcome, wild map[int]*transfer) error {
 	for errors.Is(o.Err, banyan.ErrProcFailedPending) {
 		if err := r.excuseAny(o.Err); err != nil {
@@ -210,8 +210,7 @@ func (r *rank) pending(u *under, o *banyan.Outcome, wild map[int]*transfer) erro
 	return nil
 }
 
-// hopeful reports whether no rank that has a message for a receive from any source is
-// doomed.
+// hopeful reports whether no rank with a message for a receive from any source is doomed.
 func (r *rank) hopeful(wild map[int]*transfer) bool {
 	for src := range wild {
 		if r.p.dies(src) {

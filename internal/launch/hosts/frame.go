@@ -13,10 +13,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// A launcher and the proxy that it has started on a host talk over the standard
-// input and output of the remote shell between them. The proxy begins with its
-// greeting, which the launcher looks for behind whatever a shell's start files
-// have printed. From then on both sides send frames:
+// A launcher and its proxy on a host communicate over the standard input and output of the remote
+// shell. The proxy starts with its greeting, which the launcher finds behind the output of a
+// shell's start files. From then on both sides send frames:
 //
 //	kind 1 | stream 1 | zero 2 | rank 4 | length 4 | length bytes
 //
@@ -29,18 +28,18 @@ import (
 //	start     →                 sent when all hosts are ready
 //	          started   ←       or refused
 //	signal, data, taken, closed in both directions, ended of each rank
-//	          done      ←       all ranks have ended, all that they said is sent
+//	          done      ←       all ranks have ended, all their output is sent
 //
-// data carries the bytes of one stream of one rank. A side sends no more of a
-// stream than its window; taken gives room back. So a stream that nobody reads
-// holds up neither the others nor signals.
+// data carries the bytes of one stream of one rank. A side sends no more of a stream than its
+// window; taken gives room back. So a stream that is not read holds up neither the others nor
+// signals.
 
-// protocolVersion changes whenever a launcher and a proxy of different builds
-// would misunderstand each other.
+// protocolVersion changes whenever a launcher and a proxy of different builds would misunderstand
+// each other.
 const protocolVersion = 1
 
-// greeting begins the proxy's output, but for the version and greetingEnd. A
-// terminal in between turns "\n" into "\r\n", which would spoil frames.
+// greeting, the version and greetingEnd start the proxy's output. A terminal in between turns "\n"
+// into "\r\n", which would corrupt frames.
 const (
 	greeting    = "\x89banyan proxy "
 	greetingEnd = "\r\n\x1a\n"
@@ -70,7 +69,7 @@ const (
 type streamKind uint8
 
 const (
-	streamPMI streamKind = iota // what the rank and the launcher say to each other
+	streamPMI streamKind = iota // requests and replies
 	streamOut
 	streamErr
 	streamIn
@@ -89,9 +88,11 @@ const (
 	startedMax = proc.MaxIDs * 11
 )
 
-// windows are the bytes of a stream that may be under way: enough for one
-// chunk while another one is being written.
-var windows = [streamKinds]int{streamPMI: 16 << 10, streamOut: 2 * chunkMax, streamErr: 2 * chunkMax, streamIn: chunkMax}
+// windows bound the unread bytes of a stream: enough for one chunk while another one is being
+// written.
+var windows = [streamKinds]int{
+	streamPMI: 16 << 10, streamOut: 2 * chunkMax, streamErr: 2 * chunkMax, streamIn: chunkMax,
+}
 
 // lengths bound the payload of each kind of frame.
 var lengths = [frameKinds]struct{ least, most int }{
@@ -114,8 +115,8 @@ func (f frame) append(b []byte) []byte {
 	return append(b, f.payload...)
 }
 
-// readFrame returns the next frame. The error is io.EOF at a clean end. No more
-// memory is taken than the kind of the frame allows.
+// readFrame returns the next frame. The error is io.EOF at a clean end. It takes no more memory
+// than the kind of the frame allows.
 func readFrame(r *bufio.Reader) (frame, error) {
 	var h [headerBytes]byte
 	if _, err := io.ReadFull(r, h[:]); err != nil {
@@ -135,8 +136,7 @@ func readFrame(r *bufio.Reader) (frame, error) {
 	return f, err
 }
 
-// readPayload takes memory at once only for what any frame may have; for more,
-// as it comes.
+// readPayload takes memory for one chunk at once, and for more as it comes.
 func readPayload(r io.Reader, length int) ([]byte, error) {
 	if length == 0 {
 		return nil, nil
@@ -156,10 +156,11 @@ func noEOF(err error) error {
 }
 
 // errTerminal: the greeting has come, changed as a terminal changes it.
-var errTerminal = errors.New("a terminal lies between launcher and proxy and changes what they say: let the remote shell make none (ssh -T, docker exec without -t)")
+var errTerminal = errors.New("a terminal lies between launcher and proxy and changes what they say: " +
+	"let the remote shell make none (ssh -T, docker exec without -t)")
 
-// skipNoise reads up to and including the greeting. What came before it is
-// noise; the version is the other side's.
+// skipNoise reads up to and including the greeting. noise came before it; version is the other
+// side's.
 func skipNoise(r *bufio.Reader) (noise []byte, version string, err error) {
 	for len(noise) < noiseMax {
 		c, err := r.ReadByte()

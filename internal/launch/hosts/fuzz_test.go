@@ -12,13 +12,14 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/banyan-hpc/banyan/internal/launch/spawn"
 	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
 
-// Whatever a list of hosts says: hosts that a remote shell takes for hosts, each once, and the same from a file
-// with an entry a line.
+// Whatever a list of hosts says: hosts that a remote shell takes for hosts, each once, and the same
+// from a file with an entry a line.
 func FuzzHosts(f *testing.F) {
 	f.Add("a:4,b:4,[fd00::7]:2,user@c")
 	f.Add("a slots=4,a:2,b # last")
@@ -42,8 +43,8 @@ func FuzzHosts(f *testing.F) {
 	})
 }
 
-// A remote shell's command line gives words that are part of it, and starts nothing where the host's name would
-// be no word.
+// A remote shell's command line gives words that are part of it, and starts nothing where the
+// host's name would be no word.
 func FuzzShell(f *testing.F) {
 	f.Add(`ssh -o "ProxyCommand=nc %h 1" {host}`)
 	f.Add(`a\ b '{host}'.c '' "\""`)
@@ -88,8 +89,8 @@ func FuzzJob(f *testing.F) {
 	})
 }
 
-// Whatever a proxy says of two ranks: each ends at most once and with its process id, and the launcher goes on
-// until the proxy is done, or has an error.
+// Whatever a proxy says of two ranks: each ends at most once and with its process id, and the
+// launcher goes on until the proxy is done, or has an error.
 func FuzzProxy(f *testing.F) {
 	said := func(kind frameKind, rank int, v any) []byte {
 		payload, err := json.Marshal(v)
@@ -106,11 +107,12 @@ func FuzzProxy(f *testing.F) {
 	f.Add(frame{kind: frameRefused, payload: []byte("no")}.append(nil))
 	f.Fuzz(func(t *testing.T, wire []byte) {
 		l := newLink(bufio.NewReader(bytes.NewReader(wire)), io.Discard)
-		h := &Remote{Share: Share{first: 2, Count: 2}, late: time.NewTimer(time.Hour), link: l}
+		answers := make(chan Answer, len(wire)+1)
+		h := &Remote{Share: Share{first: 2, Count: 2}, shell: &shellProcess{timer: time.NewTimer(time.Hour)}, link: l, job: &Config{Answers: answers}}
 		for i := range h.Count {
-			h.Ranks = append(h.Ranks, &Rank{Rank: h.first + i, Exited: make(chan struct{})})
+			h.Ranks = append(h.Ranks, &Rank{Rank: spawn.Rank{Number: h.first + i, Exited: make(chan struct{})}})
 		}
-		err := h.attend(func(err error) { require.NoError(t, err) })
+		err := h.serve()
 		require.Equal(t, err == nil, h.done)
 		var refused refusalError
 		known := errors.Is(err, errFrame) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &refused)
@@ -122,7 +124,7 @@ func FuzzProxy(f *testing.F) {
 				over = true
 			default:
 			}
-			require.Equal(t, r.End.PID > 0, over)
+			require.Equal(t, r.end.PID > 0, over)
 			require.GreaterOrEqual(t, r.pid, 0)
 		}
 	})
@@ -137,15 +139,16 @@ func FuzzForwarded(f *testing.F) {
 	})
 }
 
-// Whatever a remote shell prints: what is kept of it is one line that a terminal shows, and bounded.
+// Whatever a remote shell prints: what is kept of it is one line that a terminal shows, and
+// bounded.
 func FuzzWords(f *testing.F) {
 	f.Add([]byte("ssh: connect to host n1 port 22:\tNo route\r\n\x1b[2J\xff"))
-	f.Add(bytes.Repeat([]byte("\n"), 2*hearMax))
+	f.Add(bytes.Repeat([]byte("\n"), 2*wordsMax))
 	f.Fuzz(func(t *testing.T, printed []byte) {
-		var said hearing
-		require.True(t, said.hear(printed))
-		words := said.words()
-		require.LessOrEqual(t, len(words), 3*hearMax)
+		var said words
+		require.True(t, said.add(printed))
+		words := said.line()
+		require.LessOrEqual(t, len(words), 3*wordsMax)
 		require.Negative(t, strings.IndexFunc(words, func(r rune) bool { return !unicode.IsPrint(r) }), "%q", words)
 	})
 }

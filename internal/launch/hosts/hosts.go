@@ -20,8 +20,8 @@ type Host struct {
 	Slots int    // the ranks for which it has room, at least 1
 	// Env are variables of its ranks alone, "NAME=value".
 	Env []string
-	// FirstCPU is for [BindCore] where several entries are one machine: its first
-	// rank gets the CPU with this position in the order of binding.
+	// FirstCPU is for [spawn.BindCore] where several entries are one machine: the position of its
+	// first rank's CPU in the order of binding.
 	FirstCPU int
 }
 
@@ -39,9 +39,9 @@ func Parse(list string) ([]Host, error) {
 	return hosts.all, nil
 }
 
-// ReadFile reads a list of hosts, one a line: "a slots=4", "a:4" or "a".
-// What follows a # is ignored. A host on several lines, as batch systems list
-// it once for each slot, gets the slots of all. name is for errors.
+// ReadFile reads a list of hosts, one a line: "a slots=4", "a:4" or "a". A # starts a comment. A
+// host on several lines, as batch systems list it once for each slot, gets the slots of all. name
+// is for errors.
 func ReadFile(r io.Reader, name string) ([]Host, error) {
 	var hosts hostList
 	lines := bufio.NewScanner(r)
@@ -82,8 +82,8 @@ func parseHostLine(words []string) (Host, error) {
 	return h, err
 }
 
-// parseHost reads "host", "host:4" or "[address]:4". More than one colon is an
-// address of IPv6.
+// parseHost parses "host", "host:4" or "[address]:4". A name with several colons is an address of
+// IPv6.
 func parseHost(entry string) (Host, error) {
 	h := Host{Name: entry, Slots: 1}
 	number, counted := "", false
@@ -106,8 +106,7 @@ func parseHost(entry string) (Host, error) {
 	return h, err
 }
 
-// checkHostName refuses what a remote shell would take for something else than
-// a host.
+// checkHostName refuses a name that a remote shell would not take for a host.
 func checkHostName(name string) error {
 	bad := strings.IndexFunc(name, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.:@%+", r)
@@ -165,8 +164,7 @@ type Share struct {
 	first, Count int
 }
 
-// Assign gives the ranks to the hosts, host after host. With more ranks than slots
-// each host gets its slots as often as they go round.
+// Assign gives the ranks to the hosts, host after host. With more ranks than slots it goes round.
 func Assign(hosts []Host, n int, oversubscribe bool) ([]Share, error) {
 	slots, named := 0, make(map[string]bool, len(hosts))
 	for _, h := range hosts {
@@ -183,7 +181,8 @@ func Assign(hosts []Host, n int, oversubscribe bool) ([]Share, error) {
 		slots += h.Slots
 	}
 	if n > slots && !oversubscribe {
-		return nil, fmt.Errorf("launch: %d ranks for %d slots: give the hosts more slots (host:%d, or slots=%d in a file), or share the slots with --oversubscribe",
+		return nil, fmt.Errorf("launch: %d ranks for %d slots: "+
+			"give the hosts more slots (host:%d, or slots=%d in a file), or share the slots with --oversubscribe",
 			n, slots, (n+len(hosts)-1)/len(hosts), (n+len(hosts)-1)/len(hosts))
 	}
 	var shares []Share
@@ -211,9 +210,8 @@ func NameOf(shares []Share, rank int) string {
 	return shares[i].Name
 }
 
-// Mapping says which ranks share a host. It is empty, so unknown to the
-// ranks, where it does not fit a value of PMI-1: only with a hundred hosts and
-// more of differing sizes.
+// Mapping assigns the ranks to nodes. It is nil, so unknown to the ranks, where it does not fit a
+// value of PMI-1: only with more than a hundred hosts of differing sizes.
 func Mapping(shares []Share) pmi.Mapping {
 	var m pmi.Mapping
 	for node, s := range shares {

@@ -8,20 +8,20 @@ import (
 	"sync"
 )
 
-// link carries the frames of one host, on either side. Any goroutine may send:
-// sending never waits. One goroutine reads (run) and one writes.
+// link carries the frames of one host, on either side. Any goroutine may send, which never waits.
+// One goroutine reads and one writes.
 type link struct {
 	r *bufio.Reader
 	w io.Writer
 
 	mu      sync.Mutex
 	changed sync.Cond // of everything below but the streams
-	queue   []byte    // frames that wait to be written; the windows bound it
+	queue   []byte    // frames to be written; the windows bound it
 	writing bool
 	signals int  // in queue
-	last    bool // nothing more will be sent
-	down    bool // nothing more comes or goes
-	streams map[streamID]*Stream
+	last    bool // no more frames will be sent
+	down    bool // the same, and none will be read
+	streams map[streamID]*stream
 }
 
 type streamID struct {
@@ -29,26 +29,31 @@ type streamID struct {
 	rank int
 }
 
-// signalsMax bounds the signals that wait for a link that takes nothing.
+// signalsMax bounds the signals in the queue of a link that hangs.
 const signalsMax = 256
 
 func newLink(r *bufio.Reader, w io.Writer) *link {
-	l := &link{r: r, w: w, streams: make(map[streamID]*Stream)}
+	l := &link{r: r, w: w, streams: make(map[streamID]*stream)}
 	l.changed.L = &l.mu
 	return l
 }
 
-// Stream returns the stream of a rank, which the other side may use from now on.
-func (l *link) stream(kind streamKind, rank int) *Stream {
+// open sets the streams of a link that was made without.
+func (l *link) open(r io.Reader, w io.Writer) {
+	l.r, l.w = bufio.NewReaderSize(r, chunkMax), w
+}
+
+// stream returns the stream of a rank, which the other side may use from now on.
+func (l *link) stream(kind streamKind, rank int) *stream {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := &Stream{link: l, id: streamID{kind, rank}, room: windows[kind], over: l.down, deaf: l.last}
+	s := &stream{link: l, id: streamID{kind, rank}, room: windows[kind], over: l.down, deaf: l.last}
 	s.changed.L = &l.mu
 	l.streams[s.id] = s
 	return s
 }
 
-// send queues a frame. What cannot be sent any more is dropped.
+// send queues a frame. After the last one it drops it.
 func (l *link) send(f frame) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,8 +74,7 @@ func (l *link) put(f frame) {
 	l.changed.Broadcast()
 }
 
-// write writes what is sent until the link is finished or down. It belongs to
-// one goroutine.
+// write writes the queue until the link is finished or down. It belongs to one goroutine.
 func (l *link) write() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,13 +96,13 @@ func (l *link) write() {
 		}
 		l.writing = false
 		if err != nil {
-			l.mute() // what the other side has said before may still be read
+			l.mute() // earlier frames of the other side may still be read
 		}
 		l.changed.Broadcast()
 	}
 }
 
-// flush returns when all that was sent before has been written, or cannot be.
+// flush returns when all frames sent before have been written, or cannot be.
 func (l *link) flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,7 +111,7 @@ func (l *link) flush() {
 	}
 }
 
-// finish says that nothing more will be sent.
+// finish ends the sending after the queue.
 func (l *link) finish() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,7 +119,7 @@ func (l *link) finish() {
 	l.changed.Broadcast()
 }
 
-// close ends everything: streams end, and take nothing more.
+// close ends the link and its streams.
 func (l *link) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,7 +134,7 @@ func (l *link) fall() {
 	l.mute()
 }
 
-// mute ends the sending.
+// mute ends the sending at once.
 func (l *link) mute() {
 	l.last, l.queue = true, nil
 	for _, s := range l.streams {
@@ -140,8 +144,8 @@ func (l *link) mute() {
 	l.changed.Broadcast()
 }
 
-// read returns the next frame that is not of a stream; those it handles. It
-// never waits for anything but the other side.
+// read handles frames of streams and returns the next other one. It waits for nothing but the other
+// side.
 func (l *link) read() (frame, error) {
 	for {
 		f, err := readFrame(l.r)
@@ -169,7 +173,7 @@ func (l *link) deliver(f frame) error {
 	switch f.kind {
 	case frameData:
 		if s.shut || s.over {
-			return nil // nobody will take it, and the sender knows or will hear of it
+			return nil // frameClosed is under way to the sender
 		}
 		if s.held += len(f.payload); s.held > windows[f.stream] {
 			return fmt.Errorf("%w: more than its window in stream %d of rank %d", errFrame, f.stream, f.rank)
@@ -188,24 +192,24 @@ func (l *link) deliver(f frame) error {
 	return nil
 }
 
-// Stream is one of a rank's streams, with both of its directions. One goroutine
-// may take or read and another one send. The link's mutex guards it.
-type Stream struct {
+// stream is one of a rank's streams, in both directions. One goroutine may read and another one
+// write. The link's mutex guards it.
+type stream struct {
 	link    *link
 	id      streamID
 	changed sync.Cond
 	room    int      // bytes that may be sent
 	chunks  [][]byte // received and not taken
-	first   []byte   // Read's: what is left of a chunk
+	first   []byte   // Read's: the rest of a chunk
 	held    int      // bytes received and not given back
-	over    bool     // nothing more is received
-	deaf    bool     // the other side takes nothing more
+	over    bool     // no more bytes come
+	deaf    bool     // the other side drops further bytes
 	shut    bool     // this side has closed
 }
 
-// Next returns the bytes of one frame, or false when nothing more comes. The
-// caller says with taken when it is done with them.
-func (s *Stream) Next() ([]byte, bool) {
+// next returns the bytes of one frame, or false at the end. The caller calls taken when it is done
+// with them.
+func (s *stream) next() ([]byte, bool) {
 	s.link.mu.Lock()
 	defer s.link.mu.Unlock()
 	for len(s.chunks) == 0 {
@@ -219,8 +223,8 @@ func (s *Stream) Next() ([]byte, bool) {
 	return chunk, true
 }
 
-// Taken gives the sender room for n bytes again.
-func (s *Stream) Taken(n int) {
+// taken gives the sender room for n bytes again.
+func (s *stream) taken(n int) {
 	s.link.mu.Lock()
 	defer s.link.mu.Unlock()
 	s.held -= n
@@ -230,9 +234,9 @@ func (s *Stream) Taken(n int) {
 }
 
 // Read is io.Reader's.
-func (s *Stream) Read(p []byte) (int, error) {
+func (s *stream) Read(p []byte) (int, error) {
 	if len(s.first) == 0 {
-		chunk, ok := s.Next()
+		chunk, ok := s.next()
 		if !ok {
 			return 0, io.EOF
 		}
@@ -240,13 +244,12 @@ func (s *Stream) Read(p []byte) (int, error) {
 	}
 	n := copy(p, s.first)
 	s.first = s.first[n:]
-	s.Taken(n)
+	s.taken(n)
 	return n, nil
 }
 
-// Write is io.Writer's. It waits for room. Bytes for which there is room go in
-// one frame, if that may hold them.
-func (s *Stream) Write(p []byte) (int, error) {
+// Write is io.Writer's. It waits for room.
+func (s *stream) Write(p []byte) (int, error) {
 	s.link.mu.Lock()
 	defer s.link.mu.Unlock()
 	sent := 0
@@ -265,8 +268,8 @@ func (s *Stream) Write(p []byte) (int, error) {
 	return sent, nil
 }
 
-// Close ends both directions. What was sent before still arrives.
-func (s *Stream) Close() error {
+// Close ends both directions. Bytes written before still arrive.
+func (s *stream) Close() error {
 	s.link.mu.Lock()
 	defer s.link.mu.Unlock()
 	if !s.shut {

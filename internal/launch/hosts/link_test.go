@@ -130,7 +130,7 @@ func TestStreamKeepsToItsWindow(t *testing.T) {
 	other, there := a.stream(streamPMI, 0), b.stream(streamPMI, 0)
 	_, err := other.Write([]byte("hello"))
 	require.NoError(t, err)
-	chunk, ok := there.Next()
+	chunk, ok := there.next()
 	require.True(t, ok)
 	require.Equal(t, "hello", string(chunk))
 	b.mu.Lock()
@@ -173,11 +173,11 @@ func TestLinkThatFallsEndsItsStreams(t *testing.T) {
 	s := b.stream(streamPMI, 0)
 	ended := follow(b)
 	a.send(frame{frameData, streamPMI, 0, []byte("last words")})
-	chunk, ok := s.Next()
+	chunk, ok := s.next()
 	require.True(t, ok)
 	require.Equal(t, "last words", string(chunk))
 	b.close()
-	_, ok = s.Next()
+	_, ok = s.next()
 	require.False(t, ok)
 	late := b.stream(streamOut, 0)
 	_, err := late.Write([]byte("x"))
@@ -190,7 +190,7 @@ func TestLinkThatFallsEndsItsStreams(t *testing.T) {
 
 // The other side has ended, and with it what it would have been told; what it
 // has said is heard.
-func TestLinkThatCannotSendStillHears(t *testing.T) {
+func TestLinkThatCannotSendStillReads(t *testing.T) {
 	r, w := io.Pipe()
 	gone, broken := io.Pipe()
 	gone.Close()
@@ -201,14 +201,14 @@ func TestLinkThatCannotSendStillHears(t *testing.T) {
 	follow(l)
 	_, err := w.Write(frame{frameData, streamOut, 0, []byte("last words")}.append(nil))
 	require.NoError(t, err)
-	chunk, ok := s.Next()
+	chunk, ok := s.next()
 	require.True(t, ok)
 	require.Equal(t, "last words", string(chunk))
 	_, err = s.Write([]byte("x"))
 	require.ErrorIs(t, err, io.ErrClosedPipe)
 	l.flush()
 	w.Close()
-	_, ok = s.Next()
+	_, ok = s.next()
 	require.False(t, ok)
 }
 
@@ -249,7 +249,7 @@ func FuzzLink(f *testing.F) {
 	f.Add(frame{frameTaken, streamPMI, 0, []byte{0, 0, 0, 0}}.append(nil))
 	f.Fuzz(func(t *testing.T, wire []byte) {
 		l := newLink(bufio.NewReader(bytes.NewReader(wire)), io.Discard)
-		var streams []*Stream
+		var streams []*stream
 		for kind := range streamKinds {
 			streams = append(streams, l.stream(kind, 0))
 		}

@@ -2,142 +2,175 @@ package hosts
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
-	"os"
+	"io"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/banyan-hpc/banyan/internal/launch/pmi"
 	"github.com/banyan-hpc/banyan/internal/launch/spawn"
-	"golang.org/x/sys/unix"
 )
 
-// startedText and endedText are what a proxy tells of its ranks.
-type startedText struct{ PIDs []int }
+// exitGrace is how long a remote shell may live on after its proxy has done its work.
+const exitGrace = 2 * time.Second
 
-type endedText struct {
-	PID, Code int
-	Signal    unix.Signal
-	After     time.Duration
-	Stopped   bool
-}
-
-// Remote is one host of a job as the launcher holds it: the remote shell, and
-// the link to the proxy at its other end.
+// Remote is one host of a job as the launcher holds it: the remote shell, and the link to the proxy
+// at its other end.
 type Remote struct {
 	Share
-	fleet *Config
-	said  hearing
-	proc  *os.Process // the remote shell; nil: it has not been started
-	in    *os.File    // its standard input
-	out   *spawn.Output
-	link  *link
 	Ranks []*Rank // by rank-first
 
-	done    bool          // the proxy has said so; run's
-	exited  chan struct{} // closed when the remote shell has ended
-	status  string        // how; written before
-	heard   chan struct{} // closed when what it printed on its standard error is in said
-	command string        // for people
+	job   *Config
+	shell *shellProcess
+	link  *link
+	done  bool // the proxy has sent frameDone; Run's
 
 	mu        sync.Mutex
-	reaped    bool        // proc's id may belong to another process
-	given     string      // why the launcher has killed the remote shell; "" while it has not
-	dismissed bool        // its end is no news
-	late      *time.Timer // kills a remote shell whose proxy does not answer
-	running   bool        // all hosts have started their ranks
-	stopping  bool        // the launcher is ending the job
-	failure   error       // why it is lost
-	lastly    *time.Timer // kills a remote shell that ought to have ended
-	settled   bool        // over: lastly is not set any more
+	running   bool  // all hosts have started their ranks
+	stopping  bool  // the launcher is ending the job
+	dismissed bool  // its end is not reported
+	failure   error // why it is lost
 }
 
-// Rank is one rank as the launcher holds it from afar.
+// Rank is one rank of a host.
 type Rank struct {
-	Rank              int
-	PMI, Out, Err, In *Stream
-	pid               int
-	Since             time.Time
-	End               spawn.End
-	Exited, Drained   chan struct{}
+	spawn.Rank
+	pid   int
+	since time.Time
+	end   spawn.End // set before Exited is closed
 }
 
-// Answer is a host's reply: that it is ready, that its ranks have started, or
-// why not.
+// wait is spawn.Rank's Wait.
+func (r *Rank) wait() spawn.End {
+	<-r.Exited
+	if r.Input != nil {
+		r.Input.End()
+	}
+	return r.end
+}
+
+// output is what a rank prints, as its proxy has cut it into lines.
+type output struct {
+	from    *stream
+	written chan struct{}
+}
+
+// Copy is spawn.Stream's.
+func (o output) Copy(write func([]byte) bool, _ bool) {
+	defer close(o.written)
+	for {
+		chunk, ok := o.from.next()
+		if !ok || !write(chunk) {
+			return
+		}
+		o.from.taken(len(chunk))
+	}
+}
+
+// Written is spawn.Stream's.
+func (o output) Written() <-chan struct{} { return o.written }
+
+// Answer is a host's reply: that it is ready, that its ranks have started, or why not.
 type Answer struct {
 	Host *Remote
 	Err  error
 }
 
 // NewRemote makes the Remote of one host. Its Run starts the remote shell.
-func (p *Config) NewRemote(s Share) *Remote {
-	h := &Remote{
-		Share: s, fleet: p, link: newLink(nil, nil), said: hearing{},
-		exited: make(chan struct{}), heard: make(chan struct{}),
-	}
-	for i := range s.Count {
-		rank := s.first + i
-		r := &Rank{
-			Rank: rank, Exited: make(chan struct{}), Drained: make(chan struct{}),
-			PMI: h.link.stream(streamPMI, rank), Out: h.link.stream(streamOut, rank), Err: h.link.stream(streamErr, rank),
-		}
-		if rank == 0 && p.Stdin {
-			r.In = h.link.stream(streamIn, rank)
+func (c *Config) NewRemote(s Share) *Remote {
+	h := &Remote{Share: s, job: c, link: newLink(nil, nil), shell: newShellProcess()}
+	for number := s.first; number < s.first+s.Count; number++ {
+		r := &Rank{}
+		r.Rank = spawn.Rank{
+			Number: number, PMI: h.link.stream(streamPMI, number),
+			Out:    output{h.link.stream(streamOut, number), make(chan struct{})},
+			Err:    output{h.link.stream(streamErr, number), make(chan struct{})},
+			Exited: make(chan struct{}), Drained: make(chan struct{}), Wait: r.wait,
 		}
 		h.Ranks = append(h.Ranks, r)
 	}
 	return h
 }
 
-// Begin has the ranks of a host started.
+// OpenInput sets the Input of rank 0, if it is on this host and has one.
+func (h *Remote) OpenInput() (err error) {
+	if h.job.Stdin && h.first == 0 {
+		h.Ranks[0].Input, err = spawn.NewInput(h.link.stream(streamIn, 0))
+	}
+	return err
+}
+
+// Begin has the ranks of the host started.
 func (h *Remote) Begin() {
+	for _, r := range h.Ranks {
+		r.since = time.Now()
+	}
 	h.limit("its ranks were not started")
 	h.link.send(frame{kind: frameStart})
+}
+
+// limit bounds the time in which the proxy has to answer.
+func (h *Remote) limit(fault string) {
+	d := h.job.Timeout
+	h.shell.killAfter(d, fmt.Sprintf("%s within %v (--init-timeout, %s)", fault, d, pmi.InitTimeoutEnv), false)
 }
 
 // Flush returns when all that was sent to the host has been written, or cannot be.
 func (h *Remote) Flush() { h.link.flush() }
 
-// exitGrace is how long a remote shell may live on after its proxy has done its work.
-const exitGrace = 2 * time.Second
-
-// Run looks after a host from the start of its remote shell to its end.
+// Run serves a host from the start of its remote shell to its end.
 func (h *Remote) Run() {
-	turn, answer := h.fleet.Turn, func(err error) { h.fleet.Answers <- Answer{h, err} }
-	turn <- struct{}{}
-	err := h.start()
-	if err != nil {
-		<-turn
-		answer(fmt.Errorf("launch: host %s: %w", h.Name, err))
+	h.job.Turn <- struct{}{}
+	if err := h.start(); err != nil {
+		<-h.job.Turn
+		h.answer(fmt.Errorf("launch: host %s: %w", h.Name, err))
 		h.link.close()
 		return
 	}
 	h.limit("nothing has answered")
-	err = h.greet()
-	h.inTime()
-	<-turn
+	err := h.greet()
+	h.shell.inTime()
+	<-h.job.Turn
 	if err == nil {
 		label := "banyan: " + h.Name + ": "
-		h.fleet.Note(spawn.Label(h.said.pass(func(p []byte) bool { return h.fleet.Print(spawn.Label(p, label)) }), label))
-		answer(nil)
-		err = h.attend(answer)
+		show := func(p []byte) bool { return h.job.Print(spawn.Label(p, label)) }
+		h.job.Note(spawn.Label(h.shell.words.passOn(show), label))
+		h.answer(nil)
+		err = h.serve()
 	}
-	h.over(err, answer)
+	h.finish(err)
+}
+
+func (h *Remote) answer(err error) { h.job.Answers <- Answer{h, err} }
+
+// start starts the remote shell and the writing to it.
+func (h *Remote) start() error {
+	if err := h.shell.start(h.job, h.Name); err != nil {
+		return err
+	}
+	h.link.open(h.shell.out, h.shell.in)
+	h.job.Work.Go(func() { h.link.write(); h.shell.in.Close() })
+	return nil
 }
 
 // greet waits for the proxy's greeting and sends it the job.
 func (h *Remote) greet() error {
 	noise, version, err := skipNoise(h.link.r)
-	h.said.hear(noise)
+	h.shell.words.add(noise)
 	if err != nil {
 		return err
 	}
 	if version != strconv.Itoa(protocolVersion) {
-		return fmt.Errorf("%s speaks version %s of the proxies' protocol, this launcher version %d: use the same build on all hosts, or name it with --remote-ftbench",
-			h.fleet.Proxy[0], pmi.Excerpt(version), protocolVersion)
+		return fmt.Errorf("%s speaks version %s of the proxies' protocol, this launcher version %d: "+
+			"use the same build on all hosts, or name it with --remote-ftbench",
+			h.job.Proxy[0], pmi.Excerpt(version), protocolVersion)
 	}
-	text, err := h.fleet.describe(h.Share)
+	text, err := h.job.describe(h.Share)
 	if err != nil {
 		return err
 	}
@@ -147,24 +180,21 @@ func (h *Remote) greet() error {
 	case err != nil:
 		return noEOF(err)
 	case f.kind == frameRefused:
-		return refusal(f)
+		return refusalError{string(f.payload)}
 	case f.kind != frameReady:
 		return fmt.Errorf("%w: one of kind %d in answer to the job", errFrame, f.kind)
 	}
 	return nil
 }
 
-// refusalError is why a proxy does not run its ranks.
+// refusalError is why a proxy does not run its ranks, in its own words.
 type refusalError struct{ why string }
 
-// Error is the proxy's own words.
+// Error is the proxy's text.
 func (e refusalError) Error() string { return e.why }
 
-func refusal(f frame) error { return refusalError{string(f.payload)} }
-
-// attend handles what the proxy says until it is done. A nil error is a proxy
-// that has said so.
-func (h *Remote) attend(answer func(error)) error {
+// serve handles the proxy's frames. It returns nil when the proxy is done.
+func (h *Remote) serve() error {
 	for {
 		f, err := h.link.read()
 		if err != nil {
@@ -175,10 +205,10 @@ func (h *Remote) attend(answer func(error)) error {
 			if err := h.onStarted(f); err != nil {
 				return err
 			}
-			h.inTime()
-			answer(nil)
+			h.shell.inTime()
+			h.answer(nil)
 		case frameRefused:
-			return refusal(f)
+			return refusalError{string(f.payload)}
 		case frameEnded:
 			if err := h.onEnded(f); err != nil {
 				return err
@@ -208,7 +238,7 @@ func (h *Remote) onStarted(f frame) error {
 
 func (h *Remote) onEnded(f frame) error {
 	i := f.rank - h.first
-	if i < 0 || i >= len(h.Ranks) || h.Ranks[i].End.PID != 0 {
+	if i < 0 || i >= len(h.Ranks) || h.Ranks[i].end.PID != 0 {
 		return fmt.Errorf("%w: the end of rank %d, which is not running there", errFrame, f.rank)
 	}
 	var text endedText
@@ -216,77 +246,105 @@ func (h *Remote) onEnded(f frame) error {
 		return fmt.Errorf("%w: %s as the end of a rank (%v)", errFrame, pmi.Excerpt(string(f.payload)), err)
 	}
 	r := h.Ranks[i]
-	r.End = spawn.End{
-		Rank: r.Rank, PID: text.PID, Host: h.Name, Code: text.Code, Signal: text.Signal,
+	r.end = spawn.End{
+		Rank: r.Number, PID: text.PID, Host: h.Name, Code: text.Code, Signal: text.Signal,
 		After: text.After, Stopped: text.Stopped,
 	}
 	close(r.Exited)
 	return nil
 }
 
-// over is called when nothing more comes from the proxy.
-func (h *Remote) over(err error, answer func(error)) {
+// finish is called when no more frames come from the proxy.
+func (h *Remote) finish(err error) {
 	if h.done {
 		h.link.finish()
-		h.killAfter(exitGrace, "it did not end with its proxy")
+		h.shell.killAfter(exitGrace, "it did not end with its proxy", true)
 	} else {
-		err = h.explain(err)
-		h.dropRanks(err, answer)
-		h.Kill("its proxy is gone")
+		h.lose(h.explain(err))
+		h.shell.kill("its proxy is gone")
 	}
-	<-h.exited
-	h.mu.Lock()
-	h.settled = true
-	for _, t := range []*time.Timer{h.lastly, h.late} {
-		if t != nil {
-			t.Stop()
-		}
-	}
-	h.mu.Unlock()
+	h.shell.await()
 	h.link.close()
-	h.out.Close()
+	h.shell.out.Close()
 }
 
-// dropRanks gives up the ranks whose ends the proxy has not told.
-func (h *Remote) dropRanks(err error, answer func(error)) {
+// lose gives up the ranks whose ends the proxy has not reported.
+func (h *Remote) lose(err error) {
 	h.mu.Lock()
 	h.failure = fmt.Errorf("launch: host %s: %w", h.Name, err)
-	running, news := h.running, !h.dismissed
+	running, reported := h.running, !h.dismissed
 	h.mu.Unlock()
 	switch {
 	case !running:
-		answer(h.failure)
-	case news:
-		h.fleet.Note(fmt.Appendf(nil, "banyan: host %s is lost: %v; %s\n", h.Name, err, h.fate()))
-		h.fleet.Lost <- h
+		h.answer(h.failure)
+	case reported:
+		h.job.Note(fmt.Appendf(nil, "banyan: host %s is lost: %v; %s\n", h.Name, err, h.consequence()))
+		h.job.Lost <- h
 	}
 	h.link.close()
 	for _, r := range h.Ranks {
-		if r.End.PID != 0 {
-			continue
+		if r.end.PID == 0 {
+			r.end = spawn.End{Rank: r.Number, PID: r.pid, Host: h.Name, Lost: true, After: time.Since(r.since)}
+			close(r.Exited)
 		}
-		r.End = spawn.End{Rank: r.Rank, PID: r.pid, Host: h.Name, Lost: true, After: time.Since(r.Since)}
-		close(r.Exited)
 	}
 }
 
-// fate says what becomes of the ranks of a host that is lost.
-func (h *Remote) fate() string {
+// consequence describes what becomes of the ranks of a lost host.
+func (h *Remote) consequence() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	ends := h.stopping || h.fleet.OnFailure == spawn.Abort
-	switch {
-	case h.Count == 1 && ends:
-		return fmt.Sprintf("rank %d, if still running, ends with it", h.first)
-	case h.Count == 1:
-		return fmt.Sprintf("rank %d, if still running, goes on there, alone", h.first)
-	case ends:
-		return fmt.Sprintf("ranks %d to %d, if still running, end with it", h.first, h.first+h.Count-1)
+	ranks, end, goOn := fmt.Sprintf("rank %d", h.first), "ends", "goes on"
+	if h.Count > 1 {
+		ranks, end, goOn = fmt.Sprintf("ranks %d to %d", h.first, h.first+h.Count-1), "end", "go on"
 	}
-	return fmt.Sprintf("ranks %d to %d, if still running, go on there, alone", h.first, h.first+h.Count-1)
+	if h.stopping || h.job.OnFailure == spawn.Abort {
+		return fmt.Sprintf("%s, if still running, %s with it", ranks, end)
+	}
+	return fmt.Sprintf("%s, if still running, %s there, alone", ranks, goOn)
 }
 
-// Running says that the job has come about, unless the host is lost already.
+// explain returns why the link to a proxy has ended. The remote shell often knows, by its exit code
+// and by what it has printed.
+func (h *Remote) explain(err error) error {
+	var refused refusalError
+	if errors.As(err, &refused) {
+		return err
+	}
+	ended := errors.Is(err, io.ErrUnexpectedEOF)
+	fault := err.Error()
+	if ended {
+		fault = "the remote shell has closed its output and not ended"
+	}
+	status, killed := h.shell.reason(fault)
+	var text strings.Builder
+	switch {
+	case killed:
+		text.WriteString(status)
+	case ended:
+		fmt.Fprintf(&text, "the remote shell %s", status)
+	default:
+		fmt.Fprintf(&text, "%v; the remote shell %s", err, status)
+	}
+	if words := h.shell.words.line(); words != "" {
+		fmt.Fprintf(&text, "; it printed: %s", words)
+	}
+	fmt.Fprintf(&text, " (%s)", h.shell.command)
+	switch {
+	case killed:
+	case strings.HasSuffix(status, "code 127"), strings.HasSuffix(status, "code 126"):
+		fmt.Fprintf(&text, ": is %s on that host, for this user to execute? "+
+			"Copy ftbench there, or say with --remote-ftbench where it is", h.job.Proxy[0])
+	case status == "ended": // with code 0, as neither ssh nor ftbench would
+		fmt.Fprintf(&text, ": has it run %s there, and is that ftbench? It waits for the launcher "+
+			"and does not end by itself: say with --remote-ftbench where ftbench is on that host, "+
+			"and with --rsh what runs a command there", h.job.Proxy[0])
+	}
+	return errors.New(text.String())
+}
+
+// Running is called when all hosts have started their ranks. It returns why this one is lost
+// already.
 func (h *Remote) Running() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -294,8 +352,8 @@ func (h *Remote) Running() error {
 	return h.failure
 }
 
-// Signal has a signal sent to all ranks of the host and to what they have
-// started.
+// Signal has a signal sent to all ranks of the host and to what they have started. stop: the
+// launcher ends the job.
 func (h *Remote) Signal(sig unix.Signal, stop bool) {
 	payload := []byte{byte(sig), 0}
 	if stop {
@@ -306,16 +364,20 @@ func (h *Remote) Signal(sig unix.Signal, stop bool) {
 	}
 	h.link.send(frame{kind: frameSignal, payload: payload})
 	if sig == unix.SIGKILL {
-		h.killAfter(spawn.KillGrace, fmt.Sprintf("it has not said within %v that its ranks are dead", spawn.KillGrace))
+		why := fmt.Sprintf("it has not reported within %v that its ranks are dead", spawn.KillGrace)
+		h.shell.killAfter(spawn.KillGrace, why, true)
 	}
 }
 
-// Dismiss ends a host whatever it does: its ranks, its proxy, its remote shell.
+// Dismiss ends a host in any state: its ranks, its proxy, its remote shell.
 func (h *Remote) Dismiss() {
 	h.mu.Lock()
 	h.dismissed = true
 	h.mu.Unlock()
 	h.link.send(frame{kind: frameSignal, payload: []byte{byte(unix.SIGKILL), 1}})
 	h.link.finish()
-	h.killAfter(exitGrace, "it was dismissed")
+	h.shell.killAfter(exitGrace, "it was dismissed", true)
 }
+
+// Kill ends the remote shell, or keeps it from starting.
+func (h *Remote) Kill(why string) { h.shell.kill(why) }

@@ -10,23 +10,21 @@ import (
 	"github.com/banyan-hpc/banyan/internal/launch/pmi"
 )
 
-// Shell starts a command on a host, as ssh does. It may change cmd to what runs
-// the command there; what it starts must have the standard streams of cmd, pass
-// them on byte for byte, and end when the command ends. The launcher has it run in
-// a session of its own, without a terminal: it cannot ask for a password.
+// Shell starts a command on a host, as ssh does. It may change cmd. The process that it starts must
+// have the standard streams of cmd, pass them on byte for byte, and end when the command ends. It
+// runs in a session of its own, without a terminal: it cannot ask for a password.
 type Shell func(host string, cmd *exec.Cmd) error
 
-// DefaultShell is what [ParseShell] is given where nothing else is said. A
-// connection that is dead without a word is noticed within a minute.
+// DefaultShell is the default for [ParseShell]. It notices a silently dead connection within a
+// minute.
 const DefaultShell = "ssh -o BatchMode=yes -o ServerAliveInterval=15 -T {host}"
 
 // hostWord stands for the name of the host.
 const hostWord = "{host}"
 
-// ParseShell makes a Shell from a command line such as "ip netns exec {host}".
-// The name of the host takes the place of {host}, or is the last word where
-// there is none; the command follows. Quotes and backslashes keep words
-// together as in a shell; nothing else is special.
+// ParseShell makes a Shell from a command line such as "ip netns exec {host}". The name of the host
+// replaces {host}, or is the last word if there is none; the command follows. Quotes and
+// backslashes keep words together as in a shell; nothing else is special.
 func ParseShell(line string) (Shell, error) {
 	words, err := splitWords(line)
 	if err != nil {
@@ -55,8 +53,7 @@ func ParseShell(line string) (Shell, error) {
 	}, nil
 }
 
-// splitWords splits a line as a shell does that knows only quotes, single and
-// double, and backslashes.
+// splitWords splits a line into words. It knows single and double quotes and backslashes.
 func splitWords(line string) ([]string, error) {
 	var words []string
 	var word strings.Builder
@@ -95,15 +92,16 @@ func splitWords(line string) ([]string, error) {
 	return words, nil
 }
 
-// checkRemoteCommand refuses words that ssh, which joins them for a shell to
-// split, and programs that take them as they are would understand differently.
+// checkRemoteCommand refuses words that ssh, which joins them for a shell to split, and programs
+// that take them unchanged would understand differently.
 func checkRemoteCommand(argv []string) error {
 	for _, w := range argv {
 		bad := strings.IndexFunc(w, func(r rune) bool {
 			return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_./+:=@,%", r)
 		})
 		if bad >= 0 || w == "" {
-			return fmt.Errorf("%s cannot be passed through every remote shell: letters, digits and -_./+:=@,%% are safe; make a link with such a name and give it with --remote-ftbench", pmi.Excerpt(w))
+			return fmt.Errorf("%s cannot be passed through every remote shell: letters, digits and -_./+:=@,%% are safe; "+
+				"make a link with such a name and give it with --remote-ftbench", pmi.Excerpt(w))
 		}
 	}
 	return nil

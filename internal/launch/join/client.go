@@ -14,12 +14,11 @@ import (
 	"github.com/banyan-hpc/banyan/internal/launch/pmi"
 )
 
-// client is this process's connection to its launcher. Calls are made one at a time, but for
-// abort, and for a barrier that has been entered, beside which others may be made if the launcher
-// is Banyan's own.
+// client is this process's connection to its launcher. It makes one request at a time. Beside it
+// there may be an abort, and a barrier if the launcher is Banyan's own.
 type client struct {
 	conn    pmi.Conn
-	replies *replies
+	lines   *lines
 	kvs     string // name of the key-value space, which is the job's
 	keyMax  int    // bytes of a key and of a value, terminator included
 	valMax  int
@@ -27,13 +26,13 @@ type client struct {
 
 	mu     sync.Mutex
 	owed   bool  // a barrier was given up: its reply may come, or never
-	broken error // why no further request can be made; nil as long as one can
+	broken error // why no further request can be made, or nil
 }
 
-// newClient performs the opening exchange on conn, which it owns: it is closed
-// when the exchange fails.
+// newClient performs the opening exchange on conn, which it owns: it closes conn when the exchange
+// fails.
 func newClient(ctx context.Context, conn pmi.Conn) (*client, error) {
-	c := &client{conn: conn, replies: newReplies(conn)}
+	c := &client{conn: conn, lines: newLines(conn)}
 	if err := c.open(ctx); err != nil {
 		_ = c.shut()
 		return nil, err
@@ -41,6 +40,7 @@ func newClient(ctx context.Context, conn pmi.Conn) (*client, error) {
 	return c, nil
 }
 
+// open negotiates the version and learns the maxima, the job's name and the mapping.
 func (c *client) open(ctx context.Context) error {
 	m, err := c.call(ctx, "response_to_init", "init", "pmi_version", "1", "pmi_subversion", "1")
 	if err != nil {
@@ -75,15 +75,15 @@ func (c *client) open(ctx context.Context) error {
 	return err
 }
 
-// room is the number of bytes that one value may have, so that the request
-// fits a line of the original implementation.
+// room is the number of bytes that one value may have, so that the request fits a line of the
+// original implementation.
 func (c *client) room() int {
 	overhead := len(pmi.Encode("put", "kvsname", c.kvs, "key", "", "value", "")) + wireKeyMax
 	return min(c.valMax-1, pmi.RequestMax-overhead)
 }
 
-// call sends a request and returns the reply, whose command must be want. A
-// result code other than 0 is an error.
+// call sends a request and returns the reply, whose command must be want. A result code other than
+// 0 is an error.
 func (c *client) call(ctx context.Context, want, cmd string, kv ...string) (pmi.Message, error) {
 	m, err := c.exchange(ctx, want, cmd, kv...)
 	if err == nil && m.Failed() {
@@ -97,11 +97,14 @@ func (c *client) exchange(ctx context.Context, want, cmd string, kv ...string) (
 	if err := c.ready(ctx, cmd); err != nil {
 		return pmi.Message{}, err
 	}
-	line, err := c.roundTrip(ctx, pmi.Encode(cmd, kv...))
+	if err := write(ctx, c.conn, pmi.Encode(cmd, kv...)); err != nil {
+		return pmi.Message{}, c.fail(ctx, cmd, err)
+	}
+	line, err := c.lines.take(ctx, c.lines.replies, nil)
 	return c.understand(ctx, want, cmd, line, err)
 }
 
-// ready says why a request cannot be made.
+// ready returns why a request cannot be made.
 func (c *client) ready(ctx context.Context, cmd string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,7 +117,7 @@ func (c *client) ready(ctx context.Context, cmd string) error {
 	return nil
 }
 
-// understand makes a message of the reply to a request.
+// understand parses the reply to a request.
 func (c *client) understand(ctx context.Context, want, cmd, line string, err error) (pmi.Message, error) {
 	if err != nil {
 		return pmi.Message{}, c.fail(ctx, cmd, err)
@@ -129,18 +132,8 @@ func (c *client) understand(ctx context.Context, want, cmd, line string, err err
 	return m, nil
 }
 
-// roundTrip writes one line, if there is one, and reads one.
-func (c *client) roundTrip(ctx context.Context, line string) (string, error) {
-	place := &c.replies.request
-	reply := c.replies.expect(place)
-	if err := write(ctx, c.conn, line); err != nil {
-		return "", err
-	}
-	return c.replies.take(ctx, place, reply)
-}
-
-// fail classifies an error of the connection. No request can follow: the reply
-// to the one that failed may still come.
+// fail classifies an error of the connection. No request can follow: the reply to the failed one
+// may still come.
 func (c *client) fail(ctx context.Context, cmd string, err error) error {
 	if errors.Is(err, bufio.ErrBufferFull) {
 		return c.nonsense(err)
@@ -161,7 +154,7 @@ func (c *client) fail(ctx context.Context, cmd string, err error) error {
 	return c.broken
 }
 
-// nonsense ends the use of a launcher that does not keep to the protocol.
+// nonsense ends the use of a launcher that breaks the protocol.
 func (c *client) nonsense(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,11 +162,13 @@ func (c *client) nonsense(err error) error {
 	return c.broken
 }
 
+// put publishes a value.
 func (c *client) put(ctx context.Context, key, value string) error {
 	_, err := c.call(ctx, "put_result", "put", "kvsname", c.kvs, "key", key, "value", value)
 	return err
 }
 
+// get returns a published value, or an error of class ErrNotFound.
 func (c *client) get(ctx context.Context, key string) (string, error) {
 	m, err := c.exchange(ctx, "get_result", "get", "kvsname", c.kvs, "key", key)
 	if err != nil {
@@ -186,22 +181,26 @@ func (c *client) get(ctx context.Context, key string) (string, error) {
 }
 
 // enter enters the barrier. The caller calls leaveBarrier.
-func (c *client) enter(ctx context.Context) (chan heard, error) {
+func (c *client) enter(ctx context.Context) error {
 	const cmd = "barrier_in"
 	if err := c.ready(ctx, cmd); err != nil {
-		return nil, err
+		return err
 	}
-	round := c.replies.expect(&c.replies.round)
 	if err := write(ctx, c.conn, pmi.Encode(cmd)); err != nil {
-		return nil, c.fail(ctx, cmd, err)
+		return c.fail(ctx, cmd, err)
 	}
-	return round, nil
+	return nil
 }
 
-// leaveBarrier returns when all ranks have entered it, or a *MissingError when it
-// completed without some.
-func (c *client) leaveBarrier(ctx context.Context, round chan heard) error {
-	line, err := c.replies.take(ctx, &c.replies.round, round)
+// leaveBarrier returns when all ranks have entered the barrier, or a *MissingError when it
+// completed without some. alone: no other request is made meanwhile, so any other line breaks the
+// protocol.
+func (c *client) leaveBarrier(ctx context.Context, alone bool) error {
+	var others <-chan string
+	if alone {
+		others = c.lines.replies
+	}
+	line, err := c.lines.take(ctx, c.lines.barriers, others)
 	m, err := c.understand(ctx, "barrier_out", "barrier_in", line, err)
 	if err != nil {
 		return err
@@ -218,7 +217,7 @@ func (c *client) leaveBarrier(ctx context.Context, round chan heard) error {
 	return nil
 }
 
-// abort has no reply, so it may be called while another request is under way.
+// abort has no reply, so it may be called during another request.
 func (c *client) abort(code int, msg string) error {
 	line := pmi.Encode("abort", "exitcode", strconv.Itoa(code), "message", pmi.OneWord(msg, 200))
 	if _, err := io.WriteString(c.conn, line); err != nil {
@@ -230,42 +229,18 @@ func (c *client) abort(code int, msg string) error {
 // shut closes the connection.
 func (c *client) shut() error {
 	err := c.conn.Close()
-	c.replies.stop()
+	c.lines.stop()
 	return err
 }
 
-// leave says goodbye from within a barrier, whose reply may come first.
-func (c *client) leave(ctx context.Context) error {
-	line, err := c.roundTrip(ctx, pmi.Encode("finalize"))
-	for range 2 {
-		if err != nil {
-			return c.fail(ctx, "finalize", err)
-		}
-		m, perr := pmi.Parse(line)
-		switch {
-		case perr != nil:
-			return c.nonsense(perr)
-		case m.Cmd == "finalize_ack":
-			return nil
-		}
-		line, err = c.roundTrip(ctx, "")
-	}
-	return c.nonsense(fmt.Errorf("cmd=finalize answered by %s", pmi.Excerpt(line)))
-}
-
-// close says goodbye. A launcher that is gone needs none.
-func (c *client) close(ctx context.Context) (err error) {
+// close finalizes and closes the connection. A launcher that is gone is no error.
+func (c *client) close(ctx context.Context) error {
 	c.mu.Lock()
-	owed := c.owed
-	if owed {
-		c.broken = nil
+	if c.owed {
+		c.broken = nil // the late end of the barrier is no reply to another request
 	}
 	c.mu.Unlock()
-	if owed {
-		err = c.leave(ctx)
-	} else {
-		_, err = c.call(ctx, "finalize_ack", "finalize")
-	}
+	_, err := c.call(ctx, "finalize_ack", "finalize")
 	if cerr := c.shut(); err == nil && cerr != nil {
 		err = fmt.Errorf("launch: finalize: %w", cerr)
 	}

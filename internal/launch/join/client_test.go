@@ -53,7 +53,7 @@ func talk(t *testing.T, replies []string, do func(*Job) error) error {
 	done := make(chan struct{})
 	go func() { defer close(done); answer(launcher, replies) }()
 	defer func() { rank.Close(); <-done }()
-	j, err := join1(context.Background(), place{rank: 0, size: 2}, rank)
+	j, err := newJob(context.Background(), place{rank: 0, size: 2}, rank)
 	if err != nil {
 		return err
 	}
@@ -87,6 +87,7 @@ func TestClientAgainstABrokenLauncher(t *testing.T) {
 		{"no name", []string{opening[0], opening[1], "cmd=my_kvsname\n"}, join, pmi.ErrProtocol, "without a name"},
 		{"bad mapping", []string{opening[0], opening[1], opening[2], "cmd=get_result rc=0 value=(vector,(0,0,0))\n"}, join, pmi.ErrProtocol, "mapping"},
 		{"barrier fails", after("cmd=barrier_out rc=3 msg=no\n"), fence, pmi.ErrRefused, "rc=3"},
+		{"barrier answered by another command", after("cmd=put_result rc=0\n"), fence, pmi.ErrProtocol, "barrier_out expected"},
 		{"barrier names nonsense", after("cmd=barrier_out rc=1 lost=AAAA total=1\n"), fence, pmi.ErrProtocol, "lost"},
 		{"gone in the barrier", opening, fence, pmi.ErrLauncherGone, "barrier"},
 		{"put refused", after("cmd=put_result rc=-1 msg=duplicate_key\n"), put, pmi.ErrRefused, "duplicate_key"},
@@ -115,7 +116,7 @@ func TestGivingUpEndsTheUseOfTheLauncher(t *testing.T) {
 			_, _ = launcher.WriteString(reply)
 		}
 	}()
-	j, err := join1(context.Background(), place{size: 2}, rank)
+	j, err := newJob(context.Background(), place{size: 2}, rank)
 	require.NoError(t, err)
 	require.Nil(t, j.Local(), "the launcher has not said")
 
@@ -142,7 +143,8 @@ func TestGivingUpEndsTheUseOfTheLauncher(t *testing.T) {
 	require.ErrorIs(t, j.Finalize(context.Background()), pmi.ErrClosed)
 }
 
-// A request that is given up does not take a barrier along in which the rank is: its late reply is nobody's.
+// A request that is given up does not take a barrier along in which the rank is: its late reply is
+// nobody's.
 func TestGivingUpInsideABarrier(t *testing.T) {
 	launcher, rank := pair(t)
 	go func() {
@@ -152,10 +154,9 @@ func TestGivingUpInsideABarrier(t *testing.T) {
 			_, _ = launcher.WriteString(reply)
 		}
 	}()
-	j, err := join1(context.Background(), place{size: 2}, rank)
+	j, err := newJob(context.Background(), place{size: 2}, rank)
 	require.NoError(t, err)
-	round, err := j.pmi.enter(context.Background())
-	require.NoError(t, err)
+	require.NoError(t, j.pmi.enter(context.Background()))
 	ctx, cancel := context.WithCancel(context.Background())
 	from := bufio.NewReader(launcher)
 	go func() {
@@ -167,7 +168,7 @@ func TestGivingUpInsideABarrier(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	_, err = launcher.WriteString("cmd=get_result rc=0 value=late\ncmd=barrier_out rc=0\n")
 	require.NoError(t, err)
-	require.NoError(t, j.pmi.leaveBarrier(context.Background(), round))
+	require.NoError(t, j.pmi.leaveBarrier(context.Background(), false))
 }
 
 func TestWaitingForTheTurnEndsWithTheContext(t *testing.T) {
@@ -217,7 +218,7 @@ func FuzzClient(f *testing.F) {
 			_, _ = io.Copy(io.Discard, launcher)
 		}()
 		ctx := context.Background()
-		if j, err := join1(ctx, place{size: 2}, rank); err == nil {
+		if j, err := newJob(ctx, place{size: 2}, rank); err == nil {
 			_ = j.Fence(ctx)
 			_, _ = j.Get(ctx, 1, "k")
 			_ = j.Finalize(ctx)

@@ -30,6 +30,7 @@ const (
 	SecretFileEnv = rendezvous.SecretFileEnv
 	// SecretLen is the length of the job's secret, in bytes.
 	SecretLen = rendezvous.SecretLen
-	// ExitFenced is the exit code of a rank that ends itself because the others have declared it failed.
+	// ExitFenced is the exit code of a rank that ends itself because the others have declared it
+	// failed.
 	ExitFenced = 71
 )

@@ -10,18 +10,16 @@ import (
 	"github.com/banyan-hpc/banyan/internal/launch/rendezvous"
 )
 
-// secretKey is where rank 0 publishes what the others need. No key of a user's
-// has a dash.
+// secretKey is where rank 0 publishes what the others need. Keys of users have no dash.
 const secretKey = "job-secret"
 
-// Secret returns 32 bytes that are the same in all ranks of the job and that
-// nobody else knows, as far as the way allows by which they travel (package
-// comment, "The secret"). They are derived from the file that [SecretFileEnv]
-// names and from the job's ID, so two jobs with one file have different ones.
-// Without file rank 0 makes them at random and publishes them as [Job.Put] does.
+// Secret returns 32 bytes that are the same in all ranks of the job and known to no one else, as
+// far as their way allows (package comment, "The secret"). They are derived from the file that
+// [SecretFileEnv] names and from the job's ID, so two jobs with one file have different ones.
+// Without a file rank 0 makes them at random and publishes them as [Job.Put] does.
 //
-// It costs no fence of its own if rank 0 calls it before a fence that there is
-// anyway, and the others after it:
+// It costs no fence of its own if rank 0 calls it before an existing fence, and the others after
+// it:
 //
 //	if job.Rank() == 0 {
 //		secret, err = job.Secret(ctx) // returns at once
@@ -31,10 +29,9 @@ const secretKey = "job-secret"
 //		secret, err = job.Secret(ctx)
 //	}
 //
-// Later calls return the same. A rank that calls it too early gets an error of
-// class [ErrNotFound]; one whose file is not that of rank 0, or that has a file
-// when rank 0 has none, gets one of class [ErrEnvironment]. The secret of a
-// world of one is random, and no file is read.
+// Later calls return the same. A rank that calls it too early gets an error of class [ErrNotFound];
+// one whose file is not that of rank 0, or that has a file when rank 0 has none, gets one of class
+// [ErrEnvironment]. The secret of a world of one is random, and no file is read.
 func (j *Job) Secret(ctx context.Context) ([]byte, error) {
 	if err := j.begin(ctx, "secret"); err != nil {
 		return nil, err
@@ -50,18 +47,18 @@ func (j *Job) Secret(ctx context.Context) ([]byte, error) {
 	return slices.Clone(j.secret[:]), nil
 }
 
-// findSecret is called with the turn.
+// findSecret is Secret with the turn.
 func (j *Job) findSecret(ctx context.Context) (secret [rendezvous.SecretLen]byte, err error) {
 	purpose := "job " + j.id
 	if j.rank > 0 {
-		said, err := j.lookup(ctx, 0, secretKey)
+		published, err := j.lookup(ctx, 0, secretKey)
 		if errors.Is(err, pmi.ErrNotFound) {
 			err = fmt.Errorf("%w: rank 0 calls Secret before a Fence, the others after it", pmi.ErrNotFound)
 		}
 		if err != nil {
 			return secret, err
 		}
-		return j.seed.Compare(purpose, said)
+		return j.seed.Compare(purpose, published)
 	}
 	secret, published := j.seed.Share(purpose)
 	if j.size == 1 {

@@ -10,9 +10,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/launch/pmi"
 )
 
-// A published value is any bytes; a value of PMI-1 is one short word. So it is
-// written in base64url and cut into pieces, the first of which begins with
-// their number:
+// A published value is any bytes; a value of PMI-1 is one short word. So a published value travels
+// in base64url, in pieces. The first piece starts with their number:
 //
 //	b-address-7      0002.AAECAwQF…
 //	b-address-7-1    BgcICQ
@@ -37,14 +36,14 @@ func wireKey(rank int, key string, i int) string {
 	return name
 }
 
-// checkKey accepts letters, digits, dot and underscore: not the dash, which
-// separates.
+// checkKey accepts letters, digits, dot and underscore. The dash is the separator.
 func checkKey(key string) error {
 	bad := strings.IndexFunc(key, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '.'
 	})
 	if key == "" || len(key) > MaxKey || bad >= 0 {
-		return fmt.Errorf("launch: key %s: 1 to %d letters, digits, dots and underscores are allowed", pmi.Excerpt(key), MaxKey)
+		return fmt.Errorf("launch: key %s: "+
+			"1 to %d letters, digits, dots and underscores are allowed", pmi.Excerpt(key), MaxKey)
 	}
 	return nil
 }

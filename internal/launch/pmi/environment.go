@@ -16,7 +16,7 @@ func EnvironmentError(format string, args ...any) error {
 	return fmt.Errorf("launch: %w: %w", ErrEnvironment, fmt.Errorf(format, args...))
 }
 
-// Number reads a number in least…most.
+// Number parses a variable, a number in least…most.
 func Number(name, text string, least, most int) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < least || n > most {
@@ -25,16 +25,14 @@ func Number(name, text string, least, most int) (int, error) {
 	return n, nil
 }
 
-// DefaultInitTimeout is how long a rank may take to join, from the moment when
-// the first one has.
+// DefaultInitTimeout is how long a rank may take to join after the first one.
 const DefaultInitTimeout = 60 * time.Second
 
-// InitTimeoutEnv names the environment variable that replaces
-// [DefaultInitTimeout]: "90s", "2m", or a number of seconds. The launcher reads
-// it, and each rank for how long it waits for the launcher's answer.
+// InitTimeoutEnv names the environment variable that replaces [DefaultInitTimeout]: "90s", "2m", or
+// a number of seconds. It also bounds how long a rank waits for its launcher's answer.
 const InitTimeoutEnv = "BANYAN_INIT_TIMEOUT"
 
-// ParseInitTimeout reads the value of [InitTimeoutEnv].
+// ParseInitTimeout parses the value of [InitTimeoutEnv].
 func ParseInitTimeout(text string) (time.Duration, error) {
 	if text == "" {
 		return DefaultInitTimeout, nil
@@ -52,7 +50,7 @@ func ParseInitTimeout(text string) (time.Duration, error) {
 // IDPrefix begins the names of jobs that Banyan launched.
 const IDPrefix = "banyan-"
 
-// NewID makes the name of a job: unlike any other's, short enough to be typed.
+// NewID returns a unique name for a job, short enough to be typed.
 func NewID() string {
 	var b [5]byte
 	_, _ = rand.Read(b[:]) // never fails: it ends the program instead

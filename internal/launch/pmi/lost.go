@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// lostMax bounds the text that names missing ranks, in bytes, so that the
-// reply stays within the line of other implementations.
+// lostMax bounds the text that names missing ranks, in bytes, so that the reply fits a line of
+// other implementations.
 const lostMax = 480
 
-// encodeLost gives the fields by which a barrier's reply names missing ranks.
-// A client that does not know them ignores them.
+// encodeLost returns the fields by which a barrier's reply names missing ranks. Other clients
+// ignore them.
 func encodeLost(lost []Lost) []string {
 	if len(lost) == 0 {
 		return nil
@@ -32,8 +32,7 @@ func encodeLost(lost []Lost) []string {
 	}
 }
 
-// DecodeLost is the inverse of encodeLost. It returns nil for a reply that
-// names nobody.
+// DecodeLost is the inverse of encodeLost. It returns nil for a reply that names no rank.
 func DecodeLost(m Message) (*MissingError, error) {
 	coded := m.Get("lost")
 	if coded == "" {

@@ -8,9 +8,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Mapping says which ranks share a node, in the form in which MPICH's
-// launchers publish it: "(vector,(0,2,4),(2,1,1))" puts four ranks on node 0,
-// four on node 1 and one on node 2; a vector that ends early starts again.
+// Mapping assigns ranks to nodes, in the form of MPICH's launchers: "(vector,(0,2,4),(2,1,1))" puts
+// four ranks on node 0, four on node 1 and one on node 2; a vector that ends early starts again.
 type Mapping []Block
 
 // Block is count nodes from node on, with perNode consecutive ranks each.
@@ -18,13 +17,13 @@ type Block struct{ Node, Count, PerNode int }
 
 const blocksMax = 4096
 
-// MappingKey is the name under which launchers publish it.
+// MappingKey is the key under which launchers publish it.
 const MappingKey = "PMI_process_mapping"
 
 // Nodes is the mapping of count nodes with perNode consecutive ranks each.
 func Nodes(count, perNode int) Mapping { return Mapping{{0, count, perNode}} }
 
-// String gives the published form.
+// String returns the published form.
 func (m Mapping) String() string {
 	var b strings.Builder
 	b.WriteString("(vector")

@@ -5,8 +5,7 @@ import (
 	"strconv"
 )
 
-// What a rank may publish, and the maxima that it is told. The latter are
-// Hydra's.
+// The maxima that a rank learns, which are Hydra's, and the bounds of what it may publish.
 const (
 	kvsNameMax   = 256
 	KeyMax       = 64
@@ -15,18 +14,17 @@ const (
 	kvEntriesMax = 8192    // of one rank
 )
 
-// outcome is what is to be done about a request.
+// outcome is how to answer a request.
 type outcome struct {
-	reply  string   // to be sent; "" for none
-	wait   *barrier // to be waited for: its result is the reply
+	reply  string   // "" for none
+	wait   *barrier // its result is the reply
 	abort  bool     // the rank asks for the end of the job, with code and text
 	code   int
 	text   string
-	finish bool // nothing more comes from this rank
+	finish bool // this was the last request
 }
 
-// handle serves one request. An error means that the rank does not speak PMI-1:
-// it is to be cut off.
+// handle serves one request. An error means that the rank does not speak PMI-1 and must be cut off.
 func (s *Server) handle(rank int, m Message) (outcome, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,8 +69,8 @@ func refuse(cmd, why string) (outcome, error) {
 	return outcome{reply: Encode(cmd, "rc", "-1", "msg", why)}, nil
 }
 
-// unsupported answers the parts of PMI-1 that are not built: other key-value
-// spaces, names, spawning.
+// unsupported refuses the parts of PMI-1 that do not exist here: other key-value spaces, names,
+// spawning.
 func unsupported(m Message) (outcome, error) {
 	switch m.Cmd {
 	case "create_kvs":

@@ -11,7 +11,7 @@ import (
 type phase uint8
 
 const (
-	starting  phase = iota // its process runs and has not said cmd=init
+	starting  phase = iota // its process runs and has not sent cmd=init
 	attached               // between init and finalize
 	departed               // finalized in order
 	lostPhase              // ended, or cut off, without finalizing
@@ -20,7 +20,7 @@ const (
 // peer is what the server knows of one rank.
 type peer struct {
 	phase   phase
-	joined  bool   // has said cmd=init, ever
+	joined  bool   // has ever sent cmd=init
 	arrived bool   // in the current barrier
 	why     string // for lostPhase: completes "rank 2 …"
 	bytes   int    // published
@@ -31,12 +31,11 @@ type peer struct {
 type barrier struct {
 	done    chan struct{}
 	lost    []Lost
-	unheard sync.WaitGroup // ranks in it whose reply is not written yet
+	pending sync.WaitGroup // ranks in it whose reply is not written yet
 }
 
-// Server is the PMI-1 side of the launcher without its connections: requests
-// in, replies out. One mutex guards everything; nothing is done under it that
-// blocks.
+// Server is the launcher's side of PMI-1 without its connections: requests in, replies out. One
+// mutex guards everything; no operation under it blocks.
 type Server struct {
 	ID      string
 	timeout time.Duration         // for the first barrier, from the first init
@@ -51,12 +50,13 @@ type Server struct {
 	waiting  int           // ranks in phase starting
 	started  bool          // the first barrier has completed with all ranks
 	broken   *barrier      // the first barrier, when it failed: the answer to all later ones
-	refused  string        // whom a host has turned away last: it may explain who is missing
+	refused  string        // the last refusal: it may explain a missing rank
 	expired  chan struct{} // closed when the time for the first barrier has passed without it
 	deadline *time.Timer   // closes expired; set by the first init
 }
 
-// NewServer makes the server of a job on one node. timeout bounds the time from the first init to the last.
+// NewServer makes the server of a job on one node. timeout bounds the time from the first init to
+// the last.
 func NewServer(id string, size int, timeout time.Duration) *Server {
 	return &Server{
 		ID: id, timeout: timeout,
@@ -67,7 +67,8 @@ func NewServer(id string, size int, timeout time.Duration) *Server {
 	}
 }
 
-// SetNodes replaces the mapping of a single node, before any rank has joined. An empty m publishes none. host may be nil.
+// SetNodes replaces the mapping of a single node, before any rank has joined. A nil m publishes
+// none. host may be nil.
 func (s *Server) SetNodes(m Mapping, host func(rank int) string) {
 	s.host = host
 	delete(s.kv, MappingKey)
@@ -93,9 +94,9 @@ func (s *Server) attach(p *peer, m Message) (outcome, error) {
 
 func (s *Server) enter(p *peer) (outcome, error) {
 	if s.broken != nil {
-		// Somebody may be waiting on the original's unheard, which must not grow.
+		// A session may wait for the original's pending, which must not grow.
 		late := &barrier{done: s.broken.done, lost: s.broken.lost}
-		late.unheard.Add(1)
+		late.pending.Add(1)
 		return outcome{wait: late}, nil
 	}
 	if p.arrived {
@@ -104,7 +105,7 @@ func (s *Server) enter(p *peer) (outcome, error) {
 	p.arrived = true
 	s.arrived++
 	round := s.round
-	round.unheard.Add(1)
+	round.pending.Add(1)
 	s.settle()
 	return outcome{wait: round}, nil
 }
@@ -124,9 +125,8 @@ func (s *Server) leave(p *peer, to phase, why string) {
 	s.settle()
 }
 
-// Lose says that a rank has ended, or was cut off, and how; it completes the
-// sentence "rank 2 …". It reports whether the rank had finalized before, and
-// whether it had joined at all.
+// Lose marks a rank as ended or cut off. how completes the sentence "rank 2 …". It reports whether
+// the rank had finalized before, and whether it had joined at all.
 func (s *Server) Lose(rank int, how string) (finalized, hadJoined bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +143,7 @@ func (s *Server) Lose(rank int, how string) (finalized, hadJoined bool) {
 	return finalized, hadJoined
 }
 
-// on gives the words between "rank 2 " and what has become of it: where it ran.
+// on is "on host " for the host of a rank, or "".
 func (s *Server) on(rank int) string {
 	if s.host == nil {
 		return ""
@@ -161,7 +161,8 @@ func (s *Server) expire() {
 	}
 }
 
-// Explain sets what may explain a missing rank, such as the last refusal. Errors of the start-up quote it.
+// Explain sets what may explain a missing rank, such as the last refusal. Errors of the start-up
+// quote it.
 func (s *Server) Explain(why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,8 +182,8 @@ func (s *Server) IsOverdue() bool {
 	}
 }
 
-// settle completes the current barrier when nobody is left to wait for. The
-// first one fails as soon as a rank is known not to come.
+// settle completes the current barrier when no further rank can enter it. The first barrier fails
+// as soon as one rank cannot.
 func (s *Server) settle() {
 	switch {
 	case s.arrived == 0 || s.broken != nil:
@@ -217,9 +218,9 @@ func (s *Server) release() {
 	close(done.done)
 }
 
-// appendLost adds a rank that has not arrived, unless it need not: one that
-// has finalized is missed at start-up only, and a start-up that fails for
-// another reason does not blame those who are still on their way.
+// appendLost adds a rank that has not arrived, with two exceptions: a rank that has finalized is
+// missing at start-up only, and a start-up that fails for another reason does not name ranks that
+// may still join.
 func appendLost(lost []Lost, rank int, p *peer, s *Server) []Lost {
 	switch {
 	case p.phase == lostPhase:
@@ -236,7 +237,7 @@ func appendLost(lost []Lost, rank int, p *peer, s *Server) []Lost {
 	return lost
 }
 
-// Failure returns who was missing when the start-up failed, nil when it did not.
+// Failure returns the ranks that were missing when the start-up failed, nil if it has not.
 func (s *Server) Failure() *MissingError {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,7 +247,7 @@ func (s *Server) Failure() *MissingError {
 	return &MissingError{Lost: s.broken.lost, Total: len(s.broken.lost)}
 }
 
-// HasJoined reports whether a rank has ever said cmd=init.
+// HasJoined reports whether a rank has ever sent cmd=init.
 func (s *Server) HasJoined(rank int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -38,7 +38,7 @@ func (d *desk) say(rank int, line string) string {
 	return strings.TrimSuffix(out.reply, "\n")
 }
 
-// answer returns what a rank in the barrier hears.
+// answer returns the reply to a rank in the barrier.
 func (d *desk) answer(rank int) string {
 	select {
 	case <-d.waits[rank].done:
@@ -202,7 +202,7 @@ func TestStartUp(t *testing.T) {
 }
 
 // FuzzServer lets three ranks say anything in any order: the server neither
-// panics nor lets a barrier complete while one who is alive has not arrived.
+// panics nor completes a barrier that a live rank has not entered.
 func FuzzServer(f *testing.F) {
 	f.Add("0 " + sayInit + "\n1 " + sayInit + "\n2 " + sayInit + "\n0 cmd=barrier_in\n1 cmd=barrier_in\n2 cmd=finalize\n")
 	f.Add("0 " + sayInit + "\n1 lose\n0 cmd=barrier_in\nexpire\n2 " + sayInit + "\n2 cmd=put kvsname=k key=a value=b\n2 cmd=barrier_in")
@@ -259,7 +259,8 @@ type script struct {
 func (s *script) Write(p []byte) (int, error) { return len(p), nil }
 func (s *script) Close() error                { s.closed = true; return nil }
 
-// FuzzSession lets one rank write anything: its session ends, in order only after a finalize, and closes the connection.
+// FuzzSession lets one rank write anything: its session ends, in order only after a finalize, and
+// closes the connection.
 func FuzzSession(f *testing.F) {
 	f.Add(sayInit + "\ncmd=barrier_in\ncmd=put kvsname=k key=a value=b\ncmd=finalize\n")
 	f.Add("mcmd=spawn\ntotspawns=1\nspawnssofar=1\nendcmd\n")

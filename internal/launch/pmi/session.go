@@ -13,20 +13,19 @@ import (
 // linesMax bounds one request of several lines.
 const linesMax = 1024
 
-// closeGrace is how long a process may live on after its connection has closed
-// before that alone counts as its loss. Usually its end follows at once, and
-// says more.
+// closeGrace is how long a process may live on after its connection has closed before that alone
+// counts as its loss. Usually its end follows at once, and explains more.
 const closeGrace = 2 * time.Second
 
-// Session is the connection to one rank: a request, its reply, the next. In a barrier other
-// requests are answered too. Its goroutines alone read and write conn; a rank that does not read its
-// replies holds up nobody else.
+// Session serves one rank: a request, its reply, the next. It answers other requests while the rank
+// is in a barrier. Its goroutines alone read and write Conn; a rank that does not read its replies
+// holds up no other rank.
 type Session struct {
 	Rank   int
 	Server *Server
 	Conn   io.ReadWriteCloser
-	Exited <-chan struct{}            // the rank's process has ended; nil: nobody can tell
-	Last   bool                       // this rank hears the end of a barrier after all others
+	Exited <-chan struct{}            // closed when the rank's process has ended; nil: unknown
+	Last   bool                       // this rank gets the end of a barrier after all others
 	Abort  func(code int, msg string) // the rank asks for the end of the job
 	Cut    func(why string)           // the rank was cut off for what it sent
 
@@ -34,8 +33,8 @@ type Session struct {
 	over    chan struct{} // closed when nothing more is read
 }
 
-// Run serves until the rank finalizes, closes, or sends nonsense. drained is
-// closed when everything that the rank said has been handled.
+// Run serves until the rank finalizes, closes, or breaks the protocol. It closes drained when all
+// requests have been handled.
 func (s *Session) Run(drained chan<- struct{}) {
 	err := s.Serve()
 	s.Conn.Close()
@@ -56,7 +55,7 @@ func (s *Session) Run(drained chan<- struct{}) {
 	}
 }
 
-// ErrGarbage: the rank has sent what is no request of PMI-1.
+// ErrGarbage: the rank has sent something else than a request of PMI-1.
 var ErrGarbage = errors.New("not PMI-1")
 
 // Serve returns nil after finalize.
@@ -79,7 +78,7 @@ func (s *Session) Serve() error {
 			s.Abort(out.code, out.text)
 		}
 		if out.wait != nil {
-			rounds.Go(func() { s.conclude(out.wait) })
+			rounds.Go(func() { s.leave(out.wait) })
 			continue
 		}
 		if err := s.write(out.reply); err != nil {
@@ -91,20 +90,20 @@ func (s *Session) Serve() error {
 	}
 }
 
-// conclude writes the reply to barrier_in when there is one.
-func (s *Session) conclude(b *barrier) {
+// leave writes the reply to barrier_in when there is one.
+func (s *Session) leave(b *barrier) {
 	text := s.await(b)
 	if text == "" {
-		b.unheard.Done()
+		b.pending.Done()
 		return
 	}
 	if s.Last {
-		b.unheard.Done()
-		b.unheard.Wait()
+		b.pending.Done()
+		b.pending.Wait()
 	}
 	err := s.write(text)
 	if !s.Last {
-		b.unheard.Done()
+		b.pending.Done()
 	}
 	if err != nil {
 		s.Conn.Close() // which ends the reading
@@ -118,8 +117,8 @@ func (s *Session) write(text string) error {
 	return err
 }
 
-// read returns the next request. Of one with several lines it takes the fields
-// that say whether it is the last.
+// read returns the next request. Of one with several lines it keeps the fields by which the server
+// recognizes the last of a series.
 func (s *Session) read(r *bufio.Reader) (Message, error) {
 	line, err := ReadLine(r)
 	if errors.Is(err, bufio.ErrBufferFull) {
@@ -150,7 +149,7 @@ func (s *Session) read(r *bufio.Reader) (Message, error) {
 	return m, fmt.Errorf("%w: a request of more than %d lines", ErrGarbage, linesMax)
 }
 
-// await returns the reply to barrier_in, "" if nobody is left to read it.
+// await returns the reply to barrier_in, "" if the rank has ended.
 func (s *Session) await(b *barrier) string {
 	select {
 	case <-b.done:
@@ -158,7 +157,7 @@ func (s *Session) await(b *barrier) string {
 			return Encode("barrier_out", "rc", "0")
 		}
 		return Encode("barrier_out", encodeLost(b.lost)...)
-	case <-s.Exited: // nobody to reply to; what it had sent is still read
+	case <-s.Exited: // its earlier requests are still read
 	case <-s.over: // the same, or it has finalized
 	}
 	return ""

@@ -11,16 +11,15 @@ import (
 	"time"
 )
 
-// The PMI-1 wire protocol is lines of "key=value" words separated by blanks,
-// the first of which is "cmd=…". A request gets one reply. Only spawning uses
-// several lines, from "mcmd=spawn" to "endcmd". There is no escape character:
-// a value has no blanks.
+// A message of PMI-1 is a line of "key=value" words separated by blanks, the first of which is
+// "cmd=…". A request gets one reply. Only spawning uses several lines, from "mcmd=spawn" to
+// "endcmd". There is no escape character: a value has no blanks.
 const (
 	// ReplyMax bounds a launcher's reply, serverLineMax a rank's request.
 	ReplyMax      = 16 << 10
 	serverLineMax = 4 << 10
-	// RequestMax bounds what this package sends: PMIU_MAXLINE of the original
-	// implementation, less its newline and terminator.
+	// RequestMax bounds a client's request: PMIU_MAXLINE of the original implementation, less its
+	// newline and terminator.
 	RequestMax = 1022
 	fieldsMax  = 32
 )
@@ -34,8 +33,8 @@ type Message struct {
 	fields []field
 }
 
-// Parse reads one line without its newline. It accepts repeated blanks and any
-// order after the command, and keeps the first of equal keys.
+// Parse parses a line without its newline. It accepts repeated blanks and any order after the
+// command.
 func Parse(line string) (Message, error) {
 	if i := strings.IndexFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }); i >= 0 {
 		return Message{}, fmt.Errorf("control character 0x%02x in %s", line[i], Excerpt(line))
@@ -62,8 +61,8 @@ func Parse(line string) (Message, error) {
 	return m, nil
 }
 
-// Excerpt quotes the beginning of what a peer sent, but no published value: it
-// may be the job's secret.
+// Excerpt quotes the start of a text from a peer, but no published value: it may be the job's
+// secret.
 func Excerpt(s string) string {
 	const most = 80
 	if i := strings.Index(s, "value="); i >= 0 {
@@ -75,7 +74,7 @@ func Excerpt(s string) string {
 	return strconv.Quote(s)
 }
 
-// Get returns the value of a key, "" when it is absent.
+// Get returns the first value of a key, "" when it is absent.
 func (m Message) Get(key string) string {
 	i := slices.IndexFunc(m.fields, func(f field) bool { return f.key == key })
 	if i < 0 {
@@ -114,8 +113,7 @@ func Encode(cmd string, kv ...string) string {
 	return b.String()
 }
 
-// OneWord makes text fit for a value that people read: the protocol's custom
-// is underscores for blanks.
+// OneWord makes a value of a text for people: the protocol's custom is underscores for blanks.
 func OneWord(text string, most int) string {
 	word := strings.Map(func(r rune) rune {
 		if r <= ' ' || r >= 0x7f {
@@ -126,8 +124,8 @@ func OneWord(text string, most int) string {
 	return word[:min(len(word), most)]
 }
 
-// ReadLine returns the next line without its newline. The error is io.EOF at a
-// clean end, and says so when the line is longer than the reader's buffer.
+// ReadLine returns the next line without its newline. The error is io.EOF at a clean end, and wraps
+// bufio.ErrBufferFull when the line is longer than the reader's buffer.
 func ReadLine(r *bufio.Reader) (string, error) {
 	b, err := r.ReadSlice('\n')
 	switch {
@@ -142,10 +140,10 @@ func ReadLine(r *bufio.Reader) (string, error) {
 	}
 }
 
-// Conn is what both sides of the protocol need of a socket: the
-// descriptor that a launcher left, a TCP connection, a pipe within the process.
+// Conn is a connection of PMI: the descriptor that a launcher has left, a TCP connection, or a pipe
+// within the process.
 type Conn interface {
 	io.ReadWriteCloser
-	// SetWriteDeadline ends a Write that has not ended by then.
+	// SetWriteDeadline is net.Conn's.
 	SetWriteDeadline(t time.Time) error
 }

@@ -25,8 +25,8 @@ const (
 )
 
 // Connect connects this rank to the others. conn is the rank's connection to rank 0, which serves
-// PMI-1 on it. id is the job's name as rank 0 has proved it, "" without a secret. s is the server, in
-// rank 0.
+// PMI-1 on it. id is the job's name as rank 0 has proved it, "" without a secret. s is the server,
+// in rank 0.
 func (c *Config) Connect(ctx context.Context, secret *Secret) (conn pmi.Conn, id string, s *Server, err error) {
 	if secret != nil {
 		key := secret.derive("meeting")
@@ -67,7 +67,8 @@ func (e *lateError) Error() string { return e.last.Error() }
 func (e *lateError) Unwrap() error { return e.last }
 
 // retry calls try until it succeeds, fails with a final error, or the start-up has taken too long
-// (then the error is a lateError). After a while it prints to standard error, once, what it waits for.
+// (then the error is a lateError). After a while it prints to standard error, once, what it waits
+// for.
 func (c *Config) retry(ctx context.Context, what string, try func(context.Context) (final bool, err error)) error {
 	limited, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -145,9 +146,9 @@ func handshake(conn net.Conn, c *Config) (id string, err error) {
 	v, ok := parseVerdict(line)
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull):
-		return "", c.notRankZero("it said " + err.Error())
+		return "", c.notRankZero("it sent " + err.Error())
 	case errors.Is(err, errOutOfTurn), err == nil && !ok:
-		return "", c.notRankZero("it said " + pmi.Excerpt(line))
+		return "", c.notRankZero("it sent " + pmi.Excerpt(line))
 	case err != nil:
 		return "", err
 	case v.refusal != nil:

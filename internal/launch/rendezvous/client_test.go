@@ -26,7 +26,7 @@ func TestPortThatCannotBeUsed(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	closed := make(chan struct{})
-	go func() { // another program: it says nothing
+	go func() { // another program, which closes every connection
 		defer close(closed)
 		for {
 			c, err := l.Accept()
@@ -54,9 +54,9 @@ func TestPortThatCannotBeUsed(t *testing.T) {
 	require.ErrorContains(t, err, "cannot listen")
 }
 
-func TestHostThatIsNone(t *testing.T) {
+func TestOtherServerAtThePort(t *testing.T) {
 	for said, want := range map[string]string{
-		"HTTP/1.1 400 Bad Request\r\n\r\n":                   `it said "HTTP/1.1 400 Bad Request"`,
+		"HTTP/1.1 400 Bad Request\r\n\r\n":                   `it sent "HTTP/1.1 400 Bad Request"`,
 		strings.Repeat("x", helloMax+1):                      "longer than",
 		hello{1, 2, "", ""}.line():                           "cmd=hello",
 		verdict{}.line() + "x":                               "cmd=welcome",
@@ -87,8 +87,8 @@ var ports = sync.OnceValue(func() *atomic.Int32 {
 	return &n
 })
 
-// freePort finds a port that nobody listens at, below those that the kernel gives away by itself. Other packages' tests have
-// other ranges.
+// freePort finds a port that nobody listens at, below those that the kernel gives away by itself.
+// Other packages' tests have other ranges.
 func freePort(t testing.TB) string {
 	for range 100 {
 		port := strconv.Itoa(17000 + int(ports().Add(1))%2000)

@@ -1,6 +1,6 @@
 // Package rendezvous lets ranks that were started one by one, without a
 // launcher, find each other: by torchrun, Kubernetes or hand. The environment
-// of each says who it is.
+// of each names its rank.
 //
 //	RANK, WORLD_SIZE              which rank, of how many
 //	MASTER_PORT                   a TCP port that is free where rank 0 runs

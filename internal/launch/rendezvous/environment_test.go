@@ -20,7 +20,7 @@ func lookIn(text string) pmi.Lookup {
 	return func(n string) (string, bool) { v, ok := vars[n]; return v, ok }
 }
 
-func TestWrongMeetings(t *testing.T) {
+func TestWrongEnvironment(t *testing.T) {
 	for env, want := range map[string]string{
 		"RANK=1":                                                            "WORLD_SIZE is not set",
 		"RANK=1 WORLD_SIZE=4":                                               "MASTER_PORT is not",
@@ -55,7 +55,7 @@ func TestWrongMeetings(t *testing.T) {
 	}
 }
 
-func TestMeetingPlace(t *testing.T) {
+func TestConfigFromEnvironment(t *testing.T) {
 	const base = "RANK=3 WORLD_SIZE=6 MASTER_PORT=29500 "
 	for env, want := range map[string]Config{
 		"":                                   {Addr: "127.0.0.1:29500"},
@@ -85,7 +85,8 @@ func TestMeetingPlace(t *testing.T) {
 	require.Len(t, one.token, 16)
 }
 
-// Whatever users put into the environment: no rank of a job, an error of its class, or a rendezvous that can be.
+// Whatever users put into the environment: no rank of a job, an error of its class, or a rendezvous
+// that can be.
 func FuzzEnvironment(f *testing.F) {
 	f.Add("RANK=1\nWORLD_SIZE=4\nMASTER_PORT=29500\nMASTER_ADDR=[::1]\nLOCAL_RANK=1\nLOCAL_WORLD_SIZE=2\nTORCHELASTIC_RUN_ID=x y")
 	f.Add("RANK=1\nWORLD_SIZE=4194304\nMASTER_PORT=65536\nMASTER_ADDR=a:b\nBANYAN_INIT_TIMEOUT=1e300")

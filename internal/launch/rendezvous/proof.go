@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// Where the ranks have a file with a secret, both sides prove to each other that they know it before
-// either believes anything else:
+// Where the ranks have a file with a secret, both sides prove to each other that they know it
+// before either believes anything else:
 //
 //	client  hello      version, rank, size, token, nonce of the client
 //	server  challenge  nonce of the server

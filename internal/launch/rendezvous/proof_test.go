@@ -28,15 +28,15 @@ func keyed(p *Config, content byte) *Config {
 	return p
 }
 
-// lockedHost is bareHost with a secret, and with rank 0 in it.
-func lockedHost(size int, content byte) *Server {
-	h := bareHost(size)
+// lockedServer is bareServer with a secret and rank 0.
+func lockedServer(size int, content byte) *Server {
+	h := bareServer(size)
 	keyed(h.Config, content)
 	h.admitted[0] = true
 	return h
 }
 
-// wire is a connection that keeps what is said on it.
+// wire is a connection that records what is written to it.
 type wire struct {
 	net.Conn
 	mu    sync.Mutex
@@ -50,8 +50,8 @@ func (w *wire) Write(b []byte) (int, error) {
 	return w.Conn.Write(b)
 }
 
-// encounter lets a guest meet a host, and returns what each said, in order.
-func encounter(h *Server, guest *Config) (id string, admitted bool, guests, hosts []string, err error) {
+// encounter connects a client to a server, and returns what each has sent, in order.
+func encounter(h *Server, client *Config) (id string, admitted bool, clients, hosts []string, err error) {
 	a, b := net.Pipe()
 	ours, theirs := &wire{Conn: a}, &wire{Conn: b}
 	done := make(chan bool)
@@ -60,15 +60,15 @@ func encounter(h *Server, guest *Config) (id string, admitted bool, guests, host
 		theirs.Close()
 		done <- ok
 	}()
-	id, err = handshake(ours, guest)
+	id, err = handshake(ours, client)
 	ours.Close()
 	return id, <-done, ours.wrote, theirs.wrote, err
 }
 
 func TestProofs(t *testing.T) {
 	for _, c := range []struct {
-		host, guest byte
-		want        string // why the guest does not get in
+		host, client byte
+		want         string // why the client is refused
 	}{
 		{0, 0, ""},
 		{1, 1, ""},
@@ -76,8 +76,8 @@ func TestProofs(t *testing.T) {
 		{1, 0, "RANK=1 has no BANYAN_SECRET_FILE, rank 0 has"},
 		{0, 1, "RANK=1 has BANYAN_SECRET_FILE, rank 0 has not"},
 	} {
-		h := lockedHost(3, c.host)
-		id, admitted, _, _, err := encounter(h, keyed(at("1", 1, 3, time.Minute), c.guest))
+		h := lockedServer(3, c.host)
+		id, admitted, _, _, err := encounter(h, keyed(at("1", 1, 3, time.Minute), c.client))
 		require.Equal(t, c.want == "", admitted)
 		require.Equal(t, admitted, h.admitted[1], "a rank that is not let in leaves room for the real one")
 		if c.want != "" {
@@ -93,16 +93,16 @@ func TestProofs(t *testing.T) {
 	}
 }
 
-// Whoever does not know the secret learns nothing of the job but that there is
-// one, however wrong the rest is.
+// A client without the secret learns nothing of the job but that there is one, whatever else is
+// wrong.
 func TestRefusalLeaksNothing(t *testing.T) {
-	h := lockedHost(3, 1)
+	h := lockedServer(3, 1)
 	h.token = "0011223344556677"
-	for _, guest := range []*Config{
+	for _, client := range []*Config{
 		at("1", 1, 3, time.Minute), at("1", 1, 4, time.Minute), at("1", 0, 3, time.Minute), at("1", 7, 3, time.Minute),
 	} {
 		for _, content := range []byte{0, 2} {
-			_, admitted, _, hosts, err := encounter(h, keyed(guest, content))
+			_, admitted, _, hosts, err := encounter(h, keyed(client, content))
 			require.False(t, admitted)
 			require.Regexp(t, `^launch: rank 0 at 127\.0\.0\.1:1: the launcher refused: RANK=\d has (no BANYAN_SECRET_FILE, rank 0 has: set it for all ranks or for none|another secret than rank 0: give all ranks the same file \(BANYAN_SECRET_FILE\))$`, err.Error())
 			for _, line := range hosts {
@@ -116,8 +116,8 @@ func TestRefusalLeaksNothing(t *testing.T) {
 	require.ErrorContains(t, err, "RANK=1 has WORLD_SIZE=4, rank 0 has 3")
 }
 
-// play says recorded lines, one after each line that the other side says, and
-// returns what it heard.
+// play sends recorded lines, one after each line of the other side, and returns the lines of the
+// other side.
 func play(conn net.Conn, first bool, lines []string) (heard []string) {
 	r := bufio.NewReaderSize(conn, helloMax)
 	for _, line := range lines {
@@ -139,9 +139,9 @@ func play(conn net.Conn, first bool, lines []string) (heard []string) {
 	return heard
 }
 
-func TestReplayedGuest(t *testing.T) {
-	guest := keyed(at("1", 1, 3, time.Minute), 1)
-	_, admitted, said, _, err := encounter(lockedHost(3, 1), guest)
+func TestReplayedClient(t *testing.T) {
+	client := keyed(at("1", 1, 3, time.Minute), 1)
+	_, admitted, said, _, err := encounter(lockedServer(3, 1), client)
 	require.NoError(t, err)
 	require.True(t, admitted)
 	require.Len(t, said, 2)
@@ -151,7 +151,7 @@ func TestReplayedGuest(t *testing.T) {
 		"no proof":     {said[0], response("")},
 		"half a proof": {said[0], said[1][:len(said[1])-8] + "\n"},
 	} {
-		h := lockedHost(3, 1)
+		h := lockedServer(3, 1)
 		ours, theirs := net.Pipe()
 		done := make(chan bool)
 		go func() { _, ok := h.newcomer(theirs); theirs.Close(); done <- ok }()
@@ -166,9 +166,9 @@ func TestReplayedGuest(t *testing.T) {
 	}
 }
 
-func TestReplayedHost(t *testing.T) {
-	guest := keyed(at("1", 1, 3, time.Minute), 1)
-	_, _, said, answers, err := encounter(lockedHost(3, 1), guest)
+func TestReplayedServer(t *testing.T) {
+	client := keyed(at("1", 1, 3, time.Minute), 1)
+	_, _, said, answers, err := encounter(lockedServer(3, 1), client)
 	require.NoError(t, err)
 	require.Len(t, answers, 2)
 	mac, _ := parseResponse(strings.TrimSuffix(said[1], "\n"))
@@ -177,13 +177,13 @@ func TestReplayedHost(t *testing.T) {
 		"without a challenge":    {answers[1]},
 		"no proof at all":        {verdict{}.line()},
 		"challenge, no proof":    {answers[0], verdict{}.line()},
-		"the guest's own proof":  {answers[0], verdict{id: "k", mac: mac}.line()},
+		"the client's own proof": {answers[0], verdict{id: "k", mac: mac}.line()},
 		"the proof of other job": {answers[0], strings.Replace(answers[1], "job=k", "job=l", 1)},
 	} {
 		ours, theirs := net.Pipe()
 		done := make(chan struct{})
 		go func() { defer close(done); play(theirs, false, lines); theirs.Close() }()
-		id, err := handshake(ours, guest)
+		id, err := handshake(ours, client)
 		ours.Close()
 		<-done
 		require.ErrorIs(t, err, pmi.ErrProtocol, name)
@@ -192,13 +192,13 @@ func TestReplayedHost(t *testing.T) {
 	}
 }
 
-// Who sits between the two and changes what is said keeps them apart, no more.
-func TestChangedUnderWay(t *testing.T) {
+// An attacker that changes messages under way keeps the two apart, no more.
+func TestChangedMessages(t *testing.T) {
 	for name, change := range map[string]func(string) string{
 		"rank":  func(s string) string { return strings.Replace(s, "rank=1", "rank=2", 1) },
 		"size":  func(s string) string { return strings.Replace(s, "size=3", "size=2", 1) },
 		"token": func(s string) string { return strings.Replace(s, "token=", "token=ff", 1) },
-		"guest's nonce": func(s string) string {
+		"client's nonce": func(s string) string {
 			return strings.Replace(s, "size=3 token= nonce=", "size=3 token= nonce="+newNonce()+" x=", 1)
 		},
 		"host's nonce": func(s string) string {
@@ -206,7 +206,7 @@ func TestChangedUnderWay(t *testing.T) {
 		},
 		"job": func(s string) string { return strings.Replace(s, "job=k", "job=l", 1) },
 	} {
-		h := lockedHost(3, 1)
+		h := lockedServer(3, 1)
 		a, b := net.Pipe()
 		c, d := net.Pipe()
 		var work sync.WaitGroup
@@ -227,15 +227,15 @@ func TestChangedUnderWay(t *testing.T) {
 		a.Close()
 		work.Wait()
 		require.Error(t, err, name)
-		if name != "job" { // the host has let in whom it knows; the guest leaves
+		if name != "job" { // the server has admitted a rank that it knows; the client leaves
 			require.Equal(t, []bool{true, false, false}, h.admitted, name)
 		}
 	}
 }
 
-// FuzzStrangerWithoutSecret lets anybody say two lines to a host with a secret:
-// nobody gets in, and nothing is told.
-func FuzzStrangerWithoutSecret(f *testing.F) {
+// FuzzClientWithoutSecret sends any two lines to a server with a secret: it admits none, and its
+// answers prove nothing.
+func FuzzClientWithoutSecret(f *testing.F) {
 	nonce := "AAAAAAAAAAAAAAAAAAAAAA"
 	f.Add([]byte(hello{1, 3, "", nonce}.line()), []byte(response(strings.Repeat("A", 43))))
 	f.Add([]byte(hello{1, 3, "", ""}.line()), []byte(""))
@@ -243,7 +243,7 @@ func FuzzStrangerWithoutSecret(f *testing.F) {
 	f.Add([]byte(hello{1, 3, "", nonce}.line()), []byte(challenge(nonce)))
 	f.Add([]byte("GET / HTTP/1.0\r\n\r\n"), []byte("cmd=init\n"))
 	f.Fuzz(func(t *testing.T, first, second []byte) {
-		h := lockedHost(3, 1)
+		h := lockedServer(3, 1)
 		ours, theirs := net.Pipe()
 		heard := make(chan []string, 1)
 		go func() {
@@ -267,22 +267,21 @@ func FuzzStrangerWithoutSecret(f *testing.F) {
 	})
 }
 
-// shortLived ends the reading of a host when a stranger has said what it has to
-// say without ending the line.
+// shortLived ends the reading of a server when a client has sent all without ending the line.
 type shortLived struct{ net.Conn }
 
 func (c shortLived) SetDeadline(time.Time) error {
 	return c.Conn.SetDeadline(time.Now().Add(20 * time.Millisecond))
 }
 
-// FuzzRankZero lets anybody answer a guest that has a secret: it believes nobody.
+// FuzzRankZero lets anything answer a client that has a secret: the client accepts none of it.
 func FuzzRankZero(f *testing.F) {
 	nonce := "AAAAAAAAAAAAAAAAAAAAAA"
 	f.Add([]byte(challenge(nonce)), []byte(verdict{id: "k", mac: strings.Repeat("A", 43)}.line()))
 	f.Add([]byte(verdict{}.line()), []byte(""))
 	f.Add([]byte(verdict{refusal: fmt.Errorf("no\x1b[2J")}.line()), []byte(""))
 	f.Add([]byte(challenge(nonce)+challenge(nonce)), []byte("x\n"))
-	guest := keyed(at("1", 1, 3, time.Minute), 1)
+	client := keyed(at("1", 1, 3, time.Minute), 1)
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		ours, theirs := net.Pipe()
 		heard := make(chan []string, 1)
@@ -291,7 +290,7 @@ func FuzzRankZero(f *testing.F) {
 			theirs.Close()
 		}()
 		require.NoError(t, ours.SetDeadline(time.Now().Add(20*time.Millisecond)))
-		id, err := handshake(ours, guest)
+		id, err := handshake(ours, client)
 		ours.Close()
 		<-heard
 		require.Error(t, err)

@@ -108,8 +108,8 @@ func byName(t *testing.T, rank, size int, port string, answers ...[]string) (*Co
 
 var nobody []string
 
-// A host whose guests come by name, and stay.
-func hostAt(t *testing.T, p *Config) *Server {
+// serverAt starts rank 0. Its clients find it by name.
+func serverAt(t *testing.T, p *Config) *Server {
 	h, conn, err := newServer(t.Context(), p)
 	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close(); h.Close() })
@@ -126,7 +126,7 @@ func TestNamesThatResolveLate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			port := freePort(t)
-			hostAt(t, at(port, 0, 2, time.Minute)) // at 127.0.0.1 alone
+			serverAt(t, at(port, 0, 2, time.Minute)) // at 127.0.0.1 alone
 			p, dns := byName(t, 1, 2, port, answers...)
 			conn, _, err := dial(t.Context(), p)
 			require.NoError(t, err)
@@ -141,7 +141,7 @@ func TestNamesThatResolveLate(t *testing.T) {
 func TestRankZeroWhoseNameResolvesLate(t *testing.T) {
 	port := freePort(t)
 	p, dns := byName(t, 0, 2, port, nobody, []string{"192.0.2.1"}, []string{"192.0.2.1", "127.0.0.1"})
-	h := hostAt(t, p)
+	h := serverAt(t, p)
 	require.Equal(t, 3, dns.turns())
 	require.Len(t, h.ports, 1, "the address that is this machine's")
 	require.Contains(t, onlyHere(p.Addr, h.ports), "127.0.0.1:"+port+" where rank 0 runs, which other machines do not reach")
@@ -151,7 +151,7 @@ func TestRankZeroWhoseNameResolvesLate(t *testing.T) {
 
 	for answer, want := range map[string]string{"": "MASTER_ADDR does not resolve where RANK=0 runs", "192.0.2.1": "MASTER_ADDR is no address of the machine where RANK=0 runs"} {
 		p, _ := byName(t, 0, 2, port, strings.Fields(answer))
-		p.timeout = time.Second // it tells what it waits for, once a name has been resolved
+		p.timeout = time.Second // it reports what it waits for, once a name has been resolved
 		_, _, err := newServer(t.Context(), p)
 		require.ErrorIs(t, err, pmi.ErrEnvironment)
 		require.ErrorContains(t, err, want)
@@ -171,7 +171,7 @@ func TestListensAtAllAddresses(t *testing.T) {
 	}
 	require.NoError(t, l.Close())
 	p, _ := byName(t, 0, 2, port, []string{"::1", "127.0.0.1", "::1"})
-	require.Len(t, hostAt(t, p).ports, 2, "it listens at all of its addresses")
+	require.Len(t, serverAt(t, p).ports, 2, "it listens at all of its addresses")
 	for _, addr := range []string{"[::1]:", "127.0.0.1:"} {
 		q := at(port, 7, 99, time.Minute)
 		q.Addr = addr + port
@@ -199,7 +199,7 @@ func swallow(t *testing.T, port string) (addr string) {
 
 // An address that swallows everything holds up neither the other addresses of
 // the name nor the next ones.
-func TestAddressThatSwallows(t *testing.T) {
+func TestSilentAddress(t *testing.T) {
 	t.Parallel()
 	for name, answers := range map[string]func(dead string) [][]string{
 		"beside another": func(dead string) [][]string { return [][]string{{dead, "127.0.0.1"}} },
@@ -208,7 +208,7 @@ func TestAddressThatSwallows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			port := freePort(t)
-			hostAt(t, at(port, 0, 2, time.Minute))
+			serverAt(t, at(port, 0, 2, time.Minute))
 			p, _ := byName(t, 1, 2, port, answers(swallow(t, port))...)
 			conn, _, err := dial(t.Context(), p)
 			require.NoError(t, err)

@@ -14,26 +14,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SecretFileEnv names the environment variable that names a file with what the
-// job's secret is derived from, see [Job.Secret].
+// SecretFileEnv names the environment variable that names the file of the secret.
 const SecretFileEnv = "BANYAN_SECRET_FILE"
 
 const (
-	// SecretLen is the length of what Job.Secret returns, in bytes.
+	// SecretLen is the length of a secret, in bytes.
 	SecretLen = 32
 	// SecretFileMin and SecretFileMax bound the file of SecretFileEnv, in bytes.
 	SecretFileMin, SecretFileMax = 16, 4096
 )
 
-// What rank 0 publishes begins with where the secret comes from.
+// What rank 0 publishes starts with the source of the secret.
 const (
 	fromRandom = 'r' // the secret follows
 	fromFile   = 'f' // a check value follows
 )
 
-// checkLen is the length of a check value: a digest of the secret, by which a
-// rank learns that its file is another one. It is no help in guessing a secret
-// of 16 random bytes.
+// checkLen is the length of a check value: a digest of the secret, by which a rank notices that its
+// file differs. It is no help in guessing a secret of 16 random bytes.
 const checkLen = 8
 
 // Secret is what the secrets of a job are derived from. A nil seed means that
@@ -45,10 +43,10 @@ type Secret struct {
 
 // ReadSecret reads the file that path names; "" is no file.
 //
-// A symbolic link is followed: Kubernetes makes links of the files of a secret.
-// The group may read, which is how a process that is not root reads there
-// (fsGroup), and how the members of a project share a file. Everybody may not,
-// as with the keys of ssh: nothing else on a shared machine would keep them out.
+// A symbolic link is followed: Kubernetes makes links of the files of a secret. The group may read,
+// by which a process that is not root reads there (fsGroup), and by which the members of a project
+// share a file. Other users may not, as with the keys of ssh: nothing else on a shared machine
+// protects the file.
 func ReadSecret(path string) (*Secret, error) {
 	if path == "" {
 		return nil, nil
@@ -68,9 +66,11 @@ func ReadSecret(path string) (*Secret, error) {
 	case !st.Mode().IsRegular():
 		return nil, wrong("is no regular file but %s", st.Mode().Type())
 	case st.Mode().Perm()&0o004 != 0:
-		return nil, wrong("everybody may read it (mode %04o): chmod 0400, or 0440 if its group is to read it (Kubernetes: defaultMode); where the mode cannot be set, use a copy", st.Mode().Perm())
+		return nil, wrong("everybody may read it (mode %04o): chmod 0400, or 0440 if its group is to read it "+
+			"(Kubernetes: defaultMode); where the mode cannot be set, use a copy", st.Mode().Perm())
 	case st.Mode().Perm()&0o022 != 0:
-		return nil, wrong("others than its owner may write it (mode %04o): chmod 0400, or 0440 if its group is to read it", st.Mode().Perm())
+		return nil, wrong("others than its owner may write it (mode %04o): "+
+			"chmod 0400, or 0440 if its group is to read it", st.Mode().Perm())
 	}
 	content, err := io.ReadAll(io.LimitReader(f, SecretFileMax+1))
 	switch {
@@ -97,8 +97,8 @@ func (s *Secret) derive(purpose string) (secret [SecretLen]byte) {
 	return [SecretLen]byte(b)
 }
 
-// Share returns the secret for a purpose, with what rank 0 publishes of it: a check value or, without a file, the random secret
-// itself.
+// Share returns the secret for a purpose, with what rank 0 publishes of it: a check value or,
+// without a file, the random secret itself.
 func (s *Secret) Share(purpose string) (secret [SecretLen]byte, published []byte) {
 	if s == nil {
 		_, _ = rand.Read(secret[:]) // never fails: it ends the program instead
@@ -115,25 +115,29 @@ func check(secret [SecretLen]byte) []byte {
 }
 
 // Compare returns the secret for a purpose, given what rank 0 has published.
-func (s *Secret) Compare(purpose string, said []byte) (own [SecretLen]byte, err error) {
+func (s *Secret) Compare(purpose string, published []byte) (own [SecretLen]byte, err error) {
 	if s != nil {
 		own = s.derive(purpose)
 	}
-	if len(said) == 0 {
+	if len(published) == 0 {
 		return own, errors.New("rank 0 has published nothing: start all ranks from one build")
 	}
-	source, said := said[0], said[1:]
+	source, published := published[0], published[1:]
 	switch {
-	case source == fromRandom && s == nil && len(said) == SecretLen:
-		return [SecretLen]byte(said), nil
+	case source == fromRandom && s == nil && len(published) == SecretLen:
+		return [SecretLen]byte(published), nil
 	case source == fromRandom && s != nil:
-		return own, fmt.Errorf("%w: %s is set here but not where rank 0 runs: set it for all ranks or for none", pmi.ErrEnvironment, SecretFileEnv)
+		return own, fmt.Errorf("%w: %s is set here but not where rank 0 runs: "+
+			"set it for all ranks or for none", pmi.ErrEnvironment, SecretFileEnv)
 	case source == fromFile && s == nil:
-		return own, fmt.Errorf("%w: %s is set where rank 0 runs but not here: set it for all ranks or for none", pmi.ErrEnvironment, SecretFileEnv)
-	case source == fromFile && len(said) == checkLen && subtle.ConstantTimeCompare(said, check(own)) == 1:
+		return own, fmt.Errorf("%w: %s is set where rank 0 runs but not here: "+
+			"set it for all ranks or for none", pmi.ErrEnvironment, SecretFileEnv)
+	case source == fromFile && len(published) == checkLen && subtle.ConstantTimeCompare(published, check(own)) == 1:
 		return own, nil
-	case source == fromFile && len(said) == checkLen:
-		return own, fmt.Errorf("%w: %s=%s has other content than the file of rank 0: give all ranks the same", pmi.ErrEnvironment, SecretFileEnv, s.path)
+	case source == fromFile && len(published) == checkLen:
+		return own, fmt.Errorf("%w: %s=%s has other content than the file of rank 0: "+
+			"give all ranks the same", pmi.ErrEnvironment, SecretFileEnv, s.path)
 	}
-	return own, fmt.Errorf("rank 0 has published %d bytes that are no secret: start all ranks from one build", len(said))
+	return own, fmt.Errorf("rank 0 has published %d bytes that are no secret: "+
+		"start all ranks from one build", len(published))
 }

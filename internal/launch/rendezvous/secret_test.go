@@ -94,7 +94,8 @@ func secretFile(t *testing.T, content string) string {
 
 const sixteen = "0123456789abcdef"
 
-// What rank 0 publishes of the secret is the job's, or an error; from a file nothing but its check value is believed.
+// What rank 0 publishes of the secret is the job's, or an error; from a file nothing but its check
+// value is believed.
 func FuzzSecret(f *testing.F) {
 	s := &Secret{path: "f", prk: make([]byte, 32)}
 	own := s.derive("job")

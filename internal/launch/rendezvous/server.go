@@ -25,8 +25,8 @@ const (
 // Server is the side of rank 0: a PMI server whose clients connect over TCP. The end of a client is
 // the end of its connection.
 //
-// The port stays open until rank 0 finalizes, so that a process that comes too late or a second time
-// gets the reason.
+// The port stays open until rank 0 finalizes, so that a process that comes too late or a second
+// time gets the reason.
 type Server struct {
 	*Config
 	srv             *pmi.Server
@@ -171,8 +171,8 @@ func (s *Server) admit(h hello) error {
 	return nil
 }
 
-// serve serves one rank until it leaves. Rank 0 gets the end of a barrier last: its process may exit
-// then, and the others need the result.
+// serve serves one rank until it leaves. Rank 0 gets the end of a barrier last: its process may
+// exit then, and the others need the result.
 func (s *Server) serve(rank int, conn pmi.Conn) {
 	session := &pmi.Session{Rank: rank, Server: s.srv, Conn: conn, Last: rank == 0, Abort: func(int, string) {}}
 	err := session.Serve()

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bareHost is a host without listener.
-func bareHost(size int) *Server {
+// bareServer is a host without listener.
+func bareServer(size int) *Server {
 	return &Server{
 		Config: at("1", 0, size, time.Hour), srv: pmi.NewServer("k", size, time.Hour),
 		unauthenticated: newUnauthenticated(size), admitted: make([]bool, size),
@@ -26,22 +26,22 @@ func (h *Server) newcomer(conn net.Conn) (rank int, ok bool) {
 	return h.handshake(conn)
 }
 
-// FuzzStranger lets anything connect to a host: only a line that says exactly
-// what a guest says is taken in, and rank 0 by nobody.
-func FuzzStranger(f *testing.F) {
+// FuzzClient lets anything connect to a server: only the exact line of a client is admitted, and
+// rank 0 never.
+func FuzzClient(f *testing.F) {
 	f.Add([]byte(hello{1, 3, "", ""}.line()))
 	f.Add([]byte(hello{0, 3, "", ""}.line()))
 	f.Add([]byte("cmd=hello banyan=3 rank=2 size=3 rank=1\n"))
 	f.Add([]byte("cmd=hello banyan=9\n"))
 	f.Add([]byte("GET / HTTP/1.0\r\n\r\n"))
-	f.Fuzz(func(t *testing.T, said []byte) {
-		h := bareHost(3)
+	f.Fuzz(func(t *testing.T, sent []byte) {
+		h := bareServer(3)
 		h.admitted[0] = true
 		ours, theirs := net.Pipe()
 		heard := make(chan string, 1)
 		go func() {
-			_, _ = ours.Write(said)
-			if len(said) == 0 || said[len(said)-1] != '\n' {
+			_, _ = ours.Write(sent)
+			if len(sent) == 0 || sent[len(sent)-1] != '\n' {
 				ours.Close() // more will not come
 			}
 			line, _ := pmi.ReadLine(bufio.NewReaderSize(ours, helloMax))
@@ -54,11 +54,11 @@ func FuzzStranger(f *testing.F) {
 		w, answered := parseVerdict(line)
 		if !ok {
 			require.Equal(t, []bool{true, false, false}, h.admitted)
-			require.False(t, answered && w.refusal == nil, "%q is told that it is welcome", said)
+			require.False(t, answered && w.refusal == nil, "%q is welcome", sent)
 			return
 		}
 		require.True(t, rank == 1 || rank == 2)
-		first, _, _ := strings.Cut(string(said), "\n")
+		first, _, _ := strings.Cut(string(sent), "\n")
 		who, err := parseHello(strings.TrimSuffix(first, "\r"))
 		require.NoError(t, err)
 		require.Equal(t, hello{rank, 3, "", ""}, who)
@@ -66,8 +66,8 @@ func FuzzStranger(f *testing.F) {
 	})
 }
 
-// FuzzWelcome lets anything answer a guest.
-func FuzzWelcome(f *testing.F) {
+// FuzzVerdict lets anything answer a client.
+func FuzzVerdict(f *testing.F) {
 	f.Add(strings.TrimSpace(verdict{refusal: nil}.line()))
 	f.Add(strings.TrimSpace(verdict{refusal: errNotRank}.line()))
 	f.Add("HTTP/1.1 400 Bad Request")

@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	// unauthenticatedMax bounds the unauthenticated connections, beyond one for each rank of the job:
-	// all ranks may come at once. At a thousand other connections a second, a rank on a busy machine
-	// has half a second for its proof.
+	// unauthenticatedMax bounds the unauthenticated connections, beyond one for each rank of the
+	// job: all ranks may come at once. At a thousand other connections a second, a rank on a busy
+	// machine has half a second for its proof.
 	unauthenticatedMax = 512
 	// unauthenticatedShare is the part of the descriptors of rank 0 that they may take.
 	unauthenticatedShare = 4
 )
 
 // unauthenticated are the connections that have not proved to be a rank, the oldest first. Every
-// connection is accepted; beyond the limit the oldest is dropped. A proof takes two round trips, so a
-// rank is dropped only if a crowd comes in that time, and it connects again. A limit on accepting
+// connection is accepted; beyond the limit the oldest is dropped. A proof takes two round trips, so
+// a rank is dropped only if a crowd comes in that time, and it connects again. A limit on accepting
 // would let idle connections keep all ranks out.
 type unauthenticated struct {
 	limit int

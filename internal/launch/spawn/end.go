@@ -18,23 +18,22 @@ type End struct {
 	Signal unix.Signal
 	// After is the time from the start of the process to its end.
 	After time.Duration
-	// Joined: it has spoken to the launcher. Finalized: it has said goodbye.
+	// Joined: it has connected to the launcher. Finalized: it has ended the connection in order.
 	Joined, Finalized bool
 	// Stopped: a signal killed it after the launcher had begun to end the job.
 	Stopped bool
-	// Lost: the connection to its host ended before it did. What has become of it
-	// is not known, and Code says nothing.
+	// Lost: the connection to its host ended before the rank did. Its fate is unknown; Code is 0.
 	Lost bool
 }
 
-// Failed reports whether the rank ended abnormally: by a signal, with a code
-// other than 0, without finalizing after it had joined.
+// Failed reports whether the rank ended abnormally: by a signal, with a code other than 0, or
+// without finalizing after it had joined.
 func (e End) Failed() bool {
 	return e.Lost || e.Signal != 0 || e.Code != 0 || e.Joined && !e.Finalized
 }
 
-// Status is the rank's end as a shell counts it: the exit code, 128 and the
-// number of the signal, or 1 for a rank that left without finalizing or was lost.
+// Status is the rank's exit status as a shell counts it: the exit code, 128 and the number of the
+// signal, or 1 for a rank that did not finalize or was lost.
 func (e End) Status() int {
 	switch {
 	case e.Lost:

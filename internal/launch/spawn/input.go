@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// backgroundPause is the time between two looks whether the launcher has come
-// to the foreground of its terminal: a shell does not tell a job that runs.
+// backgroundPause is the time between two checks whether the launcher has come to the foreground of
+// its terminal: a shell does not signal that to a running job.
 const backgroundPause = 200 * time.Millisecond
 
 // IsTerminal reports whether f is a terminal.
@@ -19,31 +19,39 @@ func IsTerminal(f *os.File) bool {
 	return err == nil
 }
 
-// Feed copies from r to the rank's input until either ends. If r is a terminal it ends with the rank; a read of another r may
-// last longer.
-func (c *Process) Feed(r io.Reader) {
-	if tty, ok := r.(*os.File); ok { // other files are the rank's own
-		r = ReadTerminal(tty, c.quit[0])
+// Input is the standard input of a rank that does not read the launcher's own.
+type Input struct {
+	to   io.WriteCloser
+	quit [2]*os.File // a pipe: closing its second end ends Feed from a terminal
+}
+
+// NewInput returns an Input that owns to.
+func NewInput(to io.WriteCloser) (*Input, error) {
+	in := &Input{to: to}
+	var err error
+	in.quit[0], in.quit[1], err = os.Pipe()
+	return in, err
+}
+
+// Feed copies until either end closes. From a terminal, which is an *os.File, it returns when the
+// rank has ended; a read of another reader may last longer.
+func (in *Input) Feed(from io.Reader) {
+	if tty, ok := from.(*os.File); ok {
+		from = &terminal{tty: int(tty.Fd()), quit: int(in.quit[0].Fd())}
 	}
-	_, _ = io.Copy(struct{ io.Writer }{c.Stdin}, r) // a rank need not read its input to the end
-	c.quit[0].Close()
-	c.Stdin.Close() // last: the rank may end of it, and with it the job
+	_, _ = io.Copy(struct{ io.Writer }{in.to}, from) // a rank need not read its input to the end
+	in.quit[0].Close()
+	in.to.Close() // last: the rank may end of it, and with it the job
 }
 
-// EndFeed is called when the rank has ended.
-func (c *Process) EndFeed() {
-	c.Stdin.Close()
-	c.quit[1].Close()
+// End is called when the rank has ended.
+func (in *Input) End() {
+	in.to.Close()
+	in.quit[1].Close()
 }
 
-// ReadTerminal returns a reader of a terminal that ends when quit can be read.
-func ReadTerminal(tty, quit *os.File) io.Reader {
-	return &terminal{tty: int(tty.Fd()), quit: int(quit.Fd())}
-}
-
-// terminal reads a terminal only while this process is in its foreground. From
-// the background a read stops the process (SIGTTIN), and ranks that need the
-// launcher would wait for it.
+// terminal reads a terminal only while this process is in its foreground. From the background a
+// read stops the process (SIGTTIN), and ranks that need the launcher would wait for it.
 type terminal struct{ tty, quit int }
 
 // Read is io.Reader's.
@@ -62,7 +70,7 @@ func (t *terminal) Read(p []byte) (int, error) {
 			continue
 		case fds[0].Revents != 0:
 			return 0, io.EOF
-		case len(fds) == 1 || fds[1].Revents == 0 || !t.foreground(): // it may have changed while we waited
+		case len(fds) == 1 || fds[1].Revents == 0 || !t.foreground(): // it may have changed meanwhile
 			continue
 		}
 		n, err := unix.Read(t.tty, p)
@@ -78,8 +86,7 @@ func (t *terminal) Read(p []byte) (int, error) {
 	}
 }
 
-// foreground is true too for a terminal that does not control this process: it
-// stops nobody.
+// foreground is also true for a terminal that does not control this process: it stops no process.
 func (t *terminal) foreground() bool {
 	group, err := unix.IoctlGetInt(t.tty, unix.TIOCGPGRP)
 	return err != nil || group == unix.Getpgrp()

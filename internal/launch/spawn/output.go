@@ -14,43 +14,15 @@ import (
 const (
 	// LineMax bounds a line of output that is kept together, in bytes.
 	LineMax = 64 << 10
-	// DrainGrace is how long the output of a rank is read on after its end while
-	// another process, one that the rank has started, still holds the pipe.
+	// DrainGrace is how long the output of a rank is read on after its end while another process,
+	// one that the rank has started, still holds the pipe.
 	DrainGrace = time.Second
-	// promptPause is how long a line that has been begun waits for its end where
-	// lines have no labels.
+	// promptPause is how long an unfinished line waits for its end where lines have no labels.
 	promptPause = 50 * time.Millisecond
 )
 
-// CopyLines writes what comes from r, whole lines at a time. A line longer than
-// LineMax is cut into several. Where lines need not be whole, because they get
-// no labels, what a rank has begun and not continued for promptPause is written
-// as well: it may be a question. It stops reading when write reports false: the
-// output is given up.
-func CopyLines(write func([]byte) bool, r *Output, wholeLines bool) {
-	buf := make([]byte, 0, 4<<10)
-	for {
-		if len(buf) == cap(buf) {
-			buf = append(make([]byte, 0, min(2*cap(buf), LineMax)), buf...)
-		}
-		if !wholeLines && len(buf) > 0 {
-			r.within(promptPause)
-		}
-		n, err := r.Read(buf[len(buf):cap(buf)])
-		buf = buf[:len(buf)+n]
-		whole := bytes.LastIndexByte(buf, '\n') + 1
-		if whole == 0 && len(buf) == LineMax || err != nil {
-			whole = len(buf)
-		}
-		if !write(buf[:whole]) || err != nil && !errors.Is(err, errPause) {
-			return
-		}
-		buf = buf[:copy(buf, buf[whole:])]
-	}
-}
-
-// Label puts the label before each line. A last line without an end gets one
-// if there is a label, so that the next label begins a line.
+// Label puts the label before each line. An unfinished last line gets an end if there is a label,
+// so that the next label starts a line.
 func Label(lines []byte, label string) []byte {
 	if label == "" || len(lines) == 0 {
 		return lines
@@ -66,151 +38,176 @@ func Label(lines []byte, label string) []byte {
 	return out
 }
 
-// Output reads a pipe to its end or, once the process that mattered is dead, to
-// the end of what that process can have written.
+// Output reads a pipe to its end or, once the process that matters is dead, to the end of what that
+// process can have written.
 type Output struct {
 	f     *os.File
 	cut   bool // the pipe is read no further than left bytes
 	left  int
-	dying bool // the process is dead, and of what it wrote own bytes have not been read
+	dying bool // the process is dead; own is what it wrote and Read has not returned
 	own   int
-	once  sync.Once     // closes heard
-	heard chan struct{} // closed when all that the process wrote has been passed on; nil: nobody asks
+
+	once    sync.Once     // closes written
+	written chan struct{} // nil: unused
 
 	mu    sync.Mutex
 	end   time.Time // when to cut; zero while the process lives
-	asked bool      // the next Read looks how much the dead has left behind
+	asked bool      // the next Read determines own
 	pause time.Time // when the next Read gives up; zero: never
 }
 
-// errPause: nothing has come in the time given to within, or the process that
-// mattered has nothing more to say.
-var errPause = errors.New("nothing to read yet")
-
-// ProcessEnded says that the process is dead. It may be called beside Read.
-func (t *Output) ProcessEnded() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.end, t.asked = time.Now().Add(DrainGrace), t.heard != nil
-	t.arm()
-}
-
-// NewOutput reads a pipe of which nobody asks what the process wrote.
+// NewOutput reads a pipe for which Written is not used.
 func NewOutput(f *os.File) *Output { return &Output{f: f} }
 
-// Drained is closed when all that the process wrote has been passed on.
-func (t *Output) Drained() <-chan struct{} { return t.heard }
+// Written is Stream's.
+func (o *Output) Written() <-chan struct{} { return o.written }
 
 // Close ends the reading.
-func (t *Output) Close() {
-	t.hush()
-	t.f.Close()
+func (o *Output) Close() {
+	o.finish()
+	o.f.Close()
 }
 
-// hush says that whoever read has passed on all that the process wrote, or will read no more.
-func (t *Output) hush() {
-	if t.heard != nil {
-		t.once.Do(func() { close(t.heard) })
+// finish closes written.
+func (o *Output) finish() {
+	if o.written != nil {
+		o.once.Do(func() { close(o.written) })
 	}
 }
 
-// within makes the next Read return errPause if nothing comes for so long. It
-// may not be called beside Read.
-func (t *Output) within(d time.Duration) {
-	if t.cut {
-		return // what is left lies in the pipe
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.pause = time.Now().Add(d)
-	t.arm()
-}
-
-// arm sets the deadline to whichever comes first.
-func (t *Output) arm() {
-	first := t.end
-	if t.asked {
-		first = time.Unix(1, 0)
-	} else if first.IsZero() || !t.pause.IsZero() && t.pause.Before(first) {
-		first = t.pause
-	}
-	_ = t.f.SetReadDeadline(first) // fails only when closed, at its end
-}
-
-// Read returns what has come, as io.Reader's does. Who calls it has passed on what it
-// got before.
-func (t *Output) Read(p []byte) (int, error) {
-	if t.dying && t.own <= 0 {
-		t.hush()
-	}
-	for !t.cut {
-		n, err := t.f.Read(p)
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.resume()
-			return n, t.count(n, err)
+// Copy is Stream's. A line longer than LineMax is cut into several. Without wholeLines a line that
+// has not been continued for promptPause is written as well: it may be a prompt. Copy closes o.
+func (o *Output) Copy(write func([]byte) bool, wholeLines bool) {
+	defer o.Close()
+	buf := make([]byte, 0, 4<<10)
+	for {
+		if len(buf) == cap(buf) {
+			buf = append(make([]byte, 0, min(2*cap(buf), LineMax)), buf...)
 		}
-		waits, err := t.waiting()
+		if !wholeLines && len(buf) > 0 {
+			o.within(promptPause)
+		}
+		n, err := o.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		whole := bytes.LastIndexByte(buf, '\n') + 1
+		if whole == 0 && len(buf) == LineMax || err != nil {
+			whole = len(buf)
+		}
+		if !write(buf[:whole]) || err != nil && !errors.Is(err, errPause) {
+			return
+		}
+		buf = buf[:copy(buf, buf[whole:])]
+	}
+}
+
+// errPause: nothing has come in the time given to within, or all that the dead process wrote has
+// been read.
+var errPause = errors.New("nothing to read yet")
+
+// Ended is called when the process is dead, also during a Read.
+func (o *Output) Ended() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.end, o.asked = time.Now().Add(DrainGrace), o.written != nil
+	o.arm()
+}
+
+// within makes the next Read return errPause if nothing comes for d. It must not be called during a
+// Read.
+func (o *Output) within(d time.Duration) {
+	if o.cut {
+		return // the rest lies in the pipe
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.pause = time.Now().Add(d)
+	o.arm()
+}
+
+// arm sets the deadline to the first of its reasons.
+func (o *Output) arm() {
+	first := o.end
+	if o.asked {
+		first = time.Unix(1, 0)
+	} else if first.IsZero() || !o.pause.IsZero() && o.pause.Before(first) {
+		first = o.pause
+	}
+	_ = o.f.SetReadDeadline(first) // fails only when closed, at its end
+}
+
+// Read is io.Reader's. Its caller has written what the calls before returned.
+func (o *Output) Read(p []byte) (int, error) {
+	if o.dying && o.own <= 0 {
+		o.finish()
+	}
+	for !o.cut {
+		n, err := o.f.Read(p)
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			o.resume()
+			return n, o.count(n, err)
+		}
+		waiting, err := o.waiting()
 		if err != nil {
 			return 0, err
 		}
-		switch asked, dead := t.disarm(); {
-		case dead: // whatever it wrote comes before all that others write from now on
-			t.cut, t.left = true, waits
-			if err := t.f.SetReadDeadline(time.Time{}); err != nil {
+		switch asked, dead := o.disarm(); {
+		case dead: // all that it wrote precedes what other processes write from now on
+			o.cut, o.left = true, waiting
+			if err := o.f.SetReadDeadline(time.Time{}); err != nil {
 				return 0, err
 			}
 		case asked:
-			t.dying, t.own = true, waits
-			if waits == 0 {
+			o.dying, o.own = true, waiting
+			if waiting == 0 {
 				return 0, errPause
 			}
-		case waits == 0: // else the deadline was ours to miss
+		case waiting == 0: // else the deadline has passed in vain
 			return 0, errPause
 		}
 	}
-	if t.left == 0 {
+	if o.left == 0 {
 		return 0, io.EOF
 	}
-	n, err := t.f.Read(p[:min(len(p), t.left)])
-	t.left -= n
+	n, err := o.f.Read(p[:min(len(p), o.left)])
+	o.left -= n
 	return n, err
 }
 
-// count takes note of n bytes that were read. After the last that the dead has written its line
-// need not wait for an end.
-func (t *Output) count(n int, err error) error {
-	if !t.dying || t.own <= 0 {
+// count accounts for n bytes. After the last byte of a dead process its line need not wait for an
+// end.
+func (o *Output) count(n int, err error) error {
+	if !o.dying || o.own <= 0 {
 		return err
 	}
-	if t.own -= n; t.own <= 0 && err == nil {
+	if o.own -= n; o.own <= 0 && err == nil {
 		return errPause
 	}
 	return err
 }
 
-// resume ends what within began.
-func (t *Output) resume() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.pause.IsZero() {
-		t.pause = time.Time{}
-		t.arm()
+// resume ends the effect of within.
+func (o *Output) resume() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.pause.IsZero() {
+		o.pause = time.Time{}
+		o.arm()
 	}
 }
 
-// disarm is resume after a deadline. It reports whether it is time to look what the dead has
-// left behind, and whether to cut.
-func (t *Output) disarm() (asked, dead bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	asked, t.asked, t.pause = t.asked, false, time.Time{}
-	t.arm()
-	return asked, !t.end.IsZero() && !time.Now().Before(t.end)
+// disarm is resume after a deadline. It reports whether to determine what the dead process has left
+// in the pipe, and whether to cut.
+func (o *Output) disarm() (asked, dead bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	asked, o.asked, o.pause = o.asked, false, time.Time{}
+	o.arm()
+	return asked, !o.end.IsZero() && !time.Now().Before(o.end)
 }
 
-// waiting is the number of bytes that lie in the pipe.
-func (t *Output) waiting() (n int, err error) {
-	raw, err := t.f.SyscallConn()
+// waiting is the number of bytes in the pipe.
+func (o *Output) waiting() (n int, err error) {
+	raw, err := o.f.SyscallConn()
 	if err != nil {
 		return 0, err
 	}

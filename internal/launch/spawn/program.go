@@ -15,24 +15,24 @@ import (
 	"github.com/banyan-hpc/banyan/internal/launch/pmi"
 )
 
-// Check looks at what can be wrong on the machine on which the ranks run.
-func (p *Spawner) Check() (err error) {
-	if p.Dir != "" {
-		if st, err := os.Stat(p.Dir); err != nil {
+// Check finds the errors that this machine can know before the first rank starts.
+func (s *Spawner) Check() (err error) {
+	if s.Dir != "" {
+		if st, err := os.Stat(s.Dir); err != nil {
 			return fmt.Errorf("launch: working directory: %w", err)
 		} else if !st.IsDir() {
-			return fmt.Errorf("launch: working directory %s is not a directory", p.Dir)
+			return fmt.Errorf("launch: working directory %s is not a directory", s.Dir)
 		}
 	}
-	if p.path, err = findProgram(p.Argv[0], p.Dir); err != nil {
+	if s.path, err = findProgram(s.Argv[0], s.Dir); err != nil {
 		return err
 	}
-	if p.Bind == BindCore {
+	if s.Bind == BindCore {
 		cpus, err := affinity.Allowed()
 		if err != nil {
 			return fmt.Errorf("launch: bind to cores: %w", err)
 		}
-		p.cpus = affinity.Spread(cpus)
+		s.cpus = affinity.Spread(cpus)
 	}
 	return nil
 }
@@ -49,7 +49,8 @@ func findProgram(name, dir string) (string, error) {
 	path, err := exec.LookPath(look)
 	if errors.Is(err, exec.ErrNotFound) && look == name {
 		if st, herr := os.Stat(filepath.Join(dir, name)); herr == nil && st.Mode().IsRegular() {
-			return "", fmt.Errorf("launch: cannot start %s: it is not in PATH; the one in the working directory is ./%s", name, name)
+			return "", fmt.Errorf("launch: cannot start %s: it is not in PATH; "+
+				"the one in the working directory is ./%s", name, name)
 		}
 	}
 	if err != nil {
@@ -61,8 +62,8 @@ func findProgram(name, dir string) (string, error) {
 	return path, nil
 }
 
-// WithoutLauncher drops what a launcher above this one has set, and of a name
-// that occurs twice all but the last: getenv would give the first.
+// WithoutLauncher drops the variables that a launcher above this one has set, and of equal names
+// all but the last: getenv would return the first.
 func WithoutLauncher(env []string) []string {
 	var kept []string
 	last := make(map[string]int, len(env))
@@ -84,22 +85,21 @@ func WithoutLauncher(env []string) []string {
 	return kept
 }
 
-// pmiFD is the number of the PMI descriptor in a rank: the first after the
-// standard ones.
+// pmiFD is the number of the PMI descriptor in a rank: the first after the standard ones.
 const pmiFD = 3
 
 // envOf returns the environment of one rank.
-func (p *Spawner) envOf(rank int) []string {
-	env := append(p.Env[:len(p.Env):len(p.Env)],
-		"PMI_FD="+strconv.Itoa(pmiFD), "PMI_RANK="+strconv.Itoa(rank), "PMI_SIZE="+strconv.Itoa(p.N),
-		"BANYAN_JOB="+p.ID, "BANYAN_LOCAL_RANK="+strconv.Itoa(rank-p.First), "BANYAN_LOCAL_SIZE="+strconv.Itoa(p.Count))
-	if p.Bind == BindCore && !isSet(p.Env, "GOMAXPROCS") {
+func (s *Spawner) envOf(rank int) []string {
+	env := append(s.Env[:len(s.Env):len(s.Env)],
+		"PMI_FD="+strconv.Itoa(pmiFD), "PMI_RANK="+strconv.Itoa(rank), "PMI_SIZE="+strconv.Itoa(s.N),
+		"BANYAN_JOB="+s.ID, "BANYAN_LOCAL_RANK="+strconv.Itoa(rank-s.First), "BANYAN_LOCAL_SIZE="+strconv.Itoa(s.Count))
+	if s.Bind == BindCore && lastOf(s.Env, "GOMAXPROCS") < 0 {
 		env = append(env, "GOMAXPROCS=1")
 	}
 	return env
 }
 
-func isSet(env []string, name string) bool { return lastOf(env, name) >= 0 }
+// lastOf is the last position of a variable in env, -1 if it is not set.
 func lastOf(env []string, name string) int {
 	for i, e := range slices.Backward(env) {
 		if strings.HasPrefix(e, name+"=") {
@@ -109,7 +109,7 @@ func lastOf(env []string, name string) int {
 	return -1
 }
 
-// Exported gives the variables named by Spec.Export with their values.
+// Exported returns the named variables of env as NAME=value. A name may bring its value.
 func Exported(env, names []string) ([]string, error) {
 	var out []string
 	for _, name := range names {
@@ -119,7 +119,8 @@ func Exported(env, names []string) ([]string, error) {
 		if !strings.Contains(name, "=") {
 			i := lastOf(env, name)
 			if i < 0 {
-				return nil, fmt.Errorf("launch: variable %s is to be passed on and is not set: give it a value with %s=value", name, name)
+				return nil, fmt.Errorf("launch: variable %s is to be passed on and is not set: "+
+					"give it a value with %s=value", name, name)
 			}
 			name = env[i]
 		}

@@ -282,7 +282,7 @@ func (k *chaosRank) unacknowledged(c *banyan.Comm, got uint64, failed *banyan.Pr
 	for at, rank := range k.inWorld(c.Group()) {
 		gave := got&^k.flag(rank) == 0
 		if !gave && !slices.Contains(acked, rank) && (failed == nil || !slices.Contains(failed.Ranks, at)) {
-			return fmt.Errorf("agree: %#x without the flag of rank %d of the world, which is neither named nor acknowledged",
+			return fmt.Errorf("agree: %#x without the flag of rank %d of the world, neither named nor acknowledged",
 				got, rank)
 		}
 	}

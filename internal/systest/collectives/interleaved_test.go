@@ -197,10 +197,12 @@ func TestLongGoesInSegments(t *testing.T) {
 				}
 			}
 			if all := took[3]; all[1] > 1.25*all[0] { // an allreduce of few steps waits in each for both directions
-				return fmt.Errorf("rank %d: an allreduce takes %v s, and %v if it is non-blocking", c.Rank(), all[0], all[1])
+				return fmt.Errorf("rank %d: an allreduce takes %v s, non-blocking %v",
+					c.Rank(), all[0], all[1])
 			}
 			if c.Rank() == 0 {
-				t.Logf("%s: message %v s; blocking and non-blocking: bcast %v, reduce %v, allreduce %v s", tree, message,
+				t.Logf("%s: message %v s; blocking and non-blocking: bcast %v, reduce %v, allreduce %v s",
+					tree, message,
 					took[1], took[2], took[3])
 			}
 			return nil

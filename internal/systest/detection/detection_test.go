@@ -141,7 +141,8 @@ func TestStoppedForTooLong(t *testing.T) {
 				require.Len(t, words.FindAllString(out, -1), 1, out) // only the killing rank reports it
 				return
 			}
-			require.Regexp(t, `(?m)^banyan: rank [01]: rank 2 counts as dead and ends itself if it was only stopped or starved: `+
+			require.Regexp(t, `(?m)^banyan: rank [01]: rank 2 counts as dead and ends itself `+
+				`if it was only stopped or starved: `+
 				`it was silent for \d.*s, though all were asked; detect.timeout is 2s`, out)
 			require.Equal(t, banyan.ExitExpelled, res.Ends[2].Code, "%v\n%s", res.Ends, out)
 			require.Regexp(t, `(?m)^banyan: rank 2 ends itself: this process counts as dead at rank [01], `, out)

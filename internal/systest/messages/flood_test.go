@@ -122,7 +122,9 @@ func flood(kind string) {
 // flooded rank stays small.
 func TestUnbridledPeer(t *testing.T) {
 	for _, fabric := range []string{"shm", "tcp"} {
-		for _, kind := range []string{"short", "long", "unknown communicator", "fragments", "announced", "agreements", "pieces", "asks"} {
+		for _, kind := range []string{
+			"short", "long", "unknown communicator", "fragments", "announced", "agreements", "pieces", "asks",
+		} {
 			if fabric == "tcp" && kind == "asks" {
 				continue // without polls the peer sends nothing either
 			}

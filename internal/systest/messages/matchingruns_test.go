@@ -56,7 +56,7 @@ func TestMatchingAgainstTheRules(t *testing.T) {
 // acknowledged, matched and cancelled in every order.
 func TestMatchingWithDeathsAgainstTheRules(t *testing.T) {
 	const living, victims = 4, 3
-	total := operations(500_000, 25_000)
+	total := operations(500_000, 40_000)
 	var pending, acked atomic.Int64
 	for seed := range uint64(8) {
 		require.NoError(t, banyan.Simulate(living+victims, banyan.Simulation{

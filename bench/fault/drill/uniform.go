@@ -7,20 +7,20 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// The classes of outcomes, by which those of all survivors are compared.
+// The classes of outcomes, which survivors must share.
 const (
 	wentWell = iota
 	endedByFailure
 	endedByRevoke
 )
 
-// alike does operations that have the same outcome at all survivors.
-func (r *rank) alike(d *banyan.Comm, m *mend) error {
+// uniform performs operations that have the same outcome at all survivors.
+func (r *rank) uniform(d *banyan.Comm, m *validation) error {
 	if err := d.SetUniformity(banyan.UniformCollectives); err != nil {
 		return err
 	}
 	plain := *m
-	plain.validate = min(m.validate, ivalidate) // the other one makes communicators, which would be all or none
+	plain.validate = min(m.validate, ivalidate) // validateMultiple makes communicators, which all ranks make or none
 	for i, op := range m.uniform {
 		last := i == len(m.uniform)-1
 		if op == allBridge {
@@ -34,7 +34,7 @@ func (r *rank) alike(d *banyan.Comm, m *mend) error {
 		if last && len(m.revokers) > 0 && m.revokers[0] == r.me {
 			err = r.revoke(d)
 		} else {
-			class, err = r.oneAlike(d, op, m.root)
+			class, err = r.oneUniform(d, op, m.root)
 		}
 		if err != nil {
 			return err
@@ -49,7 +49,7 @@ func (r *rank) alike(d *banyan.Comm, m *mend) error {
 	return nil
 }
 
-// classified gives the class of an error of a uniform operation on a communicator of all ranks.
+// classified returns the class of an error of a uniform operation on a communicator of all ranks.
 func (r *rank) classified(d *banyan.Comm, err error) (int, error) {
 	switch {
 	case err == nil:
@@ -68,8 +68,8 @@ func (r *rank) classified(d *banyan.Comm, err error) (int, error) {
 	return endedByFailure, r.excuseAny(err)
 }
 
-// oneAlike does one operation and gives the class of its outcome.
-func (r *rank) oneAlike(d *banyan.Comm, op uniformOp, root int) (int, error) {
+// oneUniform performs one operation and returns the class of its outcome.
+func (r *rank) oneUniform(d *banyan.Comm, op uniformOp, root int) (int, error) {
 	r.step("uniform operation %d on %s", op, d.Name())
 	r.begin(op.kind())
 	data := []int64{1}
@@ -100,16 +100,17 @@ func (r *rank) oneAlike(d *banyan.Comm, op uniformOp, root int) (int, error) {
 	return class, wrong
 }
 
-// bridge makes an intercommunicator of the ranks with even numbers and those with odd ones, and merges it.
+// bridge makes an intercommunicator of the even ranks and the odd ones, and merges it.
 func (r *rank) bridge(d *banyan.Comm) error {
 	if err := d.SetUniformity(banyan.UniformNothing); err != nil {
 		return err
 	}
-	half, err := r.half(d) // asks nobody
+	half, err := r.half(d) // is local
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(d.SetUniformity(banyan.UniformCollectives), half.SetUniformity(banyan.UniformCreation)); err != nil {
+	err = errors.Join(d.SetUniformity(banyan.UniformCollectives), half.SetUniformity(banyan.UniformCreation))
+	if err != nil {
 		return err
 	}
 	r.step("CreateInter on %s", half.Name())
@@ -140,8 +141,9 @@ func (r *rank) bridge(d *banyan.Comm) error {
 	return half.Free()
 }
 
-// ranged exchanges messages on a communicator of half of the ranks of which failures within a range revoke it.
-func (r *rank) ranged(m *mend) error {
+// ranged exchanges messages on a communicator of half of the ranks, which failures within a range
+// revoke.
+func (r *rank) ranged(m *validation) error {
 	d, err := r.dup(r.c)
 	if err != nil {
 		return err
@@ -169,14 +171,15 @@ func (r *rank) ranged(m *mend) error {
 	switch {
 	case !revoked && (m.within == banyan.ErrorsGroup && now > 0 || m.within == banyan.ErrorsUniverse && known > job):
 		err = fmt.Errorf("%s is not revoked by failures within %v: %d of %d", c.Name(), m.within, now, known)
-	case revoked && (m.within == banyan.ErrorsLocal || m.within == banyan.ErrorsGroup && c.GetFailed().Size() == 0 || len(r.p.doomed) == 0):
+	case revoked && (m.within == banyan.ErrorsLocal || len(r.p.doomed) == 0 ||
+		m.within == banyan.ErrorsGroup && c.GetFailed().Size() == 0):
 		err = fmt.Errorf("%s is revoked, with failures within %v: %d of %d", c.Name(), m.within, now, known)
 	}
 	return errors.Join(err, c.Free(), d.Free())
 }
 
-// inRange judges an error of an exchange: failures in the range are told as those of what is revoked; with a range of the whole job
-// those that were known before are not in it.
+// inRange judges an error of an exchange: failures in the range revoke the communicator. In a range of
+// the whole job, failures known before do not count.
 func (r *rank) inRange(c *banyan.Comm, within banyan.ErrorRange, before int, err error) error {
 	var failed *banyan.ProcFailedError
 	switch {

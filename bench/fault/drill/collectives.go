@@ -8,18 +8,19 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// shared is the collective of a phase: one kind, several times in a row, or several under way at once.
+// shared is the collective of a phase: one kind, several times in a row or at once.
 type shared struct {
-	kind     Kind // noKind: none
-	begun    Kind // of begunCollective: which one it is
-	rounds   int
-	root     int
-	elements int // of a buffer, or of a block
-	design   banyan.Design
-	tree     string
+	kind        Kind // noKind: none
+	nonblocking Kind // the kind of a nonblockingCollective
+	rounds      int
+	root        int
+	elements    int // of a buffer, or of a block
+	design      banyan.Design
+	tree        string
 }
 
-// maxRounds bounds shared.rounds. The second collective of a communicator may be the first in shared memory.
+// maxRounds bounds shared.rounds. The second collective of a communicator may be the first in shared
+// memory.
 const maxRounds = 5
 
 var (
@@ -27,9 +28,9 @@ var (
 	trees   = []string{"auto", "auto", "auto", "binomial", "knomial:3", "binary", "chain", "flat", "node"}
 )
 
-// together does the phase's collectives on a communicator of its own, so that one that has failed here leaves
-// nothing for the next.
-func (r *rank) together(s *shared) error {
+// collectives does the phase's collectives on a communicator of its own, so that a failed one leaves
+// nothing for the next phase.
+func (r *rank) collectives(s *shared) error {
 	if s.kind == noKind {
 		return nil
 	}
@@ -42,13 +43,13 @@ func (r *rank) together(s *shared) error {
 	}
 	r.step("%d times %v of %d elements, root %d, %v %s", s.rounds, s.kind, s.elements, s.root, s.design, s.tree)
 	for round := 0; round < s.rounds && err == nil; round++ {
-		if s.kind == begunCollective {
+		if s.kind == nonblockingCollective {
 			err = r.atOnce(c, s)
 			break
 		}
 		u := r.part(s, s.kind)
 		r.begin(s.kind)
-		err = r.completed(s, round, u, u.blocks(c))
+		err = r.completed(s, round, u, u.blocking(c))
 	}
 	return errors.Join(err, c.Free())
 }
@@ -58,9 +59,9 @@ func (r *rank) atOnce(c *banyan.Comm, s *shared) error {
 	var parts []*part
 	var reqs []banyan.Request
 	for range s.rounds {
-		u := r.part(s, s.begun)
+		u := r.part(s, s.nonblocking)
 		r.begin(s.kind)
-		parts, reqs = append(parts, u), append(reqs, u.begins(c))
+		parts, reqs = append(parts, u), append(reqs, u.starts(c))
 	}
 	var all error
 	for round, q := range reqs {
@@ -70,8 +71,7 @@ func (r *rank) atOnce(c *banyan.Comm, s *shared) error {
 	return all
 }
 
-// completed judges the end of a collective. Where this rank is to die right after a success others can see that
-// it had it.
+// completed judges the end of a collective. It records a success before this rank may die of it.
 func (r *rank) completed(s *shared, round int, u *part, err error) error {
 	if err == nil {
 		r.trace.complete(r.me, r.phases, round)
@@ -92,7 +92,7 @@ func (r *rank) completed(s *shared, round int, u *part, err error) error {
 type part struct {
 	kind            Kind
 	root            int
-	mine, got, want []int64 // want is nil where nothing is promised; then got is
+	mine, got, want []int64 // want is nil where no result is promised; then so is got
 	all             []int64 // of a scatter
 }
 
@@ -123,8 +123,8 @@ func (r *rank) part(s *shared, k Kind) *part {
 	return u
 }
 
-// blocks does it.
-func (u *part) blocks(c *banyan.Comm) error {
+// blocking performs it.
+func (u *part) blocking(c *banyan.Comm) error {
 	switch u.kind {
 	case barrier:
 		return c.Barrier()
@@ -142,8 +142,8 @@ func (u *part) blocks(c *banyan.Comm) error {
 	return banyan.Allgather(c, u.mine, u.got)
 }
 
-// begins begins it.
-func (u *part) begins(c *banyan.Comm) banyan.Request {
+// starts starts it.
+func (u *part) starts(c *banyan.Comm) banyan.Request {
 	switch u.kind {
 	case barrier:
 		return c.Ibarrier()
@@ -161,7 +161,7 @@ func (u *part) begins(c *banyan.Comm) banyan.Request {
 	return banyan.Iallgather(c, u.mine, u.got)
 }
 
-// complete notes that a collective of a phase has succeeded at a rank.
+// complete records that a collective of a phase has succeeded at a rank.
 func (t *trace) complete(rank, phase, round int) { t.bump(rank, completeAt+phase, 1<<round) }
 
 // owed finds collectives that failed at a survivor although all dead ranks had completed them. In the
@@ -180,8 +180,8 @@ func (t *trace) owed(p *plan, ends []rankEnd, survivors []int) error {
 		}
 		for _, rank := range survivors {
 			if lacks := had &^ t.count(rank, completeAt+i); lacks != 0 && ph.shared.kind != noKind {
-				return fmt.Errorf("phase %d: %+v failed at rank %d (rounds %b), though all of the dead had completed it (rounds %b)",
-					i, ph.shared, rank, lacks, had)
+				return fmt.Errorf("phase %d: %+v failed at rank %d (rounds %b), "+
+					"though all of the dead had completed it (rounds %b)", i, ph.shared, rank, lacks, had)
 			}
 		}
 	}
