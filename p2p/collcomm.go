@@ -50,7 +50,7 @@ func (c *Comm) collLocked() *Comm {
 	}
 	w := new(Comm) // unregistered: another communicator may have the context by now
 	c.e.initComm(w, c.name, c.group, c.peers, c.rank, c.firstCollContext())
-	w.parent, w.number = c, c.number
+	w.parent = c
 	w.state.Or(stateFreed)
 	c.coll.Store(w)
 	return w

@@ -68,7 +68,7 @@ func TestCommWithoutCollectives(t *testing.T) {
 		require.ErrorIs(t, err, end.err, name)
 		w := c.Coll()
 		require.ErrorIs(t, Send[Aware](w, nil, 1, 0), end.err, name)
-		require.Equal(t, end.err != ft.ErrClosed, e.CommByNumber(w.Number()) == w, name)
+		require.Equal(t, end.err != ft.ErrClosed, e.comms.find(w.ctx, 0) == w, name)
 		s.inbox = []frame{ofCollective(c)}
 		e.poll()
 		require.Zero(t, e.unexpected.n, name)

@@ -53,9 +53,9 @@ type Comm struct {
 	// links, by rank, are written under the lock at first contact and loaded without it.
 	links []atomic.Pointer[linkTable]
 
-	rank   int
-	name   commName
-	number Number
+	rank  int
+	name  commName
+	place int // in Engine.comms
 	// group is this process's group. Operations name ranks of peers: the same group, or the remote
 	// group of an intercommunicator. Groups are immutable and shared between communicators of the
 	// same processes.

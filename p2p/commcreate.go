@@ -246,7 +246,7 @@ func (e *Engine) buildComm(c, from *Comm, name commName, g, peers *Group, rank i
 // register initializes a communicator and adds it to the table. Precondition: the lock is held.
 func (e *Engine) register(c *Comm, name commName, g, peers *Group, rank int, ctx uint32) {
 	e.initComm(c, name, g, peers, rank, ctx)
-	c.number = e.comms.add(c)
+	e.comms.add(c)
 }
 
 // initComm initializes a communicator without adding it to the table. Precondition: the lock is

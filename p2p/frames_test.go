@@ -232,15 +232,21 @@ func TestMessagesForAFreedCommunicator(t *testing.T) {
 	}
 }
 
-// The list of freed contexts is bounded; one that is in use again does not count as freed, and one
+// The list of freed contexts is bounded and has the last ones; one that is in use again does not count as freed, and one
 // that has been freed again counts as new.
 func TestFreedContexts(t *testing.T) {
 	_, e, _ := newScripted(t)
-	for i := range uint32(3 * freedMax) {
-		e.freed.add(i, nil)
+	for ctx := range uint32(3 * freedMax) {
+		e.freed.add(ctx, nil)
 		require.LessOrEqual(t, len(e.freed.known), freedMax)
+		if ctx%500 == 0 {
+			for back := range min(ctx, freedMax-1) {
+				require.Contains(t, e.freed.known, ctx-back)
+			}
+		}
 	}
-	require.False(t, e.wasFreed(0))
+	require.False(t, e.wasFreed((2*freedMax-1)<<32))
+	require.True(t, e.wasFreed(2*freedMax<<32))
 	const last = 3*freedMax - 1
 	require.True(t, e.wasFreed(last<<32))
 	_, err := e.NewComm("again", WorldGroup(2), 0, last)

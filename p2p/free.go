@@ -38,7 +38,7 @@ func (c *Comm) free() {
 	c.state.Or(stateFreed)
 	c.leaveSegment(false)
 	c.wakeValidateWaiters()
-	e.comms.remove(c.number)
+	e.comms.remove(c)
 	e.dropContext(c.Context(), known)
 	e.answerInquiries()
 }

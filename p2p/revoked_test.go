@@ -129,22 +129,6 @@ func TestFreeDropsItsOwnMessages(t *testing.T) {
 	}
 }
 
-// The communicators freed last are remembered, each of them.
-func TestFreedContextsAreTheLast(t *testing.T) {
-	var f freedContexts
-	for ctx := range uint32(3 * freedMax) {
-		f.add(ctx, nil)
-		require.LessOrEqual(t, len(f.known), freedMax)
-		if ctx%500 == 0 {
-			for back := range min(ctx, freedMax-1) {
-				require.Contains(t, f.known, ctx-back)
-			}
-		}
-	}
-	require.NotContains(t, f.known, uint32(2*freedMax-1))
-	require.Contains(t, f.known, uint32(2*freedMax))
-}
-
 // A promise completes once: neither a free nor a revocation ends it, Close does, and a later
 // completion has no effect, also when its request is used again.
 func TestPromise(t *testing.T) {
