@@ -79,6 +79,9 @@ type Call struct {
 	Agree Agreement
 }
 
+// plain reports whether an operation needs neither an agreement nor its arguments reported.
+func (c *Call) plain() bool { return c.Agree == nil && c.Wrong == nil }
+
 // Agreement agrees on the outcome of an operation.
 type Agreement interface {
 	// Outcome waits for the outcome of a blocking operation at all ranks. Err is its outcome at this one.
