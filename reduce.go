@@ -101,12 +101,16 @@ func MaxLoc[T Ordered](a, b Located[T]) Located[T] {
 }
 
 // AllreduceLocated is [Allreduce] of values with places.
-func AllreduceLocated[T Ordered](c *Comm, data []Located[T], op func(a, b Located[T]) Located[T], order ...Order) error {
+func AllreduceLocated[T Ordered](
+	c *Comm, data []Located[T], op func(a, b Located[T]) Located[T], order ...Order,
+) error {
 	return c.allreduce(locatedBytes(data), eachLocated(op, order))
 }
 
 // ReduceLocated is [Reduce] of values with places.
-func ReduceLocated[T Ordered](c *Comm, data []Located[T], op func(a, b Located[T]) Located[T], root int, order ...Order) error {
+func ReduceLocated[T Ordered](
+	c *Comm, data []Located[T], op func(a, b Located[T]) Located[T], root int, order ...Order,
+) error {
 	return c.reduce(locatedBytes(data), eachLocated(op, order), root)
 }
 

@@ -10,7 +10,7 @@ import (
 
 // Why the size: a shrink spends most time beyond its agreement on access to cold memory. Six cache
 // lines are a size class of the allocator.
-var _ [7*64 - unsafe.Sizeof(commAlloc{})]byte
+var _ [6*64 - unsafe.Sizeof(commAlloc{})]byte
 
 // Number is the set of types that travel without a copy: numbers in the machine's layout. All ranks
 // of a job must have the same byte order.

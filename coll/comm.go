@@ -45,7 +45,7 @@ func (o *Comm) nonblocking(c *p2p.Comm, k Kind, call Call) *Schedule {
 
 // Barrier returns when all ranks have called it.
 func (o *Comm) Barrier(c *p2p.Comm, call Call) error {
-	if g := o.quick(c, &call); g != nil {
+	if g := o.quick(c, call.plain()); g != nil {
 		_, err := g.Barrier()
 		return ended(c, Barrier, err)
 	}
@@ -65,7 +65,7 @@ func (o *Comm) Ibarrier(c *p2p.Comm, call Call) p2p.Handle {
 // agreed to have failed it does nothing.
 func (o *Comm) Bcast(c *p2p.Comm, call Call, buf []byte, root int) error {
 	tried := false
-	if g := o.quick(c, &call); g != nil {
+	if g := o.quick(c, call.plain()); g != nil {
 		if at, left, err := c.CollRank("bcast", root); left && err == nil {
 			done, err := g.Bcast(buf, at)
 			if done {
@@ -106,7 +106,7 @@ func (o *Comm) Ireduce(c *p2p.Comm, call Call, buf []byte, f Fold, root int) p2p
 // Allreduce folds the bufs of all ranks and leaves the result in each of them, the same bytes at all
 // ranks. Ranks that are agreed to have failed contribute nothing.
 func (o *Comm) Allreduce(c *p2p.Comm, call Call, buf []byte, f Fold) error {
-	g := o.quick(c, &call)
+	g := o.quick(c, call.plain())
 	if g != nil {
 		if done, err := g.Allreduce(buf, buf, f.Op); done {
 			return ended(c, Allreduce, err)
@@ -161,7 +161,7 @@ func (o *Comm) Iscatter(c *p2p.Comm, call Call, all, mine []byte, root int) p2p.
 // all in its place. The places of ranks that are agreed to have failed stay as they are.
 func (o *Comm) Allgather(c *p2p.Comm, call Call, mine, all []byte) error {
 	tried := false
-	if g := o.quick(c, &call); g != nil && c.Coll().Size() == c.Size() {
+	if g := o.quick(c, call.plain()); g != nil && c.Coll().Size() == c.Size() {
 		done, err := g.Allgather(mine, all)
 		if done {
 			return ended(c, Allgather, err)

@@ -82,7 +82,8 @@ func lengthWanted(length int) string {
 
 // disagreed is the error of ranks that fold in parts and do not agree on the parts.
 func disagreed(w *p2p.Comm, here int) error {
-	return fmt.Errorf("%s: %w: other ranks called with another length than %d bytes, or elements of another length: all ranks must call with the same",
+	return fmt.Errorf("%s: %w: other ranks called with another length than %d bytes, or elements of another length: "+
+		"all ranks must call with the same",
 		w.Name(), ft.ErrArgument, here)
 }
 

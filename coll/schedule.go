@@ -79,6 +79,9 @@ type Call struct {
 	Agree Agreement
 }
 
+// plain reports whether an operation needs neither an agreement nor its arguments reported.
+func (c *Call) plain() bool { return c.Agree == nil && c.Wrong == nil }
+
 // Agreement agrees on the outcome of an operation.
 type Agreement interface {
 	// Outcome waits for the outcome of a blocking operation at all ranks. Err is its outcome at this one.
@@ -185,7 +188,8 @@ func (s *Schedule) begin(c *p2p.Comm, k Kind, call Call) {
 	var err error
 	switch {
 	case c.Local() != nil:
-		err = cmp.Or(c.Unrevoked(s.op()), fmt.Errorf("%s on %s: %w: not on an intercommunicator", s.op(), c.Name(), ft.ErrArgument))
+		inter := fmt.Errorf("%s on %s: %w: not on an intercommunicator", s.op(), c.Name(), ft.ErrArgument)
+		err = cmp.Or(c.Unrevoked(s.op()), inter)
 	case !s.blocks:
 		s.w, s.number, err = c.Join(s.op())
 		s.tag = p2p.TagOf(s.number)

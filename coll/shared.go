@@ -20,10 +20,10 @@ import (
 // findAt is the number of the operation before which the communicator finds out.
 const findAt = 2
 
-// quick gives the segment of a blocking operation that needs no check, no agreement and no memory of
+// quick gives the segment of a plain blocking operation that needs no check and no memory of
 // its own; nil: it needs a schedule.
-func (o *Comm) quick(c *p2p.Comm, call *Call) *sm.Segment {
-	if call.Agree != nil || call.Wrong != nil || o.grown == nil || o.segment == nil || !o.free() || c.Ready("") != nil || o.on != c.Coll() {
+func (o *Comm) quick(c *p2p.Comm, plain bool) *sm.Segment {
+	if !plain || o.grown == nil || o.segment == nil || !o.free() || c.Ready("") != nil || o.on != c.Coll() {
 		return nil
 	}
 	return o.segment

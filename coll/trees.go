@@ -22,8 +22,8 @@ type Choice struct {
 	Shape tree.Shape
 }
 
-// Trees are the trees of one communicator. An operation walks them in the ranks of p2p.Comm.Coll, which have no gaps, and asks
-// nothing on the way. One operation uses them at a time.
+// Trees are the trees of one communicator. An operation walks them in the ranks of p2p.Comm.Coll, which
+// have no gaps. One operation uses them at a time.
 type Trees struct {
 	Choice
 	*World // nil where neither nodes nor shared memory count
@@ -67,8 +67,9 @@ const (
 	manyNodes
 )
 
-// segmented reports whether long messages go in segments. On one node, where the receiver copies from the sender's memory and ranks may
-// share cores, each segment costs more than it gains, except over a chain.
+// segmented reports whether long messages go in segments. On one node, where the receiver copies from
+// the sender's memory and ranks may share cores, each segment costs more than it gains, except over a
+// chain.
 func (t *Trees) segmented() bool {
 	if t.on.Size() <= 2 {
 		return false
@@ -110,8 +111,9 @@ func (t *Trees) Set(choice Choice) {
 	}
 }
 
-// Renew computes what does not depend on the root of an operation, for the members of c that are left. It is called when a validate has changed
-// them; for a new communicator the first operation does it, so that those without operations cost nothing.
+// Renew computes what does not depend on the root of an operation, for the remaining members of c. It is
+// called when a validate has changed them; for a new communicator the first operation does it, so that
+// those without operations cost nothing.
 func (t *Trees) Renew(c *p2p.Comm) {
 	if t.grown == nil {
 		t.grown = new(grown)
@@ -146,7 +148,7 @@ func (t *Trees) Renew(c *p2p.Comm) {
 	}
 }
 
-// fits reports whether the design has a tree: the unaware one knows of nobody who is gone.
+// fits reports whether the design has a tree: the unaware one takes no notice of failed ranks.
 func (t *Trees) fits() bool { return t.dense || t.Design != tree.Unaware }
 
 // ready has t hold for c. Error: ft.ErrArgument where the design has no tree.
@@ -157,7 +159,8 @@ func (t *Trees) ready(c, w *p2p.Comm, op string) error {
 	if t.fits() {
 		return nil
 	}
-	return fmt.Errorf("%s on %s: %w: the unaware design has no tree without the %d ranks that are gone: choose another design, or shrink",
+	return fmt.Errorf("%s on %s: %w: the unaware design has no tree without the %d ranks that are gone: "+
+		"choose another design, or shrink",
 		op, c.Name(), ft.ErrArgument, c.Size()-w.Size())
 }
 
@@ -200,8 +203,9 @@ func (t *Trees) find(r *route, root int) {
 	}
 }
 
-// neighbours takes the binomial tree that is used where the choice is free: counted from the root, v has the parent v
-// without its lowest bit and the children v plus each lower bit, so that a subtree is a run of ranks. The farthest, largest, comes first.
+// neighbours takes the binomial tree that is used where the choice is free: counted from the root, v has
+// the parent v without its lowest bit and the children v plus each lower bit, so that a subtree is a run
+// of ranks. The farthest and largest comes first.
 func (r *route) neighbours(me, n int) {
 	v, top := (me-r.root+n)%n, 1<<bits.Len(uint(n-1))
 	r.parent, r.children = -1, r.children[:0]

@@ -53,16 +53,17 @@ type Comm struct {
 	// links, by rank, are written under the lock at first contact and loaded without it.
 	links []atomic.Pointer[linkTable]
 
-	rank  int
-	name  commName
-	place int // in Engine.comms
+	rank int
+	name commName
+	// place is the index in Engine.comms.
+	place int32
+	// derived counts the communicators derived from this one by all its members since the last
+	// validate.
+	derived uint32
 	// group is this process's group. Operations name ranks of peers: the same group, or the remote
 	// group of an intercommunicator. Groups are immutable and shared between communicators of the
 	// same processes.
 	group, peers *Group
-	// derived counts the communicators derived from this one by all its members since the last
-	// validate.
-	derived uint32
 	// segment: of a communicator of collectives; see segment.go. Under the lock.
 	segment Segment
 	// coll carries the messages of collectives; see collcomm.go. It is nil before the first one,

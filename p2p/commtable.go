@@ -7,7 +7,7 @@ import "iter"
 type comms struct {
 	contexts []uint64 // as in Comm.ctx; noContext: the place is free
 	places   []*Comm  // nil: free
-	free     []int
+	free     []int32
 }
 
 // noContext is not a context: contexts are in the upper half.
@@ -20,7 +20,7 @@ func (s *comms) add(c *Comm) {
 		s.contexts[c.place], s.places[c.place] = c.ctx, c
 		return
 	}
-	c.place = len(s.places)
+	c.place = int32(len(s.places))
 	s.contexts, s.places = append(s.contexts, c.ctx), append(s.places, c)
 }
 

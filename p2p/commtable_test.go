@@ -14,7 +14,7 @@ func TestCommTable(t *testing.T) {
 	for ctx := range uint32(50) {
 		c, err := e.NewComm("c", WorldGroup(2), 0, 100+ctx)
 		require.NoError(t, err)
-		require.Less(t, c.place, 4)
+		require.Less(t, c.place, int32(4))
 		require.Same(t, c, e.comms.find(c.ctx, 0))
 		require.NoError(t, c.Free())
 		require.Nil(t, e.comms.find(c.ctx, 0))

@@ -110,7 +110,8 @@ func recv[M p2p.Mode](c *p2p.Comm, b []byte, src int) error {
 		st.Count, err = total, nil
 	}
 	if err == nil && st.Count != len(b) {
-		err = fmt.Errorf("%s: %w: rank %d sent %d bytes about shared memory, want %d", c.Name(), ft.ErrArgument, c.OriginalRank(src), st.Count, len(b))
+		err = fmt.Errorf("%s: %w: rank %d sent %d bytes about shared memory, want %d",
+			c.Name(), ft.ErrArgument, c.OriginalRank(src), st.Count, len(b))
 	}
 	return err
 }

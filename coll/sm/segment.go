@@ -73,7 +73,8 @@ func (s *Segment) spread(root int, payload []byte) (laid []byte, length int, err
 	}
 	laid, length, ok := s.phase.Laid(root) // at the root too: another rank may have laid a payload there
 	if !ok {
-		return nil, 0, fmt.Errorf("%s: %w: not all ranks name rank %d as the root", s.c.Name(), ft.ErrArgument, s.c.OriginalRank(root))
+		return nil, 0, fmt.Errorf("%s: %w: not all ranks name rank %d as the root",
+			s.c.Name(), ft.ErrArgument, s.c.OriginalRank(root))
 	}
 	return laid, length, nil
 }
