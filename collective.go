@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/banyan-hpc/banyan/coll"
-	"github.com/banyan-hpc/banyan/ft/repair"
 )
 
 // Blocking and non-blocking collectives. A non-blocking one returns a request and goes on whenever a
@@ -18,47 +17,16 @@ import (
 // context cancels one, since other ranks count on it. After [Comm.Free] those under way go on. One that
 // is still under way when a validate of its communicator ends is an error.
 
-// call says how a collective of this communicator is done. Wrong is an error in the arguments of this
-// rank, or nil.
+// call describes a collective of this communicator. Wrong is an error in the arguments of this rank,
+// or nil.
 func (c *Comm) call(wrong error) coll.Call {
-	call := coll.Call{Unaware: c.mode == modeUnaware || c.coll.Design == Unaware, Wrong: wrong}
-	if c.staged() {
-		call.Agree = (*uniform)(c)
-	}
-	return call
+	return coll.Call{Wrong: wrong, Uniform: c.uniform()}
 }
 
-// plain is call for a collective that is a part of another operation, which agrees on its own outcome.
-func (c *Comm) plain() coll.Call {
-	return coll.Call{Unaware: c.mode == modeUnaware || c.coll.Design == Unaware}
-}
-
-// staged reports whether collectives leave the buffers of their callers alone until the outcome is
+// uniform reports whether collectives leave the buffers of their callers alone until the outcome is
 // agreed on. The unaware engine agrees on nothing, and intercommunicators have no collectives.
-func (c *Comm) staged() bool {
+func (c *Comm) uniform() bool {
 	return c.core.Uniformity() >= UniformCollectives && c.mode != modeUnaware && !c.IsInter()
-}
-
-// uniform has the collectives of a communicator end with the same outcome at all ranks. A non-blocking
-// one has an agreement of its own: there revoking may come between the ranks, and a rank that has the
-// outcome keeps it.
-type uniform Comm
-
-// whats are the kinds of collectives in agreements.
-var whats = [...]repair.What{
-	coll.Barrier: repair.Barrier, coll.Bcast: repair.Bcast, coll.Reduce: repair.Reduce, coll.Gather: repair.Gather,
-	coll.Scatter: repair.Scatter, coll.Allreduce: repair.Allreduce, coll.Allgather: repair.Allgather,
-}
-
-// Outcome implements coll.Agreement.
-func (u *uniform) Outcome(k coll.Kind, err error) error {
-	return (*Comm)(u).end(repair.Vote{What: whats[k], Op: k.String(), Err: err})
-}
-
-// Begin implements coll.Agreement.
-func (u *uniform) Begin(k coll.Kind, ctx uint32, err error, done func(error)) {
-	v := repair.Vote{What: whats[k], Op: k.Nonblocking(), Err: err}
-	u.world.job.Repair.EndAmong(u.core, *u.core.Members(), ctx, v, done)
 }
 
 // Barrier returns when all ranks have called it. Errors: ErrProcFailed,
@@ -87,7 +55,7 @@ func (c *Comm) Bcast(buf []byte, root int) error {
 
 // bcast is Bcast for operations that are made of it: an error is theirs.
 func (c *Comm) bcast(buf []byte, root int) error {
-	return c.coll.Bcast(c.core, c.plain(), buf, root)
+	return c.coll.Bcast(c.core, coll.Call{}, buf, root)
 }
 
 // Ibcast is the non-blocking [Comm.Bcast].

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/banyan-hpc/banyan/coll/tree"
-	"github.com/banyan-hpc/banyan/ft/repair"
 	"github.com/banyan-hpc/banyan/internal/job"
 	"github.com/banyan-hpc/banyan/p2p"
 )
@@ -128,20 +127,6 @@ func (c *Comm) SetUniformity(u Uniformity) error {
 
 // Uniformity is the level in force.
 func (c *Comm) Uniformity() Uniformity { return c.valid().core.Uniformity() }
-
-// end agrees on the outcome of an operation.
-func (c *Comm) end(v repair.Vote) error {
-	return c.decided(func(done func(error)) { c.world.job.Repair.End(c.core, v, done) })
-}
-
-// decided waits for the outcome of an agreement that begin starts with the lock held.
-func (c *Comm) decided(begin func(done func(error))) error {
-	c.e.Lock()
-	promise, h := c.e.NewAgreement(c.core)
-	begin(promise.Complete)
-	c.e.Unlock()
-	return c.wait(h)
-}
 
 // Design is how the trees of collectives treat failed ranks (Hursey and Graham, §3.1); see
 // [Comm.SetDesign].

@@ -88,7 +88,7 @@ func (o *Comm) Ibcast(c *p2p.Comm, call Call, buf []byte, root int) p2p.Handle {
 }
 
 // Reduce folds the bufs of all ranks and leaves the result in root's. The bufs of the other ranks are
-// undefined afterwards, or with an Agreement as they were before. Ranks that are agreed to have failed
+// undefined afterwards, or if it is uniform as they were before. Ranks that are agreed to have failed
 // contribute nothing, and with a root that is one of them it does nothing.
 func (o *Comm) Reduce(c *p2p.Comm, call Call, buf []byte, f Fold, root int) error {
 	s := o.blocking(c, Reduce, call)

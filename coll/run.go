@@ -17,7 +17,7 @@ func (s *Schedule) run() error {
 		s.w.GiveUp()
 	}
 	if s.staged() && !errors.Is(err, ft.ErrClosed) { // on a communicator that was freed nothing is agreed
-		err = s.call.Agree.Outcome(s.kind, cmp.Or(s.call.Wrong, err))
+		err = s.o.Agreement.Outcome(s.c, s.kind, cmp.Or(s.call.Wrong, err))
 	}
 	if err != nil {
 		return err
@@ -159,7 +159,7 @@ func (s *Schedule) recv(buf []byte, src, want int) {
 	}
 	var st p2p.Status
 	var err error
-	if s.call.Unaware {
+	if s.unaware {
 		st, err = p2p.Recv[p2p.Unaware](s.w, buf, src, s.tag)
 	} else {
 		st, err = p2p.Recv[p2p.Aware](s.w, buf, src, s.tag)
@@ -173,7 +173,7 @@ func (s *Schedule) send(buf []byte, dst int) {
 	switch {
 	case !s.blocks:
 		s.pend(s.isend(buf, dst), sent)
-	case s.call.Unaware:
+	case s.unaware:
 		s.sendErr = cmp.Or(s.sendErr, p2p.Send[p2p.Unaware](s.w, buf, dst, s.tag))
 	default:
 		s.sendErr = cmp.Or(s.sendErr, p2p.Send[p2p.Aware](s.w, buf, dst, s.tag))
@@ -190,7 +190,7 @@ func (s *Schedule) swap(x *step) {
 	}
 	var st p2p.Status
 	var err error
-	if s.call.Unaware {
+	if s.unaware {
 		st, err = p2p.Exchange[p2p.Unaware](s.w, out, dst, in, src, s.tag)
 	} else {
 		st, err = p2p.Exchange[p2p.Aware](s.w, out, dst, in, src, s.tag)
@@ -199,14 +199,14 @@ func (s *Schedule) swap(x *step) {
 }
 
 func (s *Schedule) irecv(buf []byte, src int) p2p.Handle {
-	if s.call.Unaware {
+	if s.unaware {
 		return p2p.Irecv[p2p.Unaware](s.w, buf, src, s.tag)
 	}
 	return p2p.Irecv[p2p.Aware](s.w, buf, src, s.tag)
 }
 
 func (s *Schedule) isend(buf []byte, dst int) p2p.Handle {
-	if s.call.Unaware {
+	if s.unaware {
 		return p2p.Isend[p2p.Unaware](s.w, buf, dst, s.tag)
 	}
 	return p2p.Isend[p2p.Aware](s.w, buf, dst, s.tag)
@@ -297,7 +297,7 @@ func (s *Schedule) conclude() {
 			return
 		}
 		s.w.Done(s.number) // other ranks may not come to the agreement before they know
-		s.call.Agree.Begin(s.kind, s.w.OpContext(s.number), err, s.decide)
+		s.o.Agreement.Begin(s.c, s.kind, s.w.OpContext(s.number), err, s.decide)
 		return
 	}
 	if s.err == nil {

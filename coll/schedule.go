@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/banyan-hpc/banyan/coll/tree"
 	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/p2p"
 )
@@ -28,8 +29,9 @@ type Schedule struct {
 	call Call
 	kind Kind
 	// blocks: the operation blocks.
-	blocks bool
-	tried  bool // in shared memory
+	blocks  bool
+	tried   bool // in shared memory
+	unaware bool // its messages are those of the unaware engine
 
 	c, w   *p2p.Comm // the user's communicator, and the one to send on
 	tag    int
@@ -68,27 +70,25 @@ type async struct {
 
 // Call says how one operation is done.
 type Call struct {
-	// Unaware: its messages are those of the unaware engine.
-	Unaware bool
 	// Wrong is an error in the arguments of this rank. The operation takes part with no data, so that
 	// no rank waits for this one, and ends with Wrong.
 	Wrong error
-	// Agree gives the operation the same outcome at all ranks. Until then the operation works in memory of
-	// its own and only reads the buffers of the caller, so they keep their contents if the outcome is an
-	// error. Nil: the operation ends at each rank as it may.
-	Agree Agreement
+	// Uniform gives the operation the same outcome at all ranks, by World.Agreement. Until then the
+	// operation works in memory of its own and only reads the buffers of the caller, so they keep their
+	// contents if the outcome is an error.
+	Uniform bool
 }
 
 // plain reports whether an operation needs neither an agreement nor its arguments reported.
-func (c *Call) plain() bool { return c.Agree == nil && c.Wrong == nil }
+func (c Call) plain() bool { return !c.Uniform && c.Wrong == nil }
 
 // Agreement agrees on the outcome of an operation.
 type Agreement interface {
 	// Outcome waits for the outcome of a blocking operation at all ranks. Err is its outcome at this one.
-	Outcome(k Kind, err error) error
+	Outcome(c *p2p.Comm, k Kind, err error) error
 	// Begin calls done with the outcome of a non-blocking operation. Ctx is a context that belongs to this
 	// operation alone, the same at all ranks. The engine's lock is held, in done too.
-	Begin(k Kind, ctx uint32, err error, done func(error))
+	Begin(c *p2p.Comm, k Kind, ctx uint32, err error, done func(error))
 }
 
 // Kind is the kind of an operation. In tags it serves errors and traces: messages between two ranks
@@ -185,6 +185,7 @@ func arrange(to, from []byte, order []int, block int) {
 // error before it sends anything.
 func (s *Schedule) begin(c *p2p.Comm, k Kind, call Call) {
 	s.c, s.w, s.kind, s.call, s.tried = c, nil, k, call, false
+	s.unaware = s.o.Design == tree.Unaware || s.o.World != nil && s.o.World.Unaware
 	var err error
 	switch {
 	case c.Local() != nil:
@@ -205,7 +206,7 @@ func (s *Schedule) begin(c *p2p.Comm, k Kind, call Call) {
 	if err != nil {
 		s.refuse(err)
 	}
-	if call.Wrong != nil && call.Agree == nil {
+	if call.Wrong != nil && !call.Uniform {
 		s.err, s.spoiled = cmp.Or(s.err, call.Wrong), true
 	}
 }
@@ -239,7 +240,7 @@ func (s *Schedule) rooted(root int) (int, bool) {
 }
 
 // staged reports whether the buffers of the caller are only read until the outcome is agreed on.
-func (s *Schedule) staged() bool { return s.call.Agree != nil }
+func (s *Schedule) staged() bool { return s.call.Uniform }
 
 // free reports whether the operation chooses its way: no tree was chosen.
 func (s *Schedule) free() bool { return s.o.free() }

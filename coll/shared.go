@@ -52,7 +52,7 @@ func (s *Schedule) shared() *sm.Segment {
 		return nil
 	}
 	var err error
-	if s.call.Unaware {
+	if s.unaware {
 		g.segment, err = sm.Find[p2p.Unaware](s.o.Shared, s.w)
 	} else {
 		g.segment, err = sm.Find[p2p.Aware](s.o.Shared, s.w)

@@ -36,6 +36,10 @@ type World struct {
 	Node func(proc.ID) int
 	// Shared is memory for collectives of few bytes; nil: all go by messages.
 	Shared *sm.Memory
+	// Agreement is for uniform operations.
+	Agreement Agreement
+	// Unaware: the engine does not look for failures.
+	Unaware bool
 }
 
 // grown is what Trees take for operations: those of communicators that have none stay small.

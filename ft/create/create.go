@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/banyan-hpc/banyan/coll"
-	"github.com/banyan-hpc/banyan/coll/tree"
 	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/ft/repair"
 	"github.com/banyan-hpc/banyan/internal/proc"
@@ -33,15 +32,12 @@ func (p Parent) on(core *p2p.Comm) Parent {
 	return p
 }
 
-// call describes a collective that is a part of a creation, which agrees on its own outcome.
-func (p Parent) call() coll.Call {
-	return coll.Call{Unaware: p.Unaware || p.Coll.Design == tree.Unaware}
+func (p Parent) bcast(buf []byte, root int) error {
+	return p.Coll.Bcast(p.Core, coll.Call{}, buf, root)
 }
 
-func (p Parent) bcast(buf []byte, root int) error { return p.Coll.Bcast(p.Core, p.call(), buf, root) }
-
 func (p Parent) allgather(mine, all []byte) error {
-	return p.Coll.Allgather(p.Core, p.call(), mine, all)
+	return p.Coll.Allgather(p.Core, coll.Call{}, mine, all)
 }
 
 func (p Parent) sendrecv(out, in []byte, peer, tag int) (p2p.Status, error) {

@@ -1,0 +1,32 @@
+package job
+
+import (
+	"github.com/banyan-hpc/banyan/coll"
+	"github.com/banyan-hpc/banyan/ft/repair"
+	"github.com/banyan-hpc/banyan/p2p"
+)
+
+// uniform gives collectives the same outcome at all ranks. A non-blocking one has an agreement of its
+// own: a revocation may come between the ranks, and a rank that has the outcome keeps it.
+type uniform Job
+
+// votes are the kinds of collectives in agreements.
+var votes = [...]repair.What{
+	coll.Barrier: repair.Barrier, coll.Bcast: repair.Bcast, coll.Reduce: repair.Reduce, coll.Gather: repair.Gather,
+	coll.Scatter: repair.Scatter, coll.Allreduce: repair.Allreduce, coll.Allgather: repair.Allgather,
+}
+
+// Outcome implements coll.Agreement.
+func (u *uniform) Outcome(c *p2p.Comm, k coll.Kind, err error) error {
+	u.P2P.Lock()
+	promise, h := u.P2P.NewAgreement(c)
+	u.Repair.End(c, repair.Vote{What: votes[k], Op: k.String(), Err: err}, promise.Complete)
+	u.P2P.Unlock()
+	_, err = u.P2P.Wait(h)
+	return err
+}
+
+// Begin implements coll.Agreement.
+func (u *uniform) Begin(c *p2p.Comm, k coll.Kind, ctx uint32, err error, done func(error)) {
+	u.Repair.EndAmong(c, *c.Members(), ctx, repair.Vote{What: votes[k], Op: k.Nonblocking(), Err: err}, done)
+}
