@@ -45,7 +45,7 @@ func SetAttr[T any](c *Comm, key *Key[T], value T) error {
 	if replaced != nil { // another goroutine was between
 		err = errors.Join(err, replaced.delete(c))
 	}
-	return c.raise(err)
+	return c.notify(err)
 }
 
 // Attr gives the value that was set under the key, if there is one.
@@ -64,7 +64,7 @@ func DeleteAttr[T any](c *Comm, key *Key[T]) error {
 		return err
 	}
 	if key == nil {
-		return c.raise(fmt.Errorf("an attribute of %s: %w: nil for the key", c.Name(), ErrArgument))
+		return c.notify(fmt.Errorf("an attribute of %s: %w: nil for the key", c.Name(), ErrArgument))
 	}
 	a := c.attrs.take(key)
 	if a == nil {
@@ -72,7 +72,7 @@ func DeleteAttr[T any](c *Comm, key *Key[T]) error {
 	}
 	if err := a.delete(c); err != nil {
 		_, lost := c.attrs.put(c, a)
-		return c.raise(errors.Join(err, lost))
+		return c.notify(errors.Join(err, lost))
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func (c *Comm) uniform() bool {
 // it; see the guide.
 func (c *Comm) Barrier() error {
 	c = c.valid()
-	return c.raise(c.coll.Barrier(c.core, c.call(nil)))
+	return c.notify(c.coll.Barrier(c.core, c.call(nil)))
 }
 
 // Ibarrier is the non-blocking [Comm.Barrier]: the request is complete when all ranks have called it.
@@ -50,12 +50,7 @@ func (c *Comm) Ibarrier() Request {
 // held, or the root's, or a part of each; see [Comm.SetUniformity].
 func (c *Comm) Bcast(buf []byte, root int) error {
 	c = c.valid()
-	return c.raise(c.coll.Bcast(c.core, c.call(nil), buf, root))
-}
-
-// bcast is Bcast for operations that are made of it: an error is theirs.
-func (c *Comm) bcast(buf []byte, root int) error {
-	return c.coll.Bcast(c.core, coll.Call{}, buf, root)
+	return c.notify(c.coll.Bcast(c.core, c.call(nil), buf, root))
 }
 
 // Ibcast is the non-blocking [Comm.Bcast].
@@ -78,7 +73,7 @@ func (c *Comm) AllreduceBytes(buf []byte, op func(acc, in []byte), order ...Orde
 func (c *Comm) allreduce(buf []byte, f coll.Fold) error {
 	c = c.valid()
 	buf, wrong := c.toFold(coll.Allreduce.String(), buf, &f)
-	return c.raise(c.coll.Allreduce(c.core, c.call(wrong), buf, f))
+	return c.notify(c.coll.Allreduce(c.core, c.call(wrong), buf, f))
 }
 
 // IallreduceBytes is the non-blocking [Comm.AllreduceBytes]. Op is called as by [Comm.IreduceBytes].
@@ -102,7 +97,7 @@ func (c *Comm) ReduceBytes(buf []byte, op func(acc, in []byte), root int, order 
 func (c *Comm) reduce(buf []byte, f coll.Fold, root int) error {
 	c = c.valid()
 	buf, wrong := c.toFold(coll.Reduce.String(), buf, &f)
-	return c.raise(c.coll.Reduce(c.core, c.call(wrong), buf, f, root))
+	return c.notify(c.coll.Reduce(c.core, c.call(wrong), buf, f, root))
 }
 
 // IreduceBytes is the non-blocking [Comm.ReduceBytes]. Op is called by any goroutine that makes
@@ -134,7 +129,7 @@ func (c *Comm) toFold(what string, buf []byte, f *coll.Fold) ([]byte, error) {
 func (c *Comm) GatherBytes(mine, all []byte, root int) error {
 	c = c.valid()
 	mine, all, wrong := c.blocks(coll.Gather.String(), mine, all, root)
-	return c.raise(c.coll.Gather(c.core, c.call(wrong), mine, all, root))
+	return c.notify(c.coll.Gather(c.core, c.call(wrong), mine, all, root))
 }
 
 // IgatherBytes is the non-blocking [Comm.GatherBytes].
@@ -151,7 +146,7 @@ func (c *Comm) IgatherBytes(mine, all []byte, root int) Request {
 func (c *Comm) ScatterBytes(all, mine []byte, root int) error {
 	c = c.valid()
 	mine, all, wrong := c.blocks(coll.Scatter.String(), mine, all, root)
-	return c.raise(c.coll.Scatter(c.core, c.call(wrong), all, mine, root))
+	return c.notify(c.coll.Scatter(c.core, c.call(wrong), all, mine, root))
 }
 
 // IscatterBytes is the non-blocking [Comm.ScatterBytes].
@@ -169,7 +164,7 @@ func (c *Comm) IscatterBytes(all, mine []byte, root int) Request {
 func (c *Comm) AllgatherBytes(mine, all []byte) error {
 	c = c.valid()
 	mine, all, wrong := c.blocks(coll.Allgather.String(), mine, all, c.Rank())
-	return c.raise(c.coll.Allgather(c.core, c.call(wrong), mine, all))
+	return c.notify(c.coll.Allgather(c.core, c.call(wrong), mine, all))
 }
 
 // IallgatherBytes is the non-blocking [Comm.AllgatherBytes].

@@ -93,7 +93,7 @@ func (c *Comm) Dup() (*Comm, error) {
 	if d != nil {
 		err = errors.Join(err, d.free())
 	}
-	return nil, c.raise(err)
+	return nil, c.notify(err)
 }
 
 // Free ends the communicator on this rank, after its attributes have been deleted. It sends
@@ -109,9 +109,9 @@ func (c *Comm) Free() error {
 		return err
 	}
 	if c == c.world.comm {
-		return c.raise(fmt.Errorf("free of %s: %w: World.Finalize ends the world's communicator", c.Name(), ErrArgument))
+		return c.notify(fmt.Errorf("free of %s: %w: World.Finalize ends the world's communicator", c.Name(), ErrArgument))
 	}
-	return c.raise(c.free())
+	return c.notify(c.free())
 }
 
 func (c *Comm) free() error {
@@ -171,7 +171,7 @@ func (c *Comm) CreateGroup(g Group, tag int) (*Comm, error) {
 func (c *Comm) Split(color, key int) (*Comm, error) {
 	c = c.valid()
 	if c.Rank() == Undefined {
-		return nil, c.raise(fmt.Errorf("split: %w", errAbsent))
+		return nil, c.notify(fmt.Errorf("split: %w", errAbsent))
 	}
 	return c.made(c.parent().Split(color, key))
 }
@@ -219,7 +219,7 @@ func (c *Comm) parent() create.Parent {
 // made wraps a core that was made from this one's; a nil one stays nil.
 func (c *Comm) made(core *p2p.Comm, err error) (*Comm, error) {
 	if err != nil {
-		return nil, c.raise(err)
+		return nil, c.notify(err)
 	}
 	return c.derived(core), nil
 }

@@ -21,13 +21,13 @@ import (
 func (c *Comm) SendContext(ctx context.Context, buf []byte, dst, tag int) error {
 	c = c.valid()
 	if ctx == nil {
-		return c.raise(fmt.Errorf("send on %s: %w", c.Name(), errNoContext))
+		return c.notify(fmt.Errorf("send on %s: %w", c.Name(), errNoContext))
 	}
 	if ctx.Done() == nil {
 		return c.Send(buf, dst, tag)
 	}
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("send on %s was not begun: %w", c.Name(), err)
+		return fmt.Errorf("send on %s was not started: %w", c.Name(), err)
 	}
 	return c.Isend(buf, dst, tag).sent(ctx)
 }
@@ -49,13 +49,13 @@ func (r Request) sent(ctx context.Context) error {
 func (c *Comm) RecvContext(ctx context.Context, buf []byte, src, tag int) (Status, error) {
 	c = c.valid()
 	if ctx == nil {
-		return Status{}, c.raise(fmt.Errorf("recv on %s: %w", c.Name(), errNoContext))
+		return Status{}, c.notify(fmt.Errorf("recv on %s: %w", c.Name(), errNoContext))
 	}
 	if ctx.Done() == nil {
 		return c.Recv(buf, src, tag)
 	}
 	if err := ctx.Err(); err != nil {
-		return Status{}, fmt.Errorf("recv on %s was not begun: %w", c.Name(), err)
+		return Status{}, fmt.Errorf("recv on %s was not started: %w", c.Name(), err)
 	}
 	return c.Irecv(buf, src, tag).finish(ctx)
 }
@@ -64,13 +64,13 @@ func (c *Comm) RecvContext(ctx context.Context, buf []byte, src, tag int) (Statu
 func (c *Comm) ProbeContext(ctx context.Context, src, tag int) (Status, error) {
 	c = c.valid()
 	if ctx == nil {
-		return Status{}, c.raise(fmt.Errorf("probe on %s: %w", c.Name(), errNoContext))
+		return Status{}, c.notify(fmt.Errorf("probe on %s: %w", c.Name(), errNoContext))
 	}
 	if ctx.Done() == nil || src == ProcNull {
 		return c.Probe(src, tag)
 	}
 	if err := ctx.Err(); err != nil {
-		return Status{}, fmt.Errorf("probe on %s was not begun: %w", c.Name(), err)
+		return Status{}, fmt.Errorf("probe on %s was not started: %w", c.Name(), err)
 	}
 	return c.beginProbe(src, tag, false).WaitContext(ctx)
 }
@@ -86,13 +86,13 @@ func (c *Comm) beginProbe(src, tag int, claim bool) Request {
 func (c *Comm) MprobeContext(ctx context.Context, src, tag int) (*Message, error) {
 	c = c.valid()
 	if ctx == nil {
-		return nil, c.raise(fmt.Errorf("mprobe on %s: %w", c.Name(), errNoContext))
+		return nil, c.notify(fmt.Errorf("mprobe on %s: %w", c.Name(), errNoContext))
 	}
 	if ctx.Done() == nil || src == ProcNull {
 		return c.Mprobe(src, tag)
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("mprobe on %s was not begun: %w", c.Name(), err)
+		return nil, fmt.Errorf("mprobe on %s was not started: %w", c.Name(), err)
 	}
 	r := c.beginProbe(src, tag, true)
 	c.e.Lock()
@@ -103,7 +103,7 @@ func (c *Comm) MprobeContext(ctx context.Context, src, tag int) (*Message, error
 	m, err := c.e.TakeMessage(r.h)
 	c.e.Unlock()
 	if err != nil {
-		return nil, c.raise(err)
+		return nil, c.notify(err)
 	}
 	return &Message{m, c}, nil
 }
@@ -118,7 +118,7 @@ func (m *Message) RecvContext(ctx context.Context, buf []byte) (Status, error) {
 		return Status{}, fmt.Errorf("recv of a message: %w", errNoMessage)
 	}
 	if err := ctx.Err(); err != nil {
-		return Status{}, fmt.Errorf("recv on %s was not begun: %w", m.c.Name(), err)
+		return Status{}, fmt.Errorf("recv on %s was not started: %w", m.c.Name(), err)
 	}
 	return m.Recv(buf)
 }
@@ -127,13 +127,13 @@ func (m *Message) RecvContext(ctx context.Context, buf []byte) (Status, error) {
 func (c *Comm) SsendContext(ctx context.Context, buf []byte, dst, tag int) error {
 	c = c.valid()
 	if ctx == nil {
-		return c.raise(fmt.Errorf("send on %s: %w", c.Name(), errNoContext))
+		return c.notify(fmt.Errorf("send on %s: %w", c.Name(), errNoContext))
 	}
 	if ctx.Done() == nil {
 		return c.Ssend(buf, dst, tag)
 	}
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("send on %s was not begun: %w", c.Name(), err)
+		return fmt.Errorf("send on %s was not started: %w", c.Name(), err)
 	}
 	return c.Issend(buf, dst, tag).sent(ctx)
 }
@@ -151,13 +151,13 @@ func (c *Comm) SendrecvContext(
 ) (Status, error) {
 	c = c.valid()
 	if ctx == nil {
-		return Status{}, c.raise(fmt.Errorf("sendrecv on %s: %w", c.Name(), errNoContext))
+		return Status{}, c.notify(fmt.Errorf("sendrecv on %s: %w", c.Name(), errNoContext))
 	}
 	if ctx.Done() == nil {
 		return c.Sendrecv(sbuf, dst, stag, rbuf, src, rtag)
 	}
 	if err := ctx.Err(); err != nil {
-		return Status{}, fmt.Errorf("sendrecv on %s was not begun: %w", c.Name(), err)
+		return Status{}, fmt.Errorf("sendrecv on %s was not started: %w", c.Name(), err)
 	}
 	r := c.Irecv(rbuf, src, rtag)
 	if err := c.Isend(sbuf, dst, stag).sent(ctx); err != nil {
@@ -194,7 +194,7 @@ func (r Request) await(ctx context.Context) (st Status, left bool, err error) {
 	st, err = r.c.e.Take(r.h)
 	left = r.state(r.c.e) != p2p.Ended
 	r.c.e.Unlock()
-	return st, left, r.c.raise(err)
+	return st, left, r.c.notify(err)
 }
 
 // finish is WaitContext of a call that blocks: no receive stays pending.
@@ -209,7 +209,7 @@ func (r Request) finish(ctx context.Context) (st Status, err error) {
 	}
 	st, err = r.c.e.TakeBlocking(r.h)
 	r.c.e.Unlock()
-	return st, r.c.raise(err)
+	return st, r.c.notify(err)
 }
 
 // settle waits until the outcome of the request can be taken without a long wait, or the context
@@ -315,7 +315,7 @@ func WaitAnyContext(ctx context.Context, reqs []Request) (index int, st Status, 
 	c := reqs[i].c
 	st, err = take(reqs, i)
 	e.Unlock()
-	return i, st, c.raise(err)
+	return i, st, c.notify(err)
 }
 
 // WaitSomeContext is WaitSome that ends with the context: then all requests stay
@@ -334,7 +334,7 @@ func WaitSomeContext(ctx context.Context, reqs []Request, out []Outcome) ([]Outc
 	}
 	out, failed := takeComplete(e, reqs, out)
 	e.Unlock()
-	_ = failed.raise()
+	_ = failed.notify()
 	return out, err
 }
 

@@ -77,19 +77,19 @@ func (c *Comm) ErrorHandler() ErrorHandler {
 	return ErrorsReturn
 }
 
-// raise calls the handler for the error of an operation, if it is one. Send, Recv and Sendrecv do
+// notify calls the handler for the error of an operation, if it is one. Send, Recv and Sendrecv do
 // not come here: p2p calls OnError where they have failed, so that success does not execute one
 // instruction more.
 //
 // Precondition: the engine's lock is not held.
-func (c *Comm) raise(err error) error {
+func (c *Comm) notify(err error) error {
 	if err != nil {
 		c.tell(err)
 	}
 	return err
 }
 
-// tell is the part of raise that is not inlined into every operation.
+// tell is the part of notify that is not inlined into every operation.
 func (c *Comm) tell(err error) {
 	if h := c.handler.Load(); h != nil && *h != nil {
 		(*h)(c, err)
@@ -111,8 +111,8 @@ type failure struct {
 
 type failures []failure
 
-// raise calls the handlers, in order, and gives the first error.
-func (f failures) raise() error {
+// notify calls the handlers, in order, and gives the first error.
+func (f failures) notify() error {
 	if f == nil {
 		return nil
 	}

@@ -136,10 +136,10 @@ func (c *Comm) Probe(src, tag int) (Status, error) {
 	c = c.valid()
 	if c.mode == modeUnaware {
 		st, err := p2p.Probe[p2p.Unaware](c.core, src, tag)
-		return st, c.raise(err)
+		return st, c.notify(err)
 	}
 	st, err := p2p.Probe[p2p.Aware](c.core, src, tag)
-	return st, c.raise(err)
+	return st, c.notify(err)
 }
 
 // Iprobe makes progress and reports whether there is such a message. Errors as of Recv: with one,
@@ -151,7 +151,7 @@ func (c *Comm) Iprobe(src, tag int) (st Status, found bool, err error) {
 	} else {
 		st, found, err = p2p.Iprobe[p2p.Aware](c.core, src, tag)
 	}
-	return st, found, c.raise(err)
+	return st, found, c.notify(err)
 }
 
 // Message is a message that Mprobe or Improbe has taken out of matching: no receive and no probe
@@ -173,7 +173,7 @@ func (c *Comm) Mprobe(src, tag int) (*Message, error) {
 		m, err = p2p.Mprobe[p2p.Aware](c.core, src, tag)
 	}
 	if err != nil {
-		return nil, c.raise(err)
+		return nil, c.notify(err)
 	}
 	return &Message{m, c}, nil
 }
@@ -188,7 +188,7 @@ func (c *Comm) Improbe(src, tag int) (m *Message, found bool, err error) {
 		core, found, err = p2p.Improbe[p2p.Aware](c.core, src, tag)
 	}
 	if !found || err != nil {
-		return nil, false, c.raise(err)
+		return nil, false, c.notify(err)
 	}
 	return &Message{core, c}, true, nil
 }
@@ -212,7 +212,7 @@ func (m *Message) Recv(buf []byte) (Status, error) {
 		return Status{}, fmt.Errorf("recv of a message: %w", errNoMessage)
 	}
 	st, err := m.m.Recv(buf)
-	return st, m.c.raise(err)
+	return st, m.c.notify(err)
 }
 
 // Irecv starts to receive the message into buf. Errors are the request's.

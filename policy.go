@@ -31,7 +31,7 @@ func (c *Comm) SetProfile(p Profile) error {
 	if err := c.present("set profile"); err != nil {
 		return err
 	}
-	return c.raise(c.core.SetProfile(p))
+	return c.notify(c.core.SetProfile(p))
 }
 
 // Profile is the set of rules in force.
@@ -67,7 +67,7 @@ func (c *Comm) SetErrorRange(r ErrorRange) error {
 	if err := c.present("set error range"); err != nil {
 		return err
 	}
-	return c.raise(c.core.SetErrorRange(r))
+	return c.notify(c.core.SetErrorRange(r))
 }
 
 // ErrorRange is the range in force.
@@ -122,7 +122,7 @@ func (c *Comm) SetUniformity(u Uniformity) error {
 	if err := c.present("set uniformity"); err != nil {
 		return err
 	}
-	return c.raise(c.core.SetUniformity(u))
+	return c.notify(c.core.SetUniformity(u))
 }
 
 // Uniformity is the level in force.
@@ -164,7 +164,7 @@ func (c *Comm) SetDesign(d Design) error {
 		return err
 	}
 	if d > Rebalance {
-		return c.raise(fmt.Errorf("set design of %s: %w: %v, want unaware, reroute, lookup or rebalance",
+		return c.notify(fmt.Errorf("set design of %s: %w: %v, want unaware, reroute, lookup or rebalance",
 			c.Name(), ErrArgument, d))
 	}
 	choice := c.coll.Choice
@@ -187,7 +187,7 @@ func (c *Comm) SetTree(text string) error {
 	}
 	choice, err := job.WithTree(c.coll.Choice, text)
 	if err != nil {
-		return c.raise(fmt.Errorf("set tree of %s: %w", c.Name(), err))
+		return c.notify(fmt.Errorf("set tree of %s: %w", c.Name(), err))
 	}
 	c.coll.Set(choice)
 	return nil

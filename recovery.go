@@ -31,7 +31,7 @@ func (c *Comm) GetFailed() Group {
 func (c *Comm) AckFailed(n int) (int, error) {
 	c = c.valid()
 	acked, err := c.core.Acknowledge(n)
-	return acked, c.raise(err)
+	return acked, c.notify(err)
 }
 
 // The names of other documents for the same functions follow.
@@ -81,7 +81,7 @@ func (c *Comm) groupOf(procs []proc.ID) Group { return Group{p2p.NewGroup(procs)
 // Errors: ErrClosed.
 func (c *Comm) Revoke() error {
 	c = c.valid()
-	return c.raise(c.core.Revoke())
+	return c.notify(c.core.Revoke())
 }
 
 // IsRevoked makes progress and reports whether the communicator has been revoked, by this rank or
@@ -110,7 +110,7 @@ func (c *Comm) Agree(flag uint64) (uint64, error) {
 	err := c.wait(c.agree(at))
 	flag = *at
 	c.flag.Store(at)
-	return flag, c.raise(err)
+	return flag, c.notify(err)
 }
 
 // Iagree starts an agreement on *flag, which must not be touched until the request is complete and
@@ -163,7 +163,7 @@ func (c *Comm) Shrink() (*Comm, error) {
 	s.left = nil
 	c.shrinking.Store(s)
 	if err != nil {
-		return nil, c.raise(err)
+		return nil, c.notify(err)
 	}
 	return left, nil
 }
@@ -258,7 +258,7 @@ func (c *Comm) Validate() (Group, error) {
 	c = c.valid()
 	var failed Group
 	err := c.wait(c.validate([]*Comm{c}, func(i int, g Group) { failed = g }))
-	return failed, c.raise(err)
+	return failed, c.notify(err)
 }
 
 // Ivalidate starts a validate; *failed has the result when the request is complete and must not be

@@ -25,7 +25,7 @@ func (r Request) Wait() (Status, error) {
 		return Status{}, nil
 	}
 	st, err := r.c.e.Wait(r.h)
-	return st, r.c.raise(err)
+	return st, r.c.notify(err)
 }
 
 // Test makes progress and reports whether the operation is complete; if so it has ended, as by
@@ -35,7 +35,7 @@ func (r Request) Test() (st Status, done bool, err error) {
 		return Status{}, true, nil
 	}
 	st, done, err = r.c.e.Test(r.h)
-	return st, done, r.c.raise(err)
+	return st, done, r.c.notify(err)
 }
 
 // Cancel takes back a receive that has not been matched with a message: its request completes with
@@ -82,7 +82,7 @@ func WaitAll(reqs []Request) error {
 	if locked != nil {
 		locked.Unlock()
 	}
-	return failed.raise()
+	return failed.notify()
 }
 
 // The calls on several requests treat inactive ones as MPI does: zero Requests and those that have
@@ -143,7 +143,7 @@ func TestAll(reqs []Request) (done bool, err error) {
 			}
 		}
 		e.Unlock()
-		return false, failed.raise()
+		return false, failed.notify()
 	}
 	for i := range reqs {
 		c := reqs[i].c
@@ -152,7 +152,7 @@ func TestAll(reqs []Request) (done bool, err error) {
 		}
 	}
 	e.Unlock()
-	return true, failed.raise()
+	return true, failed.notify()
 }
 
 // Outcome is the outcome of one of several requests.
@@ -181,7 +181,7 @@ func TestSome(reqs []Request, out []Outcome) (more []Outcome, active int, err er
 	_, active = look(e, reqs)
 	out, failed := takeComplete(e, reqs, out)
 	e.Unlock()
-	_ = failed.raise()
+	_ = failed.notify()
 	return out, active, nil
 }
 
@@ -373,7 +373,7 @@ func (p *Persistent) Free() error {
 		return fmt.Errorf("free: %w", errNoPersistent)
 	}
 	if p.active() {
-		return p.c.raise(fmt.Errorf("free on %s: %w: the persistent request is active: wait for it first",
+		return p.c.notify(fmt.Errorf("free on %s: %w: the persistent request is active: wait for it first",
 			p.c.Name(), ErrArgument))
 	}
 	p.begin, p.buf, p.round = nil, nil, Request{}

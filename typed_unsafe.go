@@ -85,7 +85,7 @@ func elements[T Number](c *Comm, st Status, err error) (Status, error) {
 	n, odd := count[T](st.Count)
 	st.Count = n
 	if err == nil {
-		err = c.valid().raise(odd)
+		err = c.valid().notify(odd)
 	}
 	return st, err
 }

@@ -90,7 +90,7 @@ func SendValueContext[T any](ctx context.Context, c *Comm, v T, dst, tag int, op
 		b, err = encodeValue(o.codec, &v)
 	}
 	if err != nil {
-		return c.valid().raise(fmt.Errorf("send on %s: %w", c.Name(), err))
+		return c.valid().notify(fmt.Errorf("send on %s: %w", c.Name(), err))
 	}
 	return c.SendContext(ctx, b, dst, tag)
 }
@@ -111,7 +111,7 @@ func RecvValueContext[T any](
 ) (v T, st Status, err error) {
 	o, err := gatherValue(opts)
 	if err != nil {
-		return v, Status{}, c.valid().raise(fmt.Errorf("recv on %s: %w", c.Name(), err))
+		return v, Status{}, c.valid().notify(fmt.Errorf("recv on %s: %w", c.Name(), err))
 	}
 	m, err := c.MprobeContext(ctx, src, tag)
 	if err != nil {
@@ -126,7 +126,7 @@ func RecvValueContext[T any](
 	}
 	if n > o.limit {
 		_, _ = m.m.Recv(nil) // lets the sender go on
-		return v, m.Status(), c.raise(fmt.Errorf("recv on %s: %w: rank %d, tag %d sent a value of %d bytes, "+
+		return v, m.Status(), c.notify(fmt.Errorf("recv on %s: %w: rank %d, tag %d sent a value of %d bytes, "+
 			"the limit is %d: WithValueLimit raises it",
 			c.Name(), ErrTruncate, m.Status().Source, m.Status().Tag, n, o.limit))
 	}
@@ -136,7 +136,7 @@ func RecvValueContext[T any](
 	}
 	if err := decodeValue(o.codec, b, &v); err != nil {
 		var zero T
-		return zero, st, c.raise(fmt.Errorf("recv on %s: value from rank %d, tag %d: %w", c.Name(), st.Source, st.Tag, err))
+		return zero, st, c.notify(fmt.Errorf("recv on %s: value from rank %d, tag %d: %w", c.Name(), st.Source, st.Tag, err))
 	}
 	return v, st, nil
 }

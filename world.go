@@ -17,12 +17,12 @@ type World struct {
 	holders holders // communicators with attributes
 }
 
-// ExitExpelled is the exit code of a rank that ends itself because it counts as failed at the
+// ExitFenced is the exit code of a rank that ends itself because it counts as failed at the
 // others, or because it is on the smaller side of a partition (docs/guide.md).
-const ExitExpelled = 71
+const ExitFenced = 71
 
-var _ [ExitExpelled - job.ExitExpelled]struct{} // they are equal
-var _ [job.ExitExpelled - ExitExpelled]struct{}
+var _ [ExitFenced - job.ExitFenced]struct{} // they are equal
+var _ [job.ExitFenced - ExitFenced]struct{}
 
 // Init makes this process a rank of the job that started it, or a job of one rank without a
 // launcher. If no launcher is found RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT describe the job.

@@ -252,7 +252,7 @@ func TestFlatEnds(t *testing.T) {
 	}
 }
 
-// After each validate a hall is found anew, and none is used up: there is room for 128.
+// After each validate a segment is found anew, and none is used up: there is room for 128.
 func TestFlatAfterValidates(t *testing.T) {
 	all := ranks(t, 2, true, false)
 	atOnce(t, all, func(c *rank) error {

@@ -34,7 +34,7 @@ type progression uint8
 const (
 	stepping progression = iota
 	collecting
-	concluding
+	finishing
 )
 
 // start starts a non-blocking operation and gives the request of the application. The caller does not
@@ -80,7 +80,7 @@ func (s *Schedule) resume() {
 	if s.state == stepping && !s.advance() {
 		return
 	}
-	s.conclude()
+	s.finish()
 }
 
 // advance runs steps; false: the operation waits for messages, and goes on in resume.
@@ -285,12 +285,12 @@ func (s *Schedule) settle(st p2p.Status, err error, want int) {
 	}
 }
 
-// conclude gives a non-blocking operation its outcome: that of this rank, or that of all.
-func (s *Schedule) conclude() {
+// finish gives a non-blocking operation its outcome: that of this rank, or that of all.
+func (s *Schedule) finish() {
 	if s.staged() && s.state == stepping {
 		s.e.Lock()
 		defer s.e.Unlock() // the operation may be over before that
-		s.state = concluding
+		s.state = finishing
 		err := cmp.Or(s.call.Wrong, s.err)
 		if s.w == nil || errors.Is(s.err, ft.ErrClosed) {
 			s.decided(err)

@@ -16,7 +16,7 @@ type Choice struct {
 	// Design says what becomes of a tree when ranks are gone.
 	Design tree.Design
 	// Auto leaves the way to the operation, by length and number of ranks: it need not be a tree. Where the design
-	// keeps the places of the gone it is the tree all the same.
+	// keeps the places of failed ranks it is the tree all the same.
 	Auto bool
 	// Shape is that of the trees.
 	Shape tree.Shape

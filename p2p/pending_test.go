@@ -117,7 +117,7 @@ func TestPendingIsCancelled(t *testing.T) {
 
 // With a known failure a wildcard receive starts without an error, takes a message that has
 // arrived, and else is in doubt at once.
-func TestWildcardBegunAfterAFailure(t *testing.T) {
+func TestWildcardStartedAfterAFailure(t *testing.T) {
 	s, e, c, kill := fourRanks(t)
 	kill(2)
 	h := Irecv[Aware](c, make([]byte, 8), AnySource, 5)

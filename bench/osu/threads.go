@@ -13,7 +13,7 @@ import (
 //
 // The iterations are dealt out: sender i does i, i+senders, …, receiver j does j, j+receivers, ….
 // With one sender all messages carry one tag, and whichever receiver is there answers, as in OSU.
-// With several, an answer must find the goroutine that asked, so each meeting of a sender and a
+// With several, an answer must find the goroutine that asked, so each pair of a sender and a
 // receiver is a lane with a tag of its own.
 type thread struct {
 	c          *banyan.Comm
@@ -22,7 +22,7 @@ type thread struct {
 	index      int
 	step       int // goroutines of this side
 	lanes      int
-	meetings   int // of a sender and a receiver
+	pairs      int // of a sender and a receiver
 	sbuf, rbuf []byte
 }
 
@@ -65,7 +65,7 @@ func (p *Pair) newThreads(o *Options) {
 	}
 	for i := range n {
 		t := thread{
-			c: p.c, peer: p.peer, asks: p.first, index: i, step: n, lanes: lanes, meetings: o.Senders * o.Receivers,
+			c: p.c, peer: p.peer, asks: p.first, index: i, step: n, lanes: lanes, pairs: o.Senders * o.Receivers,
 			sbuf: pages(o.Max), rbuf: pages(o.Max),
 		}
 		touch(t.sbuf, t.rbuf)
@@ -153,7 +153,7 @@ func (p *Pair) threadSingles(size, n int) ([]time.Duration, error) {
 	return out, nil
 }
 
-// checkThreads does a round trip for each meeting of a sender and a receiver, out with one pattern
+// checkThreads does a round trip for each pair of a sender and a receiver, out with one pattern
 // and back with another. With one tag for all a receiver does not know which message it gets, so
 // they all carry the same.
 func (p *Pair) checkThreads(size int, round byte) (int, error) {
@@ -165,7 +165,7 @@ func (p *Pair) checkThreads(size int, round byte) (int, error) {
 			mine, theirs = theirs, mine
 		}
 		pattern.Fill(s, mine)
-		for i := t.index; i < t.meetings; i += t.step {
+		for i := t.index; i < t.pairs; i += t.step {
 			pattern.Spoil(r, theirs)
 			if err := t.roundTrips(s, r, i, i+1); err != nil {
 				return err

@@ -235,7 +235,7 @@ func TestSamplerFindsAndAdapts(t *testing.T) {
 	require.InDelta(t, 200_000, last.Iters, 110_000)
 	require.Equal(t, last.Iters/10, last.Warmup)
 
-	r.each *= 10 // the mood has changed: this sample is long, the next is not
+	r.each *= 10 // the distance has changed: this sample is long, the next is not
 	got, err = s.Sample(t.Context())
 	require.NoError(t, err)
 	require.InDelta(t, 500e-9, got, 1e-12)

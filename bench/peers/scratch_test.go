@@ -30,9 +30,9 @@ func TestSweep(t *testing.T) {
 	theirs := dir("peer", owner{me.space, other.Process.Pid, start})
 	reused := dir("peer", owner{me.space, me.pid, me.start + 1})
 	elsewhere := dir("peer", owner{me.space + 1, other.Process.Pid, start})
-	stranger := filepath.Join(root, "banyan-peer-1234")
-	require.NoError(t, os.Mkdir(stranger, 0o700))
-	kept := []string{theirs, elsewhere, stranger, dir("startup", me)}
+	foreign := filepath.Join(root, "banyan-peer-1234")
+	require.NoError(t, os.Mkdir(foreign, 0o700))
+	kept := []string{theirs, elsewhere, foreign, dir("startup", me)}
 	sweep(root)
 	require.NoDirExists(t, reused)
 	for _, d := range kept {

@@ -106,15 +106,15 @@ func TestOneTerminal(t *testing.T) {
 	b.draw()
 	b.mu.Unlock()
 	fmt.Fprint(out, "first\n")
-	fmt.Fprint(out, "begun")
+	fmt.Fprint(out, "started")
 	b.mu.Lock()
-	b.draw() // must not write into the line that is begun
+	b.draw() // must not write into the line that is started
 	b.mu.Unlock()
 	fmt.Fprint(out, " ended\n")
 	b.Stop()
 	fmt.Fprint(tty, "over") // in no line before
 	shown := until(t, master, "over")
-	require.Regexp(t, "^"+bar+erased+"first\r\n"+bar+erased+"begun ended\r\nover$", shown)
+	require.Regexp(t, "^"+bar+erased+"first\r\n"+bar+erased+"started ended\r\nover$", shown)
 }
 
 // A reader that sleeps holds up whoever writes, and not who stops the bar.
@@ -128,8 +128,8 @@ func TestStopBesideAWriteThatHangs(t *testing.T) {
 		defer close(written)
 		_, _ = io.WriteString(b.Over(w), "row\n")
 	}()
-	var begun [1]byte
-	_, err := io.ReadFull(r, begun[:]) // the write is under way, and hangs
+	var started [1]byte
+	_, err := io.ReadFull(r, started[:]) // the write is under way, and hangs
 	require.NoError(t, err)
 	b.Stop()
 	r.Close()

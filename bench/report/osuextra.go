@@ -89,7 +89,7 @@ func (t *OSUWindows) print(lines ...string) error {
 }
 
 // OSUInit prints the times of osu_init: those of start-up in the line that parsers look for, in
-// milliseconds, and its parts as remarks. OSU prints no decimals. The times are seconds: the
+// milliseconds, and its parts as comments. OSU prints no decimals. The times are seconds: the
 // smallest, the largest and the mean.
 func OSUInit(w io.Writer, ranks, decimals int, total, join, barrier [3]float64) error {
 	line := func(of string, t [3]float64, decimals int) string {

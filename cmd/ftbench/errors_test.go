@@ -11,11 +11,11 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// carelessEnv makes the test binary be a rank that looks at no error.
-const carelessEnv = "BANYAN_TEST_CARELESS"
+// uncheckedEnv makes the test binary be a rank that looks at no error.
+const uncheckedEnv = "BANYAN_TEST_UNCHECKED"
 
-// careless has rank 1 die and rank 0 wait for it.
-func careless() error {
+// unchecked has rank 1 die and rank 0 wait for it.
+func unchecked() error {
 	w, err := banyan.Init()
 	if err != nil {
 		return err
@@ -35,7 +35,7 @@ func careless() error {
 func TestRunErrorsFatal(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
-	t.Setenv(carelessEnv, "1")
+	t.Setenv(uncheckedEnv, "1")
 	t.Setenv("BANYAN_ERRORS", "fatal")
 	code, out, errs := ftbench(t, "run", "-n", "2", "--on-failure", "continue", "--", self)
 	require.NotZero(t, code, errs) // of whoever failed first

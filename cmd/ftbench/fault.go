@@ -104,9 +104,9 @@ type without struct {
 var (
 	// killed matches the death of a victim.
 	killed = regexp.MustCompile(`(?m)^banyan: rank \d+ was killed by SIGKILL after .*\n`)
-	// expelled matches the end of a rank that was cut off.
-	expelled = regexp.MustCompile(fmt.Sprintf(
-		`(?m)^banyan: rank \d+(: nothing was heard of rank | ends itself: | (on \S+ )?exited with code %d ).*\n`, banyan.ExitExpelled))
+	// fencedEnd matches the end of a rank that was cut off.
+	fencedEnd = regexp.MustCompile(fmt.Sprintf(
+		`(?m)^banyan: rank \d+(: nothing was heard of rank | ends itself: | (on \S+ )?exited with code %d ).*\n`, banyan.ExitFenced))
 )
 
 // Write implements io.Writer.

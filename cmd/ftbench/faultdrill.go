@@ -43,15 +43,15 @@ func (r rankRange) String() string { return fmt.Sprintf("%d-%d", r.min, r.max) }
 
 // faultDrillCmd kills ranks of random programs.
 type faultDrillCmd struct {
-	Runs      int           `default:"100" help:"How many runs, each with a seed of its own. Default: ${default}."`
-	N         rankRange     `short:"n" default:"2-32" placeholder:"MIN-MAX" help:"Ranks of a run; most have few. Default: ${default}."`
-	Fabric    []string      `enum:"shm,unix,tcp,mixed,hosts,sim" default:"shm,unix,tcp,mixed" placeholder:"LIST" help:"What connects the ranks of a run, drawn from this list: ${enum}; mixed: each rank may use others; hosts: network namespaces, which takes the privileges of ftbench run --netns; or sim alone: the simulator, in which a seed is always the same run. Default: ${default}."`
-	Profile   []string      `enum:"ulfm,rts" default:"ulfm,rts" placeholder:"LIST" help:"The rules after failures, drawn from this list: ${enum}. Default: ${default}."`
-	Seed      uint64        `placeholder:"SEED" help:"The first run's, the others follow. Default: by the clock."`
-	Within    string        `placeholder:"OPERATION" help:"Have the first death of each run be within this operation, as the table names it."`
-	Strangers float64       `default:"100" placeholder:"RATE" help:"Unauthenticated connections a second to the TCP ports of a third of the runs; 0: none. Default: ${default}."`
-	Patience  time.Duration `default:"30s" help:"After so long without the end of an operation ranks count as hanging: they are asked for their operations, and ended. Default: ${default}."`
-	KeepGoing bool          `help:"Go on after a finding."`
+	Runs            int           `default:"100" help:"How many runs, each with a seed of its own. Default: ${default}."`
+	N               rankRange     `short:"n" default:"2-32" placeholder:"MIN-MAX" help:"Ranks of a run; most have few. Default: ${default}."`
+	Fabric          []string      `enum:"shm,unix,tcp,mixed,hosts,sim" default:"shm,unix,tcp,mixed" placeholder:"LIST" help:"What connects the ranks of a run, drawn from this list: ${enum}; mixed: each rank may use others; hosts: network namespaces, which takes the privileges of ftbench run --netns; or sim alone: the simulator, in which a seed is always the same run. Default: ${default}."`
+	Profile         []string      `enum:"ulfm,rts" default:"ulfm,rts" placeholder:"LIST" help:"The rules after failures, drawn from this list: ${enum}. Default: ${default}."`
+	Seed            uint64        `placeholder:"SEED" help:"The first run's, the others follow. Default: by the clock."`
+	Within          string        `placeholder:"OPERATION" help:"Have the first death of each run be within this operation, as the table names it."`
+	Unauthenticated float64       `aliases:"strangers" default:"100" placeholder:"RATE" help:"Unauthenticated connections a second to the TCP ports of a third of the runs; 0: none. Default: ${default}."`
+	Patience        time.Duration `default:"30s" help:"After so long without the end of an operation ranks count as hanging: they are asked for their operations, and ended. Default: ${default}."`
+	KeepGoing       bool          `help:"Go on after a finding."`
 	exitsFlag
 	JSON string `placeholder:"FILE" help:"Store the table, the findings and the environment; -: print them, and the table on standard error."`
 }
@@ -71,7 +71,7 @@ many ranks were killed with one under way. Ctrl-C ends a long drill, with the ta
 
 Examples:
   ftbench fault drill
-  ftbench fault drill --runs 1000 --fabric tcp --strangers 1000
+  ftbench fault drill --runs 1000 --fabric tcp --unauthenticated 1000
   ftbench fault drill --runs 1 --seed 1795290156756       # the same again
   ftbench fault drill --within Mprobe -n 2-4 --profile rts
   ftbench fault drill --fabric sim --runs 1000
@@ -215,8 +215,8 @@ func (c *faultDrillCmd) runs(ctx context.Context, d *drill.Driver, aim drill.Kin
 
 // again is the command that carries a run out once more.
 func (c *faultDrillCmd) again(seed uint64) string {
-	text := fmt.Sprintf("ftbench fault drill --runs 1 --seed %d -n %v --fabric %s --profile %s --strangers %v --exits %s",
-		seed, c.N, strings.Join(c.Fabric, ","), strings.Join(c.Profile, ","), c.Strangers, c.Exits)
+	text := fmt.Sprintf("ftbench fault drill --runs 1 --seed %d -n %v --fabric %s --profile %s --unauthenticated %v --exits %s",
+		seed, c.N, strings.Join(c.Fabric, ","), strings.Join(c.Profile, ","), c.Unauthenticated, c.Exits)
 	if c.Within != "" {
 		text += fmt.Sprintf(" --within %q", c.Within)
 	}
@@ -246,10 +246,10 @@ func (c *faultDrillCmd) driver(cfg drill.Config, to *call) (*drill.Driver, func(
 		}
 		return err
 	}
-	if c.Strangers > 0 {
+	if c.Unauthenticated > 0 {
 		const stay = 20 * time.Millisecond
 		d.Flood = func(ctx context.Context, port netip.AddrPort) error {
-			_, err := intrusion.Run(ctx, intrusion.Config{To: port, Rate: c.Strangers, Stay: stay})
+			_, err := intrusion.Run(ctx, intrusion.Config{To: port, Rate: c.Unauthenticated, Stay: stay})
 			return err
 		}
 	}

@@ -94,9 +94,9 @@ func (c *faultSilenceCmd) measure(o fault.Silence, net *netns.Net, to *call) err
 	if err != nil {
 		return err
 	}
-	job.Bind, job.Stderr, job.Prepare = false, &without{bar.Over(to.err), expelled}, onHosts(net, o.Hosts)
+	job.Bind, job.Stderr, job.Prepare = false, &without{bar.Over(to.err), fencedEnd}, onHosts(net, o.Hosts)
 	// Survivors are checked by their reports, failed ranks by their exit code.
-	job.MayEnd = func(_ bool, end launch.End) bool { return end.Code == banyan.ExitExpelled }
+	job.MayEnd = func(_ bool, end launch.End) bool { return end.Code == banyan.ExitFenced }
 	network := fault.Network{
 		Start: func(silent int) fault.Start {
 			job := job

@@ -19,8 +19,8 @@ import (
 const selfEnv = "BANYAN_TEST_FTBENCH"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(carelessEnv) != "" {
-		if err := careless(); err != nil {
+	if os.Getenv(uncheckedEnv) != "" {
+		if err := unchecked(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(3)
 		}

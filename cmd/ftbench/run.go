@@ -54,55 +54,46 @@ func (c *runCmd) Validate() error {
 
 // Help has the examples.
 func (runCmd) Help() string {
-	return `The ranks find each other over PMI-1 on an inherited descriptor. When a rank
-dies, the launcher says so and leaves the others alone, unless --on-failure=abort, or
-more have failed than --max-failures allows: then they are ended.
+	return `The ranks find each other over PMI-1 on an inherited descriptor. When a rank dies, the launcher reports
+it and leaves the others alone, unless --on-failure=abort, or more have failed than --max-failures allows:
+then they are ended.
 
-A rank has failed that a signal killed, that exited with a code other than 0 or without
-finalizing, or whose host was lost. --exit says what that makes of the exit code:
-  any        that of the first rank that failed (128 and the number for a signal, 1
-             without finalizing), 0 if none has: 0 says that all have done their work.
-  rank0      that of rank 0, whatever became of the others: for a master that
-             outlives its workers.
-  survivors  0 for a job that went on without ranks that died. A rank that a signal
-             killed, whose host was lost, or that ended itself because the others had
-             declared it dead (code 71) does not count. A rank that exits
-             with another code, or without finalizing, says that something is wrong,
-             as does a Go panic (code 2): the first such code counts. So does a signal
-             that was forwarded. If no rank survives: as any.
-A failure that ends the job (--on-failure=abort, --max-failures), World.Abort with a code, and
-output that cannot be written make it other than 0 in any case.
+A rank has failed if a signal killed it, if it exited with a code other than 0 or without finalizing, or
+if its host was lost. --exit chooses the exit code:
+  any        that of the first rank that failed (128 and the number for a signal, 1 without
+             finalizing), 0 if none has: 0 means that all have done their work.
+  rank0      that of rank 0: for a master that outlives its workers.
+  survivors  0 for a job that went on without ranks that died. A rank that a signal killed, whose host
+             was lost, or that ended itself because it counted as dead (code 71) does not count. A rank
+             that exits with another code, without finalizing, or by a Go panic (code 2) does: the
+             first such code is taken. So is a forwarded signal. If no rank survives: as any.
+A failure that ends the job, World.Abort with a code, and output that cannot be written make it other than
+0 in any case.
 
-SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1 and SIGUSR2 are forwarded to the ranks
-and to what they have started; the second of the first three kills them. One that
-comes again within a second is the same one: timeout(1) sends each twice. Ctrl-Z
-and fg stop and continue the ranks with the launcher. SIGINT and SIGHUP stay
+SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1 and SIGUSR2 are forwarded to the ranks and their children; the
+second of the first three kills them. One that comes again within a second is the same one: timeout(1)
+sends each twice. Ctrl-Z and fg stop and continue the ranks with the launcher. SIGINT and SIGHUP stay
 ignored where they are when the launcher starts (nohup).
 
-Rank 0 has the launcher's standard input; from a terminal it gets what is typed
-while the launcher is in the foreground. Output comes by whole lines; without
---tag-output a line that is not ended, a prompt, comes after 50 ms.
+Rank 0 has the launcher's standard input. Output comes by whole lines; without --tag-output an
+unfinished line, a prompt, comes after 50 ms. Output that cannot be written does not disturb the ranks,
+unless --on-failure=abort: the launcher reports it and ends with code 1, or 141 for a closed pipe. Without
+a reader it waits for one; after a Ctrl-C that kills no longer than a second.
 
-Output that cannot be written does not disturb the ranks, unless
---on-failure=abort: the launcher says so and ends with code 1, or 141 when the
-reader of a pipe has gone. When nobody reads, it waits until somebody does; after
-a Ctrl-C that kills no longer than a second.
+A pair of ranks uses shared memory where the kernel allows it, else a Unix-domain socket, else TCP;
+--fabric restricts that, and ftbench doctor shows it.
 
-A pair of ranks uses shared memory where the kernel lets them, else a Unix-domain
-socket, else TCP; --fabric restricts that, and ftbench doctor shows it.
+With --hosts or --hostfile the launcher starts ftbench on each host through ssh, or the command of --rsh,
+and that starts the ranks. Everything goes over the remote shell; ftbench, the program and the working
+directory must be on each host, at the same place. Ranks fill the hosts in order. When a host is lost or the
+launcher dies, ranks are ended with --on-failure=abort and go on otherwise.
 
-With --hosts or --hostfile the launcher starts ftbench on each host through ssh,
-or what --rsh says, and that starts the ranks. Everything goes over the remote
-shell; ftbench, the program and the working directory must be on each host, at
-the same place. Ranks fill the hosts in order. When a host is lost or the launcher
-dies, ranks are ended with --on-failure=abort and go on otherwise.
+With root, or CAP_BPF and CAP_PERFMON, the kernel records how ranks end, so their peers on the machine
+know within some 30 microseconds: see ftbench agent --help. It costs 50 ms at the start; --exits=off
+leaves it out.
 
-Where it may (root, or CAP_BPF and CAP_PERFMON), it has the kernel record how ranks
-end, so that their peers on the machine know within some 30 microseconds: ftbench
-agent --help says more. It costs 50 ms at the start; --exits=off leaves it out.
-
-With --netns the hosts are network namespaces on this machine, joined by a
-bridge: it needs root, or unshare -Urnm. BANYAN_NODE names the namespace.
+With --netns the hosts are network namespaces on this machine, joined by a bridge: it needs root, or
+unshare -Urnm. BANYAN_NODE names the namespace.
 
 Examples:
   ftbench run -n 8 -- ./app --size 4096

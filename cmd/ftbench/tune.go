@@ -160,14 +160,14 @@ func printTried(w io.Writer, t tune.Tried) {
 // part is the part of the file for this machine.
 func part(r *tuneResults, f *report.File) *settings.Part {
 	e := &f.Environment
-	p := &settings.Part{Machine: r.Machine, Remarks: []string{
+	p := &settings.Part{Machine: r.Machine, Comments: []string{
 		fmt.Sprintf("by ftbench tune on %s, host %s, in %.0f s", f.Started.Format(time.DateTime), e.Host,
 			time.Since(f.Started).Seconds()),
 		fmt.Sprintf("Linux %s, %s; others took %.0f %% of CPUs %d and %d", e.Kernel, e.Go, 100*r.Busy, r.CPUs[0],
 			r.CPUs[1]),
 	}}
 	if e.Revision != "" {
-		p.Remarks = append(p.Remarks, fmt.Sprintf("Banyan %.12s", e.Revision))
+		p.Comments = append(p.Comments, fmt.Sprintf("Banyan %.12s", e.Revision))
 	}
 	for _, found := range r.Findings {
 		p.Measured = append(p.Measured, found.Knob)
@@ -176,7 +176,7 @@ func part(r *tuneResults, f *report.File) *settings.Part {
 			continue
 		}
 		k := settings.Of(found.Knob)
-		p.Remarks = append(p.Remarks, fmt.Sprintf("%s = %s: %s", k.Name, k.Format(found.Value), found.Why))
+		p.Comments = append(p.Comments, fmt.Sprintf("%s = %s: %s", k.Name, k.Format(found.Value), found.Why))
 	}
 	return p
 }

@@ -12,7 +12,7 @@
 //
 // A rebalanced tree is found without looking at the dead: Alive gives the number of a rank among those who live and the rank
 // with a number in a logarithmic number of steps, and all else is arithmetic with numbers. So another root needs no table of its own: the tree is
-// turned, and a plan for it costs what the first one did.
+// rotated, and a plan for it costs what the first one did.
 //
 // In the binomial tree number r has the children r+2^i for every 2^i > r, as in the prototype that the paper
 // measured. The first child has the largest subtree; children are listed in the order in which they are served.

@@ -3,7 +3,7 @@ package tree
 import "math/bits"
 
 // form is a tree over the numbers 0 … n-1 with any root. All shapes but TwoLevel are defined with the root 0 and
-// are turned: number v has the place that v-root, counted around, has in that tree.
+// are rotated: number v has the place that v-root, counted around, has in that tree.
 type form struct {
 	kind  kind
 	radix int
@@ -23,8 +23,8 @@ func (f *form) upright(v int) int {
 	return v
 }
 
-// turned is the way back; none if there is no such number.
-func (f *form) turned(u int) int {
+// rotated is the way back; none if there is no such number.
+func (f *form) rotated(u int) int {
 	if u < 0 || u >= f.n {
 		return none
 	}
@@ -39,7 +39,7 @@ func (f *form) parent(v int) int {
 	if f.kind == twoLevel {
 		return f.nodes.parent(v, f.root)
 	}
-	return f.turned(up(f.kind, f.radix, f.upright(v)))
+	return f.rotated(up(f.kind, f.radix, f.upright(v)))
 }
 
 // first gives the first child of a number; none if it is a leaf.
@@ -47,7 +47,7 @@ func (f *form) first(v int) int {
 	if f.kind == twoLevel {
 		return f.nodes.first(v, f.root)
 	}
-	return f.turned(down(f.kind, f.radix, f.upright(v)))
+	return f.rotated(down(f.kind, f.radix, f.upright(v)))
 }
 
 // next gives the child of the same parent that comes after a number; none if it is the last one.
@@ -55,7 +55,7 @@ func (f *form) next(v int) int {
 	if f.kind == twoLevel {
 		return f.nodes.next(v, f.root)
 	}
-	return f.turned(beside(f.kind, f.radix, f.upright(v)))
+	return f.rotated(beside(f.kind, f.radix, f.upright(v)))
 }
 
 // up, down and beside are parent, first child and next sibling in the tree of infinitely many numbers with the root 0. Its part below

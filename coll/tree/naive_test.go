@@ -46,9 +46,9 @@ func spell(s Shape, n int) [][]int {
 func naiveOver(s Shape, size int, ranks []int, node func(int) int, root int) naive {
 	t := naive{root, make([][]int, size)}
 	turn := slices.Index(ranks, root)
-	turned := append(slices.Clone(ranks[turn:]), ranks[:turn]...)
+	rotated := append(slices.Clone(ranks[turn:]), ranks[:turn]...)
 	if s != TwoLevel {
-		t.join(s, turned)
+		t.join(s, rotated)
 		return t
 	}
 	var names []int

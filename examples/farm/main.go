@@ -67,12 +67,12 @@ func master(c *banyan.Comm, tasks int) error {
 		st, err := next.Wait()
 		switch {
 		case errors.Is(err, banyan.ErrProcFailedPending): // somebody else may still answer
-			if err := f.bury(); err != nil {
+			if err := f.takeBack(); err != nil {
 				return err
 			}
 			continue
 		case errors.Is(err, banyan.ErrProcFailed): // it died within its answer
-			if err := f.bury(); err != nil {
+			if err := f.takeBack(); err != nil {
 				return err
 			}
 		case err != nil:
@@ -108,9 +108,9 @@ func (f *farm) give(worker int) {
 	_ = banyan.Send(f.c, []int64{f.given[worker]}, worker, tagTask)
 }
 
-// bury takes back the tasks of the workers that have died since the last time, and
+// takeBack returns the tasks of the workers that have died since the last time, and
 // acknowledges their failure: those that were looked at, no others.
-func (f *farm) bury() error {
+func (f *farm) takeBack() error {
 	failed := f.c.GetFailed()
 	for i := f.lost; i < failed.Size(); i++ {
 		rank, err := failed.Translate([]int{i}, f.c.Group())

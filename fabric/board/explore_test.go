@@ -83,7 +83,7 @@ func TestExhaustive(t *testing.T) {
 func play(j task, seed uint64) error {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	w := newWorld(j)
-	seldom := 1 + rng.IntN(60)
+	rarely := 1 + rng.IntN(60)
 	for path := []step(nil); ; {
 		steps := w.steps()
 		if err := w.check(steps); err != nil {
@@ -95,7 +95,7 @@ func play(j task, seed uint64) error {
 		s := steps[rng.IntN(len(steps))]
 		if idle := !slices.ContainsFunc(steps, func(s step) bool { return s.what != 'c' && s.what != 'z' }); idle && s.what == 'z' {
 			return nil
-		} else if !idle && (s.what == 'c' || s.what == 'z') && rng.IntN(seldom) > 0 {
+		} else if !idle && (s.what == 'c' || s.what == 'z') && rng.IntN(rarely) > 0 {
 			continue
 		}
 		path = append(path, s)

@@ -199,7 +199,7 @@ func (w *world) steps() (out []step) {
 		if a.condemned {
 			continue
 		}
-		if settled = settled && (a.at == failed || a.at == over); !a.knows && w.mourns(a) {
+		if settled = settled && (a.at == failed || a.at == over); !a.knows && w.missesDeath(a) {
 			out = append(out, step{'l', who})
 		}
 		if w.leaver > 0 && w.actors[w.leaver].departed && !a.told {
@@ -220,8 +220,8 @@ func (w *world) lost() bool {
 	return slices.ContainsFunc(w.members, func(who int) bool { return w.actors[who].crashed || w.actors[who].condemned })
 }
 
-// mourns reports whether a member has something to learn: one of its segment counts as dead.
-func (w *world) mourns(a *actor) bool { return a.at != over && w.lost() }
+// missesDeath reports whether a member has something to learn: one of its segment counts as dead.
+func (w *world) missesDeath(a *actor) bool { return a.at != over && w.lost() }
 
 // can reports whether a member has something to do that changes anything.
 func (w *world) can(a *actor) bool {

@@ -149,7 +149,7 @@ func (c *child) where() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.env == nil {
-		return "has not begun"
+		return "has not started"
 	}
 	return c.env.Where()
 }

@@ -47,7 +47,7 @@ func turns(t *testing.T, h *Host, often int) (calls, since []int) {
 	}
 	all := 0
 	for range often {
-		before, begun, n := ran.Load(), h.Now(), 0
+		before, started, n := ran.Load(), h.Now(), 0
 		for ran.Load() == before {
 			h.Relax()
 			if n++; n > 4*relaxStride {
@@ -55,7 +55,7 @@ func turns(t *testing.T, h *Host, often int) (calls, since []int) {
 			}
 		}
 		all += n
-		if h.Now()-begun < forcedAfter {
+		if h.Now()-started < forcedAfter {
 			calls, since = append(calls, all), append(since, n)
 		}
 	}

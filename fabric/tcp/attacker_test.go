@@ -139,11 +139,11 @@ func TestNoDescriptors(t *testing.T) {
 	}
 	require.False(t, b.Ready(), "it would not sleep")
 	limit(old.Cur)
-	for begun := time.Now(); c.state != up; {
+	for start := time.Now(); c.state != up; {
 		idle(b)
 		a.Poll(&sinks[0].Sink)
 		b.Poll(&sinks[1].Sink)
-		require.Less(t, time.Since(begun), stall)
+		require.Less(t, time.Since(start), stall)
 	}
 	require.Empty(t, sinks[0].ended)
 	require.Empty(t, sinks[1].ended)

@@ -123,15 +123,15 @@ func (p *Provider) Close() error {
 // that is closed with unread data takes back what the other side has not read.
 func (p *Provider) linger() {
 	var deaf fabric.Sink
-	begun := time.Now()
-	heard := begun
+	start := time.Now()
+	heard := start
 	for {
 		now := time.Now()
 		busy, full := p.unacknowledged()
-		if now.Sub(begun) < handshakeLinger && p.helloPending() {
+		if now.Sub(start) < handshakeLinger && p.helloPending() {
 			busy = true
 		}
-		if !busy || now.Sub(begun) > p.cfg.Linger || full && now.Sub(heard) > silentLinger {
+		if !busy || now.Sub(start) > p.cfg.Linger || full && now.Sub(heard) > silentLinger {
 			return
 		}
 		if p.poll(&deaf) > 0 {

@@ -264,11 +264,11 @@ func TestNextAddressAfterABlackHole(t *testing.T) {
 	require.False(t, p.timer.due.IsZero(), "nothing will end the attempt")
 	require.False(t, p.timer.due.After(c.deadline))
 	var sink fabric.Sink
-	for begun := time.Now(); c.state != up; {
+	for start := time.Now(); c.state != up; {
 		idle(p)
 		p.Poll(&sink)
 		other.Poll(&sink)
-		require.Less(t, time.Since(begun), stall)
+		require.Less(t, time.Since(start), stall)
 	}
 	require.Equal(t, other.self.addrs[0], c.path.there)
 }
@@ -302,10 +302,10 @@ func TestPeerThatOnlyDials(t *testing.T) {
 	c := p.Lookup(1).(*Conn)
 	require.Empty(t, c.paths)
 	disconnect(c.fd)
-	for begun := time.Now(); p.Stats().Accepted < 2; {
+	for start := time.Now(); p.Stats().Accepted < 2; {
 		p.Poll(&sinks[0].Sink)
 		other.Poll(&sinks[1].Sink)
-		require.Less(t, time.Since(begun), stall)
+		require.Less(t, time.Since(start), stall)
 	}
 	sent := false
 	until(t, both, sinks, func() bool {

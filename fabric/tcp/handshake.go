@@ -287,14 +287,14 @@ func (p *Provider) postpone(hs *handshake, s *statement) {
 
 // admitPostponed admits the handshakes that were complete while Poll did not run.
 func (p *Provider) admitPostponed() int {
-	guests := p.postponed
+	waiting := p.postponed
 	p.postponed = nil
-	for _, hs := range guests {
+	for _, hs := range waiting {
 		if slices.Contains(p.handshakes, hs) {
 			p.admit(hs, hs.proof)
 		}
 	}
-	return len(guests)
+	return len(waiting)
 }
 
 // decide returns the outcome of a call by c's peer.

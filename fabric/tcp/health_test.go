@@ -83,14 +83,14 @@ func TestHealthOfACutLink(t *testing.T) {
 // back.
 func loseFrame(t *testing.T, p [2]*Provider, s [2]*collector, c *Conn, rto time.Duration, heal func() error) {
 	t.Helper()
-	begun := time.Now()
+	start := time.Now()
 	require.True(t, c.TrySend(fabric.ClassTest, 0, []byte("lost at first")))
-	if early := c.Health().Retransmits; time.Since(begun) < rto {
+	if early := c.Health().Retransmits; time.Since(start) < rto {
 		require.Zero(t, early, "before the first timeout")
 	}
-	for begun := time.Now(); c.Health().Retransmits < 2; {
+	for start := time.Now(); c.Health().Retransmits < 2; {
 		p[0].Poll(&s[0].Sink)
-		require.Less(t, time.Since(begun), time.Minute, "%+v", c.Health())
+		require.Less(t, time.Since(start), time.Minute, "%+v", c.Health())
 	}
 	h := c.Health()
 	require.Equal(t, Up, h.Condition)
@@ -100,10 +100,10 @@ func loseFrame(t *testing.T, p [2]*Provider, s [2]*collector, c *Conn, rto time.
 	require.Greater(t, h.RTO, rto)
 
 	require.NoError(t, heal())
-	for begun := time.Now(); c.Health().Unacked > 0; {
+	for start := time.Now(); c.Health().Unacked > 0; {
 		p[0].Poll(&s[0].Sink)
 		p[1].Poll(&s[1].Sink)
-		require.Less(t, time.Since(begun), time.Minute, "%+v", c.Health())
+		require.Less(t, time.Since(start), time.Minute, "%+v", c.Health())
 	}
 	h = c.Health()
 	require.Zero(t, h.Retransmits)

@@ -50,9 +50,9 @@ func TestCloseLeavesNoPartialFrame(t *testing.T) {
 	p[0].Depart()
 	require.NoError(t, p[0].Close())
 	s := newCollector()
-	for begun := time.Now(); len(s.ended) == 0; {
+	for start := time.Now(); len(s.ended) == 0; {
 		p[1].Poll(&s.Sink)
-		require.Less(t, time.Since(begun), stall)
+		require.Less(t, time.Since(start), stall)
 	}
 	require.Equal(t, []proc.Cause{{Kind: proc.Departed}}, s.ended)
 	require.Len(t, s.got, sent)
@@ -88,9 +88,9 @@ func TestUndeliveredToASilentPeer(t *testing.T) {
 	p[0].Depart()
 	require.NoError(t, p[0].Close())
 	s := newCollector()
-	for begun := time.Now(); len(s.ended) == 0; {
+	for start := time.Now(); len(s.ended) == 0; {
 		p[1].Poll(&s.Sink)
-		require.Less(t, time.Since(begun), stall)
+		require.Less(t, time.Since(start), stall)
 	}
 	require.Len(t, s.got, 1)
 	require.Equal(t, []proc.Cause{{Kind: proc.Departed}}, s.ended)
@@ -104,9 +104,9 @@ func TestLingerEnds(t *testing.T) {
 		require.True(t, c[0].TrySend(fabric.ClassTest, 0, noise(1, 30_000)))
 	}
 	p[0].Depart()
-	begun := time.Now()
+	start := time.Now()
 	require.NoError(t, p[0].Close())
-	require.Greater(t, time.Since(begun), linger)
+	require.Greater(t, time.Since(start), linger)
 }
 
 // A peer that is authenticated by the time of Close learns that this process has departed, also
@@ -134,13 +134,13 @@ func TestDepartedAnswersAtClose(t *testing.T) {
 func TestDepartedAcceptsNobody(t *testing.T) {
 	gone := newTarget(t, Config{})
 	gone.Depart()
-	guests := func() int {
+	postponed := func() int {
 		gone.mu.Lock()
 		defer gone.mu.Unlock()
 		return len(gone.handshakes)
 	}
 	slow := gone.dial()
-	for guests() == 0 {
+	for postponed() == 0 {
 		runtime.Gosched()
 	}
 	gone.mu.Lock()
@@ -166,9 +166,9 @@ func TestDepartedAnswersUnpolled(t *testing.T) {
 	_, err := here.Connect(fabric.ConnectSpec{Peer: 0, Address: gone.Address()})
 	require.NoError(t, err)
 	s := newCollector()
-	for begun := time.Now(); len(s.ended) == 0; {
+	for start := time.Now(); len(s.ended) == 0; {
 		here.Poll(&s.Sink)
-		require.Less(t, time.Since(begun), stall)
+		require.Less(t, time.Since(start), stall)
 	}
 	require.Equal(t, []proc.Cause{{Kind: proc.Departed}}, s.ended)
 }

@@ -38,11 +38,11 @@ func newTarget(t *testing.T, cfg Config) *target {
 // pollUntil polls until cond holds.
 func (c *target) pollUntil(cond func() bool) {
 	c.Helper()
-	for begun := time.Now(); !cond(); {
+	for start := time.Now(); !cond(); {
 		if c.Poll(&c.sink.Sink) == 0 {
 			idle(c.Provider)
 		}
-		require.Less(c, time.Since(begun), stall, "nothing happens any more: %+v %v %v", c.Stats(), c.sink.ended, c.log)
+		require.Less(c, time.Since(start), stall, "nothing happens any more: %+v %v %v", c.Stats(), c.sink.ended, c.log)
 	}
 }
 

@@ -74,7 +74,7 @@ func livesOf(id proc.ID, addresses [2]chan []byte, met chan<- bool) (err error) 
 	sink.Down = func(_ proc.ID, cause proc.Cause) { causes = append(causes, cause) }
 	sent := false
 	after := 0
-	for begun := time.Now(); after < 100; {
+	for start := time.Now(); after < 100; {
 		sent = sent || conn.TrySend(fabric.ClassTest, 0, []byte("here I am"))
 		if p.Poll(&sink) == 0 {
 			_, _ = unix.Poll(nil, 1)
@@ -82,7 +82,7 @@ func livesOf(id proc.ID, addresses [2]chan []byte, met chan<- bool) (err error) 
 		if len(causes) > 0 {
 			after++ // whether anything follows
 		}
-		if time.Since(begun) > time.Minute {
+		if time.Since(start) > time.Minute {
 			return fmt.Errorf("%v hangs", id)
 		}
 	}

@@ -126,7 +126,7 @@ func newDriver(t *testing.T, its, mine time.Duration) (*driver, fabric.Conn) {
 // hear polls until the process prints a line with that prefix.
 func (d *driver) hear(words string) (line string) {
 	d.Helper()
-	for begun := time.Now(); ; {
+	for start := time.Now(); ; {
 		select {
 		case line, open := <-d.said:
 			require.True(d, open, "it has ended")
@@ -138,7 +138,7 @@ func (d *driver) hear(words string) (line string) {
 		if d.Poll(&d.sink) == 0 {
 			_, _ = unix.Poll(nil, 1)
 		}
-		require.Less(d, time.Since(begun), time.Minute, "it does not say %q; ends here: %v", words, d.ends)
+		require.Less(d, time.Since(start), time.Minute, "it does not say %q; ends here: %v", words, d.ends)
 	}
 }
 
@@ -147,9 +147,9 @@ func (d *driver) hear(words string) (line string) {
 func TestDescriptorShortage(t *testing.T) {
 	for _, patience := range [][2]time.Duration{{time.Second, time.Minute}, {time.Minute, time.Second}} {
 		d, _ := newDriver(t, patience[0], patience[1])
-		for begun := time.Now(); len(d.ends) == 0; {
+		for start := time.Now(); len(d.ends) == 0; {
 			d.Poll(&d.sink)
-			require.Less(t, time.Since(begun), time.Minute)
+			require.Less(t, time.Since(start), time.Minute)
 		}
 		want := proc.Cause{Kind: proc.Unreachable, Code: int32(unix.EMFILE)}
 		require.Equal(t, []proc.Cause{want}, d.ends)

@@ -148,7 +148,7 @@ func TestVersionOfAnAttacker(t *testing.T) {
 	_, errno := sendBytes(fd, ch.encode())
 	require.Zero(t, errno)
 	var none fabric.Sink
-	for begun := time.Now(); c.state != up && len(s.ended) == 0 && time.Since(begun) < 5*time.Second; {
+	for start := time.Now(); c.state != up && len(s.ended) == 0 && time.Since(start) < 5*time.Second; {
 		p.Poll(&s.Sink)
 		q.Poll(&none)
 	}

@@ -75,7 +75,7 @@ func (x *agreementJob) body(p *sim.Proc) {
 		Resolve: func(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil },
 	})
 	out := NewOutbox(e, nil)
-	pulse := Start(Config{
+	driver := Start(Config{
 		Engine: e,
 		Detect: detect.Config{Self: p.ID(), Procs: x.n, Period: DefaultPeriod, Timeout: DefaultTimeout, Seed: x.seed},
 		Die:    func(why error) { x.wrong = fmt.Errorf("%v ends itself: %w", p.ID(), why) },
@@ -113,7 +113,7 @@ func (x *agreementJob) body(p *sim.Proc) {
 	a.Stop()
 	out.Stop()
 	e.Unlock()
-	pulse.Stop()
+	driver.Stop()
 	e.Depart()
 	_ = e.Close()
 }

@@ -79,7 +79,7 @@ func (x *detectorJob) body(p *sim.Proc) {
 			x.when[p.ID()][ep.Proc] = p.Host().Now()
 		}
 	})
-	pulse := Start(Config{
+	driver := Start(Config{
 		Engine: e,
 		Detect: detect.Config{Self: p.ID(), Procs: x.n, Period: DefaultPeriod, Timeout: DefaultTimeout,
 			Seed: x.seed, Partition: x.rule, Node: x.node},
@@ -101,7 +101,7 @@ func (x *detectorJob) body(p *sim.Proc) {
 		e.Wait(&done)
 		e.Unlock()
 	}
-	pulse.Stop()
+	driver.Stop()
 	e.Lock()
 	x.known[p.ID()] = slices.AppendSeq([]proc.ID{}, e.View().Set().All())
 	e.Unlock()

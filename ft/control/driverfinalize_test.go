@@ -42,24 +42,24 @@ func TestMissingWhileFinalizing(t *testing.T) {
 					Self: id, Host: p.Host(), Others: []fabric.Provider{p.Provider()},
 					Resolve: func(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil },
 				})
-				pulse := Start(Config{
+				driver := Start(Config{
 					Engine: e, Detect: detect.Config{Self: id, Procs: 3, Period: DefaultPeriod,
 						Timeout: DefaultTimeout},
 					Die: func(error) { p.Die(proc.Cause{Kind: proc.Exited, Code: 71}) },
 				})
 				if last && id == 0 {
-					pulse.Finalizing()
+					driver.Finalizing()
 				}
 				var done progress.Completion
 				e.Lock()
 				if id == 0 {
-					pulse.onEnd(&progress.Endpoint{Proc: 2}, proc.Cause{Kind: proc.Unknown})
+					driver.onEnd(&progress.Endpoint{Proc: 2}, proc.Cause{Kind: proc.Unknown})
 				}
 				e.After(second, done.Finish)
 				e.Wait(&done)
 				told = told || id == 1 && e.View().Failed(2)
 				e.Unlock()
-				pulse.Stop()
+				driver.Stop()
 				e.Depart()
 				require.NoError(t, e.Close())
 			}))
@@ -82,23 +82,23 @@ func TestFailureAfterMissedConnection(t *testing.T) {
 				Self: id, Host: p.Host(), Others: []fabric.Provider{p.Provider()},
 				Resolve: func(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil },
 			})
-			pulse := Start(Config{
+			driver := Start(Config{
 				Engine: e, Detect: detect.Config{Self: id, Procs: n, Period: DefaultPeriod, Timeout: DefaultTimeout},
 				Die: func(error) { p.Die(proc.Cause{Kind: proc.Exited, Code: 71}) },
 			})
 			var done progress.Completion
 			if id == leaver {
-				pulse.Finalizing()
+				driver.Finalizing()
 			}
 			e.Lock()
 			if id == leaver {
-				pulse.onEnd(&progress.Endpoint{Proc: victim}, proc.Cause{Kind: proc.Unknown})
+				driver.onEnd(&progress.Endpoint{Proc: victim}, proc.Cause{Kind: proc.Unknown})
 			}
 			e.After(6*second, done.Finish)
 			e.Wait(&done)
 			knew[id] = e.View().Failed(victim)
 			e.Unlock()
-			pulse.Stop()
+			driver.Stop()
 			e.Depart()
 			require.NoError(t, e.Close())
 		}))

@@ -42,7 +42,7 @@ func (x *noticeJob) run(t *testing.T) {
 	s, err := sim.New(sim.DefaultConfig(x.n))
 	require.NoError(t, err)
 	for id := range proc.ID(x.n) {
-		require.NoError(t, s.Spawn(id, x.guest))
+		require.NoError(t, s.Spawn(id, x.member))
 	}
 	for id, at := range x.kills {
 		require.NoError(t, s.Kill(id, at))
@@ -50,7 +50,7 @@ func (x *noticeJob) run(t *testing.T) {
 	require.NoError(t, s.Run())
 }
 
-func (x *noticeJob) guest(p *sim.Proc) {
+func (x *noticeJob) member(p *sim.Proc) {
 	e := progress.New(progress.Config{
 		Self: p.ID(), Host: p.Host(), Others: []fabric.Provider{p.Provider()},
 		Resolve: func(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil },

@@ -152,10 +152,10 @@ func TestOutboxSendsAtOnce(t *testing.T) {
 // An unreachable process costs a log line and its frames; others get theirs, and Flush does not
 // wait for it.
 func TestOutboxWithoutConnection(t *testing.T) {
-	var remarks []string
+	var lines []string
 	o := outboxJob{n: 4, logf: func(format string,
 		args ...any) {
-		remarks = append(remarks, fmt.Sprintf(format, args...))
+		lines = append(lines, fmt.Sprintf(format, args...))
 	}}
 	o.resolve = func(p *sim.Proc, peer proc.ID) error {
 		if peer == 2 {
@@ -170,7 +170,7 @@ func TestOutboxWithoutConnection(t *testing.T) {
 			}
 		}
 		out.Flush(1 << 60)
-		assert.Len(t, remarks, 1)
+		assert.Len(t, lines, 1)
 		assert.Empty(t, out.queues)
 		out.Send(2, fabric.ClassAgree, nil) // it counts as failed, and is not tried again
 		out.Flush(1 << 60)
@@ -185,9 +185,9 @@ func TestOutboxWithoutConnection(t *testing.T) {
 		}
 		out.Flush(1 << 60)
 	})
-	require.Len(t, remarks, 1)
-	require.Contains(t, remarks[0], "no such street")
-	require.Contains(t, remarks[0], fmt.Sprint(proc.ID(2)))
+	require.Len(t, lines, 1)
+	require.Contains(t, lines[0], "no such street")
+	require.Contains(t, lines[0], fmt.Sprint(proc.ID(2)))
 	require.Len(t, o.got[1], 3)
 	require.Empty(t, o.got[2])
 	require.Len(t, o.got[3], 3)
@@ -198,8 +198,8 @@ func TestOutboxStopWaits(t *testing.T) {
 	for _, reachable := range []bool{true, false} {
 		var ended fabric.Time
 		var tried []proc.ID
-		remarks := 0
-		o := outboxJob{n: 4, logf: func(string, ...any) { remarks++ }}
+		lines := 0
+		o := outboxJob{n: 4, logf: func(string, ...any) { lines++ }}
 		o.resolve = func(p *sim.Proc, peer proc.ID) error {
 			tried = append(tried, peer)
 			p.Host().Pause(second)
@@ -224,7 +224,7 @@ func TestOutboxStopWaits(t *testing.T) {
 			assert.NotContains(t, out.dialQueue, proc.ID(3))
 		})
 		require.Equal(t, []proc.ID{1}, tried, "reachable %v", reachable)
-		require.Zero(t, remarks)
+		require.Zero(t, lines)
 		require.Empty(t, o.got[2])
 		require.Empty(t, o.got[3])
 	}

@@ -87,7 +87,7 @@ func TestCollectiveNamesFailedRanksOfBothSides(t *testing.T) {
 
 // A leader that announces a group of more processes than there can be is refused by the ranks of its
 // own side too, before they take memory for it.
-func TestMeetingOfAbsurdLength(t *testing.T) {
+func TestOfferOfAbsurdLength(t *testing.T) {
 	for _, length := range []uint64{0, 6, 1 << 40, 1 << 63} {
 		simulate(t, 2, nil, func(r rank) error {
 			if r.Rank() == 0 {

@@ -51,14 +51,14 @@ func FuzzVerdict(f *testing.F) {
 
 // Whatever another side's leader announces and sends: a group of processes that are not on this side, each
 // once, or an error; and no memory beyond that for all processes that there can be.
-func FuzzMeeting(f *testing.F) {
+func FuzzOffer(f *testing.F) {
 	word := binary.LittleEndian.AppendUint64
 	f.Add(word(word(nil, 8), 7), []byte{2, 0, 0, 0, 3, 0, 0, 0})
 	f.Add(word(word(nil, 1<<40), 7), []byte{})
 	f.Add(word(word(nil, 6), 7), []byte{2, 0, 0, 0, 3, 0})
 	f.Add(word(word(nil, 8), 7), []byte{2, 0, 0, 0, 2, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, first, list []byte) {
-		if n, _, err := parseMeeting(first); err == nil {
+		if n, _, err := parseOffer(first); err == nil {
 			require.True(t, 0 < n && n <= 4*proc.MaxIDs && n%4 == 0)
 		} else {
 			require.ErrorIs(t, err, ft.ErrArgument)

@@ -56,7 +56,7 @@ func (p Parent) meet(
 	if err := decodeVerdict(theirs[meetLen:], "create inter"); err != nil {
 		return p2p.Group{}, 0, fmt.Errorf("rank %d could not reach the other side: %w", leader, err)
 	}
-	length, seed, err := parseMeeting(theirs)
+	length, seed, err := parseOffer(theirs)
 	if err != nil {
 		return p2p.Group{}, 0, fmt.Errorf("rank %d passes on that %w", leader, err)
 	}
@@ -70,9 +70,9 @@ func (p Parent) meet(
 	return theirGroup, seed, err
 }
 
-// parseMeeting reads the first message of a leader: the length of the list that follows, in bytes,
+// parseOffer reads the first message of a leader: the length of the list that follows, in bytes,
 // and a seed.
-func parseMeeting(b []byte) (length int, seed uint64, err error) {
+func parseOffer(b []byte) (length int, seed uint64, err error) {
 	if len(b) < meetLen {
 		return 0, 0, fmt.Errorf("%w: %d bytes that announce no group", ft.ErrArgument, len(b))
 	}
@@ -110,7 +110,7 @@ func (p Parent) meetLeader(theirs []byte, peer *Parent, remote, tag int, number 
 	if err != nil {
 		return nil, err
 	}
-	n, seed, err := parseMeeting(theirs[:st.Count])
+	n, seed, err := parseOffer(theirs[:st.Count])
 	if err != nil {
 		return nil, fmt.Errorf("from rank %d of %s: %w", remote, peer.Core.Name(), err)
 	}

@@ -340,7 +340,7 @@ func TestCheck(t *testing.T) {
 }
 
 // A process that has not heard a suspect itself does not confirm it, even if it does not suspect it
-// yet: because it has just begun to observe it, or by another's report.
+// yet: because it has just started to observe it, or by another's report.
 func TestAliveOnlyAfterAFrame(t *testing.T) {
 	said := func(m *Machine) (kinds []byte) {
 		for _, a := range ofKind(drained(m), Send) {

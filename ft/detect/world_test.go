@@ -198,7 +198,7 @@ func (w *world) handle(e event) {
 	switch e.what {
 	case evKill, evPause, evLeave, evResume:
 		w.last = max(w.last, w.now)
-		w.fate(p, e)
+		w.apply(p, e)
 		return
 	case evTick:
 		if e.at != p.tick {
@@ -212,8 +212,8 @@ func (w *world) handle(e event) {
 	w.input(p, e)
 }
 
-// fate applies an event to a process.
-func (w *world) fate(p *node, e event) {
+// apply applies an event to a process.
+func (w *world) apply(p *node, e event) {
 	switch e.what {
 	case evKill:
 		w.tell("kill %d, evidence %d", e.to, e.arg)

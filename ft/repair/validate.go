@@ -38,7 +38,7 @@ func (r *Repair) Validate(comms []*p2p.Comm, done func(failed [][]proc.ID, err e
 		r.validate(k, func(d *agree.Decision, err error) {
 			first = cmp.Or(first, err)
 			for _, c := range k.comms {
-				failed, err := conclude(c, d)
+				failed, err := finish(c, d)
 				first = cmp.Or(first, err)
 				for i := range comms {
 					if comms[i] == c {
@@ -95,9 +95,9 @@ func (r *Repair) validate(k commSet, done func(*agree.Decision, error)) {
 		})
 }
 
-// conclude applies a decision to one communicator and returns the failed members; nil: there is no
+// finish applies a decision to one communicator and returns the failed members; nil: there is no
 // decision.
-func conclude(c *p2p.Comm, d *agree.Decision) (failed []proc.ID, err error) {
+func finish(c *p2p.Comm, d *agree.Decision) (failed []proc.ID, err error) {
 	if d == nil {
 		return nil, c.EndValidate(nil)
 	}

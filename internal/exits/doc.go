@@ -34,7 +34,7 @@
 //	        8 pid uint32       in the loader's pid namespace
 //	       12 inner uint32     in the namespace of the process itself
 //	       16 space uint32     that namespace
-//	       20 status int32     as of wait(2), or Begun, Replaced, Unknown
+//	       20 status int32     as of wait(2), or Registered, Replaced, Unknown
 //	       24 time uint64      CLOCK_MONOTONIC, ns
 //
 // The writer counts head up, clears seq, fills, and stores seq with an atomic
@@ -43,7 +43,7 @@
 // one program runs.
 //
 // A log and no table of processes, because pids are used again: registering is
-// an entry too (Begun), so the newest entry of a pid says what is true of the
+// an entry too (Registered), so the newest entry of a pid says what is true of the
 // registered process that had it last. Who registers does so before anybody learns
 // of it. A process that nobody has registered may have the pid of one that has
 // ended: Table.Watched says of which pids the log is to be believed.

@@ -36,8 +36,8 @@ func FuzzLog(f *testing.F) {
 		}
 		return b
 	}
-	begun, unknown := uint32(0xfffffffe), uint32(0xffffffff)
-	f.Add(uint64(2), uint64(3), true, entries([]uint32{1, 7, begun}, []uint32{2, 7, 9}, []uint32{3, 7, unknown}))
+	started, unknown := uint32(0xfffffffe), uint32(0xffffffff)
+	f.Add(uint64(2), uint64(3), true, entries([]uint32{1, 7, started}, []uint32{2, 7, 9}, []uint32{3, 7, unknown}))
 	f.Add(uint64(1), ^uint64(0), false, entries([]uint32{1, 7, 0x7f}, []uint32{0, 7, 0xffff}))
 	f.Add(uint64(Entries+5), uint64(0), true, entries([]uint32{5, 7, 5}))
 	f.Fuzz(func(t *testing.T, head, later uint64, outer bool, b []byte) {

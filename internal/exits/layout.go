@@ -24,8 +24,8 @@ const (
 const (
 	// Unknown: it has ended, and nothing says how.
 	Unknown int32 = -1
-	// Begun: it has been registered.
-	Begun int32 = -2
+	// Registered: it has been registered.
+	Registered int32 = -2
 	// Replaced: it has called exec, and is still registered.
 	Replaced int32 = -4
 	// Withdrawn: it is no longer registered, and its end will not be recorded.

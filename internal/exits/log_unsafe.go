@@ -32,7 +32,7 @@ func (m mapping) half(at int) uint32 {
 	return atomic.LoadUint32((*uint32)(unsafe.Pointer(&m.bytes[at])))
 }
 
-// head is the number of entries that have been begun.
+// head is the number of entries that have been started.
 func (m mapping) head() uint64 { return m.word(HeadAt) }
 
 // entry is one entry of the log.

@@ -104,11 +104,11 @@ func (t *Table) FD() int { return t.fds[1] }
 // It costs two loads and a look-up; it takes a lock and goes through the news
 // where there are some, and at the first question for a pid.
 func (t *Table) Ended(pid int) (proc.Cause, bool) {
-	fate := t.fate(pid)
-	if fate&known == 0 || int32(fate) == Begun {
+	ended := t.ended(pid)
+	if ended&known == 0 || int32(ended) == Registered {
 		return proc.Cause{}, false
 	}
-	return causeOf(int32(fate)), true
+	return causeOf(int32(ended)), true
 }
 
 // Entries is the number of entries that have been read, with those that are new. It costs two loads where there are
@@ -127,15 +127,15 @@ func (t *Table) Entries() uint64 {
 // process is known to live. Pids come back, also to processes that nobody registers:
 // an end that Ended tells of already may be that of an earlier one.
 func (t *Table) Watched(pid int) bool {
-	fate := t.fate(pid)
-	return fate&known != 0 && int32(fate) == Begun
+	ended := t.ended(pid)
+	return ended&known != 0 && int32(ended) == Registered
 }
 
 // Execs is how often registered processes with a pid have called exec, as far as the log has it: where
 // the number changes, the program that ran there is no more. It costs what Ended does.
-func (t *Table) Execs(pid int) uint32 { return uint32(t.fate(pid) / oneExec) }
+func (t *Table) Execs(pid int) uint32 { return uint32(t.ended(pid) / oneExec) }
 
-func (t *Table) fate(pid int) uint64 {
+func (t *Table) ended(pid int) uint64 {
 	t.Entries()
 	word := (*t.asked.Load())[pid]
 	if word == nil {

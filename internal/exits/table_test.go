@@ -37,7 +37,7 @@ func TestMoreEndsThanTheLogHasRoomFor(t *testing.T) {
 	tab := k.read()
 	const early, reused, late, many = 7, 8, 9, 3*Entries + 5
 	for _, pid := range []int{early, reused} {
-		k.write(pid, Begun)
+		k.write(pid, Registered)
 		require.True(t, tab.Watched(pid))
 	}
 	k.write(reused, 9)
@@ -45,11 +45,11 @@ func TestMoreEndsThanTheLogHasRoomFor(t *testing.T) {
 	require.True(t, ended)
 
 	k.write(early, 9)
-	k.write(reused, Begun)
+	k.write(reused, Registered)
 	for pid := range many {
-		k.write(100_000+pid, Begun)
+		k.write(100_000+pid, Registered)
 	}
-	k.write(late, Begun)
+	k.write(late, Registered)
 	require.True(t, tab.Watched(late))
 	_, ended = tab.Ended(early)
 	require.False(t, ended, "it is lost")

@@ -64,7 +64,7 @@ const noRank = -3
 type detached struct{ simulated }
 
 // Expire implements bootstrap.
-func (d detached) Expire(why error) { d.Abort(ExitExpelled, why.Error()) }
+func (d detached) Expire(why error) { d.Abort(ExitFenced, why.Error()) }
 
 // Abort implements bootstrap.
 func (detached) Abort(code int, why string) { AbortAlone(code, why) }

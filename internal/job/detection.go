@@ -15,8 +15,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
-// ExitExpelled is the exit code of a rank that ends itself because it counts as failed at others.
-const ExitExpelled = join.ExitFenced
+// ExitFenced is the exit code of a rank that ends itself because it counts as failed at others.
+const ExitFenced = join.ExitFenced
 
 // detector is how the failure detector runs.
 type detector struct {

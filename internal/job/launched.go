@@ -232,7 +232,7 @@ func (l *launched) Crowded() bool { return l.nodes.Nodes() == 1 && l.nodes.Crowd
 // Expire implements bootstrap.
 func (l *launched) Expire(why error) {
 	fmt.Fprintf(os.Stderr, "banyan: rank %d ends itself: %v\n", l.Rank(), why)
-	os.Exit(ExitExpelled)
+	os.Exit(ExitFenced)
 }
 
 // Abort implements bootstrap.

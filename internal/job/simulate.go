@@ -130,7 +130,7 @@ func (s simulated) Closing() {}
 // Expire implements bootstrap.
 func (s simulated) Expire(why error) {
 	*s.aborted = fmt.Errorf("rank %d ends itself: %w", s.rank, why)
-	s.proc.Die(proc.Cause{Kind: proc.Exited, Code: ExitExpelled})
+	s.proc.Die(proc.Cause{Kind: proc.Exited, Code: ExitFenced})
 }
 
 // Abort implements bootstrap: the other ranks are killed, this one exits.

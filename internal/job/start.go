@@ -36,7 +36,7 @@ func Init(ctx context.Context, o Options) (*Job, error) {
 	}
 	o.logSettings(set)
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("banyan: the start was not begun: %w", err)
+		return nil, fmt.Errorf("banyan: the start was not attempted: %w", err)
 	}
 	link, err := join.Join(ctx)
 	if err != nil {

@@ -27,6 +27,7 @@ var rules = []rule{
 	{"sleeps", checkSleeps},
 	{"comments", checkComments},
 	{"phrases", checkPhrases},
+	{"words", checkWords},
 	{"ledger", checkLedger},
 	{"decoders", checkDecoders},
 }

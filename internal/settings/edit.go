@@ -13,8 +13,8 @@ import (
 // Part is what a measurement has found for one machine.
 type Part struct {
 	Machine string
-	// Remarks stand below the head as comments, a line each.
-	Remarks []string
+	// Comments stand below the head as comments, a line each.
+	Comments []string
 	// Measured are the knobs that this part decides, also those that keep their
 	// defaults and so are not among the Lines.
 	Measured []ID
@@ -70,7 +70,7 @@ func Merged(path string, p *Part) (string, error) {
 func (p *Part) text(earlier []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "[%s]\n", p.Machine)
-	for _, r := range p.Remarks {
+	for _, r := range p.Comments {
 		fmt.Fprintf(&b, "# %s\n", r)
 	}
 	for _, l := range p.Lines {

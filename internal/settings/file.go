@@ -67,7 +67,7 @@ func (f *File) begin(line string, n int) (string, error) {
 		return "", fmt.Errorf("%s: the head of a part is [MACHINE]; ftbench info prints the name of this one", line)
 	}
 	if earlier := f.lines["["+name]; earlier > 0 {
-		return name, fmt.Errorf("[%s]: this part has begun in line %d already: put the two together", name, earlier)
+		return name, fmt.Errorf("[%s]: this part starts in line %d already: put the two together", name, earlier)
 	}
 	f.lines["["+name] = n
 	f.heads = append(f.heads, name)

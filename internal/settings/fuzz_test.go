@@ -1,6 +1,8 @@
 package settings
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -44,4 +46,48 @@ func FuzzMachine(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, map[ID]int{EagerNear: 8 << 10}, effect(file.on(name)))
 	})
+}
+
+// Whatever stands in a file: no panic, errors with lines, values in range, and
+// what was read can be written into a part and read again.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{"", "wait.spins = 3\n", "[a b]\nshm.eager.near=8k # x\n\n# y\n[c]\n", "#\n[x", "shm.kernel_copy = off\nshm.ring.lines = 64", "a=b=c", "\xff = 1"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		file, err := Parse("f", text)
+		for _, e := range file.entries {
+			require.NoError(t, Of(e.id).Check(e.value))
+		}
+		if err != nil {
+			for line := range strings.Lines(err.Error()) {
+				require.Regexp(t, `^f:\d+: `, line)
+			}
+			return
+		}
+		path := filepath.Join(t.TempDir(), "f")
+		require.NoError(t, os.WriteFile(path, text, 0o600))
+		p := &Part{Machine: here, Measured: []ID{EagerNear}, Lines: []Line{{EagerNear, 4096, "x"}}}
+		require.NoError(t, Update(path, p))
+		after, err := os.ReadFile(path)
+		require.NoError(t, err)
+		again, err := Parse(path, after)
+		require.NoError(t, err, "%q", after)
+		require.Equal(t, effect(file.on("other")), effect(again.on("other")))
+		want := effect(file.on(here))
+		want[EagerNear] = 4096
+		require.Equal(t, want, effect(again.on(here)))
+		require.NoError(t, Update(path, p))
+		same, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, string(after), string(same), "a second time changes nothing")
+	})
+}
+
+func effect(entries []entry) map[ID]int {
+	out := map[ID]int{}
+	for _, e := range entries {
+		out[e.id] = e.value
+	}
+	return out
 }

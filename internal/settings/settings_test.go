@@ -1,11 +1,9 @@
 package settings
 
 import (
-	"math"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -253,7 +251,7 @@ func TestFileErrors(t *testing.T) {
 		"= 4":                                    `f:1: "= 4" is no setting: knob = value is needed`,
 		"[x\n":                                   "f:1: [x: the head of a part is [MACHINE]",
 		"[]\n":                                   "f:1: []: the head of a part is [MACHINE]",
-		"[x]\n[y]\n[x]":                          "f:3: [x]: this part has begun in line 1 already",
+		"[x]\n[y]\n[x]":                          "f:3: [x]: this part starts in line 1 already",
 		"wait.spins = 1\nwait.spins = 2":         "f:2: wait.spins is set in line 1 already",
 		"[x]\nwait.spins=1\n[y]\nwait.spins = a": "f:4: wait.spins = a: auto, or 0 … 2147483647 is possible",
 	} {
@@ -357,92 +355,4 @@ func TestDocumented(t *testing.T) {
 		require.Contains(t, row, "| "+bounds, k.Name)
 		require.Equal(t, rest != "", strings.Contains(row, "a power of two"), k.Name)
 	}
-}
-
-// Whatever stands in a file: no panic, errors with lines, values in range, and
-// what was read can be written into a part and read again.
-func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"", "wait.spins = 3\n", "[a b]\nshm.eager.near=8k # x\n\n# y\n[c]\n", "#\n[x", "shm.kernel_copy = off\nshm.ring.lines = 64", "a=b=c", "\xff = 1"} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		file, err := Parse("f", text)
-		for _, e := range file.entries {
-			require.NoError(t, Of(e.id).Check(e.value))
-		}
-		if err != nil {
-			for line := range strings.Lines(err.Error()) {
-				require.Regexp(t, `^f:\d+: `, line)
-			}
-			return
-		}
-		path := filepath.Join(t.TempDir(), "f")
-		require.NoError(t, os.WriteFile(path, text, 0o600))
-		p := &Part{Machine: here, Measured: []ID{EagerNear}, Lines: []Line{{EagerNear, 4096, "x"}}}
-		require.NoError(t, Update(path, p))
-		after, err := os.ReadFile(path)
-		require.NoError(t, err)
-		again, err := Parse(path, after)
-		require.NoError(t, err, "%q", after)
-		require.Equal(t, effect(file.on("other")), effect(again.on("other")))
-		want := effect(file.on(here))
-		want[EagerNear] = 4096
-		require.Equal(t, want, effect(again.on(here)))
-		require.NoError(t, Update(path, p))
-		same, err := os.ReadFile(path)
-		require.NoError(t, err)
-		require.Equal(t, string(after), string(same), "a second time changes nothing")
-	})
-}
-
-func effect(entries []entry) map[ID]int {
-	out := map[ID]int{}
-	for _, e := range entries {
-		out[e.id] = e.value
-	}
-	return out
-}
-
-// A part is replaced; the rest of the file, with its comments, stays.
-func TestUpdate(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "deep", "tune.conf")
-	p := &Part{Machine: here, Remarks: []string{"measured today"}, Measured: []ID{EagerNear, EagerFar},
-		Lines: []Line{{EagerNear, 24 << 10, "better"}}}
-	require.NoError(t, Update(path, p))
-	fresh := "[" + here + "]\n# measured today\nshm.eager.near = 24k     # better\n"
-	require.Equal(t, fresh, read(t, path))
-
-	old := "# mine\nunexpected = 4m\n\n[first]\nwait.spins = 1\n\n[" + here + "]\n# of last year\nshm.eager.near = 8k\n" +
-		"wait.spins = 9 # by hand\nshm.eager.far = 2k\n# default kept\n\n# about the last\n[last]\nwait.spins = 2\n"
-	require.NoError(t, os.WriteFile(path, []byte(old), 0o600))
-	link := filepath.Join(dir, "link")
-	require.NoError(t, os.Symlink(path, link))
-	require.NoError(t, Update(link, p))
-	require.Equal(t, "# mine\nunexpected = 4m\n\n[first]\nwait.spins = 1\n\n"+fresh+"wait.spins = 9 # by hand\n\n# about the last\n[last]\nwait.spins = 2\n", read(t, path))
-
-	require.NoError(t, os.WriteFile(path, []byte("nonsense\n"), 0o600))
-	require.ErrorContains(t, Update(path, p), "left as it is")
-	require.Equal(t, "nonsense\n", read(t, path))
-
-	left, err := os.ReadDir(filepath.Dir(path))
-	require.NoError(t, err)
-	require.Len(t, left, 1, "no pieces remain")
-	require.ErrorContains(t, Update(filepath.Join(path, "below"), p), "not a directory")
-}
-
-func read(t *testing.T, path string) string {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	require.NoError(t, err)
-	return string(b)
-}
-
-// Numbers that do not fit an int are refused, not wrapped.
-func TestNumbersDoNotWrap(t *testing.T) {
-	for _, unit := range []string{"", "k", "m", "g"} {
-		n, ok := parseNumber("9223372036854775807"+unit, true)
-		require.True(t, !ok || n > 0 && n <= math.MaxInt, unit)
-	}
-	require.True(t, slices.ContainsFunc(Knobs(), func(k Knob) bool { return k.Unit == Polls }))
 }

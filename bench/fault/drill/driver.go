@@ -89,7 +89,7 @@ func (d *Driver) run(ctx context.Context, seed uint64, aim Kind) (err error) {
 			})
 		}
 	}
-	return d.conclude(p, tr, ends, words, err, func() error { return left(dir, words.pids) })
+	return d.finish(p, tr, ends, words, err, func() error { return left(dir, words.pids) })
 }
 
 // rankEnd is how a rank ended.
@@ -98,8 +98,8 @@ type rankEnd struct {
 	text                    string
 }
 
-// conclude applies the rules that concern all ranks, and counts a run without a finding.
-func (d *Driver) conclude(p *plan, tr *trace, ends []rankEnd, words *reader, err error, left func() error) error {
+// finish applies the rules that concern all ranks, and counts a run without a finding.
+func (d *Driver) finish(p *plan, tr *trace, ends []rankEnd, words *reader, err error, left func() error) error {
 	if err == nil {
 		err = p.judge(ends, words)
 	}

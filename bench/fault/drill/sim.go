@@ -108,7 +108,7 @@ func (d *Driver) simulate(p *plan) error {
 		killed := ended && cause.Kind == proc.Signaled
 		ends[rank] = rankEnd{text: fmt.Sprint(cause), killed: killed, missing: missing != nil}
 	}
-	return d.conclude(p, tr, ends, words, err, func() error { return nil })
+	return d.finish(p, tr, ends, words, err, func() error { return nil })
 }
 
 // timeScale is how much shorter operations are in virtual time than in processes.

@@ -17,7 +17,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// held has one thread of a process stop where it has begun to end, so that the
+// held has one thread of a process stop where it has started to end, so that the
 // process cannot end before it is let go. Preconditions: the calling goroutine is
 // locked to its thread, to which the kernel will speak of the process.
 type held struct {

@@ -41,7 +41,7 @@
 // That the process will run no more of its program but for what it can do before it is
 // interrupted, which takes microseconds on another processor. It is evidence of
 // the end, not the end: a system call under way is carried through as far as it does not wait,
-// memory and descriptors are freed later. Who needs more than that nothing is begun any more
+// memory and descriptors are freed later. Who needs more than that nothing starts any more
 // does what package fabric/shm does: kill it again by pidfd, which does not
 // hurt, take what it has published, and look at its memory no more.
 //

@@ -257,7 +257,7 @@ func (h *Hook) Register(pid int) error {
 	}
 	inner, space := h.inside(pid)
 	// First the entry: an end that came before it would be taken for an earlier one's.
-	if err := h.write(pid, inner, space, exits.Begun); err != nil {
+	if err := h.write(pid, inner, space, exits.Registered); err != nil {
 		return err
 	}
 	// What the exit's entry is to say too. With another name than this one's, that

@@ -57,7 +57,7 @@ func ParseShell(line string) (Shell, error) {
 func splitWords(line string) ([]string, error) {
 	var words []string
 	var word strings.Builder
-	begun := false
+	started := false
 	quote, escaped := rune(0), false
 	for _, r := range line {
 		switch {
@@ -65,28 +65,28 @@ func splitWords(line string) ([]string, error) {
 			word.WriteRune(r)
 			escaped = false
 		case r == '\\' && quote != '\'':
-			escaped, begun = true, true
+			escaped, started = true, true
 		case quote != 0 && r == quote:
 			quote = 0
 		case quote != 0:
 			word.WriteRune(r)
 		case r == '\'' || r == '"':
-			quote, begun = r, true
+			quote, started = r, true
 		case r == ' ' || r == '\t' || r == '\n':
-			if begun {
+			if started {
 				words = append(words, word.String())
 				word.Reset()
 			}
-			begun = false
+			started = false
 		default:
 			word.WriteRune(r)
-			begun = true
+			started = true
 		}
 	}
 	if quote != 0 || escaped {
 		return nil, errors.New("a quote or a backslash at the end is open")
 	}
-	if begun {
+	if started {
 		words = append(words, word.String())
 	}
 	return words, nil

@@ -20,9 +20,9 @@ type End struct {
 	After time.Duration
 	// Joined: it has connected to the launcher. Finalized: it has ended the connection in order.
 	Joined, Finalized bool
-	// Stopped: a signal killed it after the launcher had begun to end the job.
+	// Stopped: a signal killed it after the launcher had started to end the job.
 	Stopped bool
-	// Lost: the connection to its host ended before the rank did. Its fate is unknown; Code is 0.
+	// Lost: the connection to its host ended before the rank did. How it ended is unknown; Code is 0.
 	Lost bool
 }
 

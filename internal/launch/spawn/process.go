@@ -25,7 +25,7 @@ type Process struct {
 
 	mu      sync.Mutex
 	reaped  bool // the process id may belong to another process
-	stopped bool // the launcher has begun to end this rank
+	stopped bool // the launcher has started to end this rank
 }
 
 // PID is the process id of the rank.

@@ -248,8 +248,8 @@ func TestErrorsAreFatalInASimulation(t *testing.T) {
 	require.NotContains(t, err.Error(), "rank 0")
 }
 
-// careless checks no error: the last of its ranks dies while the first waits for it.
-func careless(w *banyan.World) error {
+// unchecked checks no error: the last of its ranks dies while the first waits for it.
+func unchecked(w *banyan.World) error {
 	c := w.Comm()
 	last := c.Size() - 1
 	switch c.Rank() {
@@ -257,7 +257,7 @@ func careless(w *banyan.World) error {
 		return unix.Kill(os.Getpid(), unix.SIGKILL)
 	case 0:
 		_, _ = c.Recv(make([]byte, 1), last, 1)
-		fmt.Fprintln(os.Stderr, "careless: rank 0 goes on")
+		fmt.Fprintln(os.Stderr, "unchecked: rank 0 goes on")
 	}
 	return nil
 }
@@ -266,7 +266,7 @@ const careText = "banyan: rank 0 aborts the job: errors are fatal to rank 0 of w
 
 // BANYAN_ERRORS=fatal gives a program without a handler MPI's default.
 func TestErrorsAreFatalByTheEnvironment(t *testing.T) {
-	res, out := ranktest.Job(t, launch.Continue, 2, "careless", "BANYAN_ERRORS=fatal")
+	res, out := ranktest.Job(t, launch.Continue, 2, "unchecked", "BANYAN_ERRORS=fatal")
 	require.Contains(t, out, careText)
 	require.NotContains(t, out, "goes on")
 	require.True(t, res.Ends[0].Failed(), out) // by its exit, or by the launcher, which ends all
@@ -274,8 +274,8 @@ func TestErrorsAreFatalByTheEnvironment(t *testing.T) {
 }
 
 func TestErrorsAreReturnedByDefault(t *testing.T) {
-	res, out := ranktest.Job(t, launch.Continue, 2, "careless")
-	require.Contains(t, out, "careless: rank 0 goes on")
+	res, out := ranktest.Job(t, launch.Continue, 2, "unchecked")
+	require.Contains(t, out, "unchecked: rank 0 goes on")
 	require.NotContains(t, out, "errors are fatal")
 	require.False(t, res.Ends[0].Failed(), "%v\n%s", res.Ends[0], out)
 }

@@ -7,11 +7,11 @@ import (
 )
 
 var roles = ranktest.Roles{
-	"careless": careless,
-	"crowd":    ranktest.Crowd,
-	"fatal":    fatal,
-	"free":     free,
-	"values":   values,
+	"unchecked": unchecked,
+	"crowd":     ranktest.Crowd,
+	"fatal":     fatal,
+	"free":      free,
+	"values":    values,
 }
 
 func TestMain(m *testing.M) {

@@ -106,7 +106,7 @@ func (x *parted) body(w *banyan.World) error {
 // judge checks that all ranks that lived to the end know of the same failed ranks, and that only
 // the higher of the two may be lost.
 func (x *parted) judge() error {
-	lost := proc.Cause{Kind: proc.Exited, Code: banyan.ExitExpelled}
+	lost := proc.Cause{Kind: proc.Exited, Code: banyan.ExitFenced}
 	var want []int
 	for rank := range x.n {
 		switch {
@@ -167,7 +167,7 @@ func TestPartedAbsent(t *testing.T) {
 		err := x.run(seed)
 		story := fmt.Sprintf("seed %d: %d ranks, %d and %d parted, detector %v", seed, x.n, x.low, x.high, x.detector)
 		require.NoError(t, x.judge(), "%s: %v", story, err)
-		require.Equal(t, proc.Cause{Kind: proc.Exited, Code: banyan.ExitExpelled}, x.ends[x.high], story)
+		require.Equal(t, proc.Cause{Kind: proc.Exited, Code: banyan.ExitFenced}, x.ends[x.high], story)
 		require.ErrorContains(t, err, fmt.Sprintf("rank %d ends itself: it counts as dead at rank", x.high), story)
 		require.ErrorContains(t, err, fmt.Sprintf("rank %d and rank %d cannot reach each other", x.low, x.high), story)
 		require.ErrorContains(t, err, "ulimit -n", story)
@@ -224,7 +224,7 @@ func TestWalledOff(t *testing.T) {
 			Env: append(os.Environ(), ranktest.RoleEnv+"=walled off", "BANYAN_DETECT="+detect),
 		})
 		require.NoError(t, err, "%s", out.String())
-		require.Equal(t, banyan.ExitExpelled, res.Ends[2].Code, "%v\n%s", res.Ends, out.String())
+		require.Equal(t, banyan.ExitFenced, res.Ends[2].Code, "%v\n%s", res.Ends, out.String())
 		for _, end := range res.Ends[:2] {
 			require.False(t, end.Failed(), "%v\n%s", res.Ends, out.String())
 		}

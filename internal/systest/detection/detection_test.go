@@ -144,7 +144,7 @@ func TestStoppedForTooLong(t *testing.T) {
 			require.Regexp(t, `(?m)^banyan: rank [01]: rank 2 counts as dead and ends itself `+
 				`if it was only stopped or starved: `+
 				`it was silent for \d.*s, though all were asked; detect.timeout is 2s`, out)
-			require.Equal(t, banyan.ExitExpelled, res.Ends[2].Code, "%v\n%s", res.Ends, out)
+			require.Equal(t, banyan.ExitFenced, res.Ends[2].Code, "%v\n%s", res.Ends, out)
 			require.Regexp(t, `(?m)^banyan: rank 2 ends itself: this process counts as dead at rank [01], `, out)
 			require.Contains(t, out, "detect.timeout")
 		})
@@ -196,7 +196,7 @@ func TestSilenceWhileAllCompute(t *testing.T) {
 				require.False(t, e.Failed(), "%v\n%s", e, out)
 			}
 			last := res.Ends[n-1]
-			require.True(t, last.Code == banyan.ExitExpelled || last.Signal == unix.SIGKILL, "%v\n%s", last, out)
+			require.True(t, last.Code == banyan.ExitFenced || last.Signal == unix.SIGKILL, "%v\n%s", last, out)
 		})
 	}
 }
@@ -328,7 +328,7 @@ func TestHostsApart(t *testing.T) {
 	for _, e := range res.Ends[:3] {
 		require.False(t, e.Failed(), "%v\n%s", e, out)
 	}
-	require.Equal(t, banyan.ExitExpelled, res.Ends[3].Code, "%v\n%s", res.Ends[3], out)
+	require.Equal(t, banyan.ExitFenced, res.Ends[3].Code, "%v\n%s", res.Ends[3], out)
 	require.Contains(t, out, "banyan: rank 3 ends itself: ")
 	require.Contains(t, out, "1 of 4")
 	t.Log(out)

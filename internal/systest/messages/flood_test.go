@@ -87,7 +87,7 @@ func flood(kind string) {
 		le.PutUint64(payload[8:], 1000)
 	case "agreements":
 		class, imm = fabric.ClassAgree, 0
-		payload = make([]byte, 4000) // a contribution to an agreement that has not begun: its context and number
+		payload = make([]byte, 4000) // a contribution to an agreement that has not started: its context and number
 		payload[0] = 1
 		le.PutUint32(payload[3:], 99)
 		le.PutUint32(payload[11:], 1)

@@ -46,7 +46,7 @@ import (
 // github.com/cockroachdb/datadriven was looked at for these files: they would be the worse for it.
 // It puts what comes of a command under the command, behind a line of dashes. With a step to a
 // command each step is four lines, so that six hundred lines become two thousand, for answers
-// that are mostly "ok" and seldom longer than three words; with a section to a command the
+// that are mostly "ok" and rarely longer than three words; with a section to a command the
 // answers stand apart from their steps, and which belongs to which has to be counted. It
 // compares when the steps have been carried out, but a step must know its answer before: a
 // message takes its time, so "pending" and "none" are asked again unless they are wanted. Its
