@@ -10,10 +10,10 @@ LONGTIMEOUT ?= 60m
 # Left out of the race detector: programs and harnesses (their libraries are in), and
 # what computes without a second goroutine: the house rules, trees, the agreement's and
 # the detector's state machines, which their drivers bring in again.
-NORACE = bench/% cmd/% examples examples/% internal/lint internal/pattern coll/tree ft/agree ft/detect internal/proc internal/settings
-# And tests that count allocations or memory, of which the detector takes its own, that only compute, or that
-# refuse system calls which the loader of a program with cgo makes.
-NORACETESTS = ^Test(NoAllocation.*|DeepestValues|UnbridledPeer|RefusedCalls)$$
+NORACE = bench/% cmd/% examples examples/% fabric/fabrictest internal/lint internal/pattern coll/tree ft/agree ft/detect internal/proc internal/settings
+# And tests that count allocations or memory, of which the detector takes its own, that only compute or look for
+# mutants, that time processes, or that refuse system calls which the loader of a program with cgo makes.
+NORACETESTS = ^Test(NoAllocation.*|DeepestValues|UnbridledPeer|RefusedCalls|PollingRankFindsDeath|.*FindsMutants)$$
 
 MODULE  = github.com/banyan-hpc/banyan
 CC_HERE = $(shell command -v $${CC:-gcc} || command -v cc || command -v clang)
@@ -21,7 +21,7 @@ PKGS     = $(shell $(GO) list ./...)
 RACEPKGS = $(filter-out $(addprefix $(MODULE)/,$(NORACE)),$(PKGS))
 
 # The tests of these start jobs that spin on all cores.
-SPINNING = $(MODULE) $(addprefix $(MODULE)/,bench/% cmd/% fabric/shm p2p internal/progress \
+SPINNING = $(MODULE) $(addprefix $(MODULE)/,bench/% cmd/% coll fabric/shm p2p internal/job internal/progress \
 	$(addprefix internal/systest/,collectives communicators messages repairs startup transcripts))
 
 # -count=1: many tests draw random schedules or kill processes, so a cached pass

@@ -137,7 +137,7 @@ func dropRules(batch *nftables.Conn, cuts map[pair]bool) error {
 		Hooknum: nftables.ChainHookForward, Priority: nftables.ChainPriorityRef(0),
 	})
 	set := &nftables.Set{
-		Table: table, Name: "cut", Concatenation: true, KeyByteOrder: binaryutil.NativeEndian,
+		Table: table, Name: "cut", ID: 1, Concatenation: true, KeyByteOrder: binaryutil.NativeEndian, // ID: of the transaction
 		KeyType: nftables.MustConcatSetType(nftables.TypeIFIndex, nftables.TypeIFIndex),
 	}
 	if err := batch.AddSet(set, nil); err != nil {
