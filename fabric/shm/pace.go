@@ -3,7 +3,7 @@ package shm
 import "time"
 
 // Between the far limit and the near one, the distance of the two cores decides whether copying
-// twice through the ring or once by the kernel is cheaper: measured, see docs/architecture.md. On
+// twice through the ring or once by the kernel is cheaper (docs/decisions/0020-eager-limit.md). On
 // far cores (another socket, another complex of cores) a line takes four times as long, and
 // processes move.
 const (
