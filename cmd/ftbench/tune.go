@@ -14,6 +14,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/tune"
 	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/settings"
+	"github.com/banyan-hpc/banyan/internal/wholefile"
 )
 
 type tuneCmd struct {
@@ -184,16 +185,17 @@ func part(r *tuneResults, f *report.File) *settings.Part {
 // write stores the part and prints its changes.
 func (c *tuneCmd) write(path string, p *settings.Part, to *call) error {
 	fmt.Fprintln(to.out)
+	text, err := settings.Merged(path, p)
+	if err != nil {
+		return err
+	}
 	if c.DryRun {
-		text, err := settings.Merged(path, p)
-		if err != nil {
-			return err
-		}
 		_, err = fmt.Fprintf(to.out, "# %s would be:\n%s", path, text)
 		return err
 	}
-	if err := settings.Update(path, p); err != nil {
-		return err
+	// Readable by all, whatever the umask: it may be the file of the machine.
+	if err := wholefile.Write(path, []byte(text), 0o644); err != nil {
+		return fmt.Errorf("settings: %w", err)
 	}
 	for _, l := range p.Lines {
 		k := settings.Of(l.ID)
@@ -205,6 +207,6 @@ func (c *tuneCmd) write(path string, p *settings.Part, to *call) error {
 	if len(p.Lines) == 0 {
 		fmt.Fprintln(to.out, "the defaults are kept: nothing else is significantly faster here")
 	}
-	_, err := fmt.Fprintf(to.out, "written: %s\n", path)
+	_, err = fmt.Fprintf(to.out, "written: %s\n", path)
 	return err
 }

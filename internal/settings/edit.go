@@ -6,8 +6,6 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
-
-	"github.com/banyan-hpc/banyan/internal/wholefile"
 )
 
 // Part is what a measurement has found for one machine.
@@ -29,24 +27,9 @@ type Line struct {
 	Comment string
 }
 
-// Update puts a part into the file, in the place of the machine's earlier one.
-// Other parts, what holds everywhere, and settings of knobs that were not
-// measured stay. A file that lacks is made, with its directory; one that does
-// not parse is an error and stays as it is. Who reads meanwhile sees the whole
-// old file or the whole new one.
-func Update(path string, p *Part) error {
-	text, err := Merged(path, p)
-	if err != nil {
-		return err
-	}
-	// Readable by all, whatever the umask of who measures: it may be the machine's.
-	if err := wholefile.Write(path, []byte(text), 0o644); err != nil {
-		return fmt.Errorf("settings: %w", err)
-	}
-	return nil
-}
-
-// Merged is the text that Update would write.
+// Merged is the text of a file with a part in the place of the machine's earlier one. Other parts,
+// settings that hold everywhere, and settings of knobs that were not measured stay. A missing file is
+// empty; one that does not parse is an error.
 func Merged(path string, p *Part) (string, error) {
 	old, err := readFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

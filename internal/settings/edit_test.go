@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/banyan-hpc/banyan/internal/wholefile"
 	"github.com/stretchr/testify/require"
 )
 
@@ -16,7 +17,7 @@ func TestUpdate(t *testing.T) {
 	path := filepath.Join(dir, "deep", "tune.conf")
 	p := &Part{Machine: here, Comments: []string{"measured today"}, Measured: []ID{EagerNear, EagerFar},
 		Lines: []Line{{EagerNear, 24 << 10, "better"}}}
-	require.NoError(t, Update(path, p))
+	require.NoError(t, update(path, p))
 	fresh := "[" + here + "]\n# measured today\nshm.eager.near = 24k     # better\n"
 	require.Equal(t, fresh, read(t, path))
 
@@ -25,17 +26,17 @@ func TestUpdate(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(old), 0o600))
 	link := filepath.Join(dir, "link")
 	require.NoError(t, os.Symlink(path, link))
-	require.NoError(t, Update(link, p))
+	require.NoError(t, update(link, p))
 	require.Equal(t, "# mine\nunexpected = 4m\n\n[first]\nwait.spins = 1\n\n"+fresh+"wait.spins = 9 # by hand\n\n# about the last\n[last]\nwait.spins = 2\n", read(t, path))
 
 	require.NoError(t, os.WriteFile(path, []byte("nonsense\n"), 0o600))
-	require.ErrorContains(t, Update(path, p), "left as it is")
+	require.ErrorContains(t, update(path, p), "left as it is")
 	require.Equal(t, "nonsense\n", read(t, path))
 
 	left, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)
 	require.Len(t, left, 1, "no pieces remain")
-	require.ErrorContains(t, Update(filepath.Join(path, "below"), p), "not a directory")
+	require.ErrorContains(t, update(filepath.Join(path, "below"), p), "not a directory")
 }
 
 func read(t *testing.T, path string) string {
@@ -52,4 +53,13 @@ func TestNumbersDoNotWrap(t *testing.T) {
 		require.True(t, !ok || n > 0 && n <= math.MaxInt, unit)
 	}
 	require.True(t, slices.ContainsFunc(Knobs(), func(k Knob) bool { return k.Unit == Polls }))
+}
+
+// update writes a merged file, as ftbench tune does.
+func update(path string, p *Part) error {
+	text, err := Merged(path, p)
+	if err != nil {
+		return err
+	}
+	return wholefile.Write(path, []byte(text), 0o644)
 }

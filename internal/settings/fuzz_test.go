@@ -68,7 +68,7 @@ func FuzzParse(f *testing.F) {
 		path := filepath.Join(t.TempDir(), "f")
 		require.NoError(t, os.WriteFile(path, text, 0o600))
 		p := &Part{Machine: here, Measured: []ID{EagerNear}, Lines: []Line{{EagerNear, 4096, "x"}}}
-		require.NoError(t, Update(path, p))
+		require.NoError(t, update(path, p))
 		after, err := os.ReadFile(path)
 		require.NoError(t, err)
 		again, err := Parse(path, after)
@@ -77,7 +77,7 @@ func FuzzParse(f *testing.F) {
 		want := effect(file.on(here))
 		want[EagerNear] = 4096
 		require.Equal(t, want, effect(again.on(here)))
-		require.NoError(t, Update(path, p))
+		require.NoError(t, update(path, p))
 		same, err := os.ReadFile(path)
 		require.NoError(t, err)
 		require.Equal(t, string(after), string(same), "a second time changes nothing")
