@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -77,12 +78,16 @@ func ranks(t *testing.T, n int, patient, attended bool) []*rank {
 	return all
 }
 
-// atOnce runs what each rank does.
+// atOnce runs what each rank does. A rank that fails leaves the others waiting: so its error is printed at once.
 func atOnce(t *testing.T, comms []*rank, do func(c *rank) error) {
 	errs := make([]error, len(comms))
 	var all sync.WaitGroup
 	for i, c := range comms {
-		all.Go(func() { errs[i] = do(c) })
+		all.Go(func() {
+			if errs[i] = do(c); errs[i] != nil {
+				fmt.Fprintf(os.Stderr, "%s: rank %d: %v\n", t.Name(), i, errs[i])
+			}
+		})
 	}
 	all.Wait()
 	require.NoError(t, errors.Join(errs...))
