@@ -84,7 +84,10 @@ func (p *Phase) Here() bool {
 // Apart reports whether a member was seen to have come to this step with a part that is too long.
 func (p *Phase) Apart() bool {
 	for member := range p.segment.slots {
-		if _, length := p.segment.Brought(member, p.turn); length == Elsewhere && p.segment.Entered(member, p.step) {
+		if !p.segment.Entered(member, p.step) {
+			continue // its part may still be that of an earlier step
+		}
+		if _, length := p.segment.Brought(member, p.turn); length == Elsewhere {
 			return true
 		}
 	}
