@@ -26,12 +26,12 @@ SPINNING = $(MODULE) $(addprefix $(MODULE)/,bench/% cmd/% coll fabric/shm p2p in
 
 # -count=1: many tests draw random schedules or kill processes, so a cached pass
 # says nothing.
-# -p 1, and two lanes: a test binary may start dozens of real processes that spin. Two
+# -p, and two lanes: a test binary may start dozens of real processes that spin. Two
 # such binaries at once on a small machine make each other oversubscribed: only the
 # sleeping paths would be tested, slowly, and a hang could not be told from
-# starvation. So those of SPINNING packages run one after the other; beside them, also
-# one after the other, run those that mostly wait (for timeouts, for other hosts) or
-# compute on one core.
+# starvation. So those of SPINNING packages run one after the other; beside them, two at
+# a time, run those that mostly wait (for timeouts, for other hosts) or compute on one
+# core.
 # -parallel 4, also on two cores: the tests that say t.Parallel wait most of the time.
 GOTEST = $(GO) test -count=1 -p 1 -parallel 4
 
@@ -80,7 +80,7 @@ test: check ## everything that must pass before a commit, several minutes on two
 plain-spinning:
 	$(GOTEST) -o $(TESTBIN)/plain/ -timeout $(TIMEOUT) $(filter $(SPINNING),$(PKGS))
 plain-waiting:
-	$(GOTEST) -o $(TESTBIN)/plain/ -timeout $(TIMEOUT) $(filter-out $(SPINNING),$(PKGS))
+	$(GOTEST) -p 2 -o $(TESTBIN)/plain/ -timeout $(TIMEOUT) $(filter-out $(SPINNING),$(PKGS))
 
 # By default each process that ends waits a second for reports of its other threads;
 # here thousands of them end, most without a thread left that could report.
@@ -101,7 +101,7 @@ RACETEST = $(RACE_ENV) CGO_ENABLED=1 $(GOTEST) -race -short -skip '$(NORACETESTS
 race-spinning:
 	$(RACETEST) $(filter $(SPINNING),$(RACEPKGS))
 race-waiting:
-	$(RACETEST) $(filter-out $(SPINNING),$(RACEPKGS))
+	$(RACETEST) -p 2 $(filter-out $(SPINNING),$(RACEPKGS))
 
 .PHONY: test-long
 test-long: check ## the same with all seeds and kills (BANYAN_LONG=1), then each fuzz target for FUZZTIME
