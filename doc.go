@@ -57,7 +57,7 @@
 //
 // Each pair of ranks communicates through shared memory if the kernel lets them share it, else
 // through a Unix-domain socket, else through TCP. [World.Route] explains the choice, [World.Node]
-// numbers the nodes, and [WithFabric] and the environment restrict it. Host names do not matter:
+// numbers the nodes, and [WithFabrics] and the environment restrict it. Host names do not matter:
 // the kernel's answer decides, also in containers.
 //
 // # Buffers

@@ -251,7 +251,7 @@ func TestLengthsThatDoNotFit(t *testing.T) {
 		}
 		require.NoError(t, banyan.Simulate(n, s, func(w *banyan.World) error {
 			c := w.Comm()
-			for k, tree := range []string{"auto", "binomial", "chain"} {
+			for k, tree := range []banyan.Tree{banyan.AutoTree, banyan.BinomialTree, banyan.ChainTree} {
 				if err := c.SetTree(tree); err != nil {
 					return err
 				}
@@ -364,7 +364,7 @@ func TestOtherRootThanTheParent(t *testing.T) {
 		for late := range n {
 			require.NoError(t, banyan.Simulate(n, banyan.Simulation{}, func(w *banyan.World) error {
 				c := w.Comm()
-				if err := errors.Join(c.SetTree("chain"), c.Barrier()); err != nil {
+				if err := errors.Join(c.SetTree(banyan.ChainTree), c.Barrier()); err != nil {
 					return err
 				}
 				if c.Rank() == late {
