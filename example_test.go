@@ -275,13 +275,9 @@ func ExampleComm_AckFailed() {
 				fmt.Printf("%s of rank %d\n", buf, st.Source)
 				return err
 			}
-			failed := c.GetFailed()
-			ranks, err := failed.Translate([]int{0}, c.Group())
-			if err != nil {
-				return err
-			}
-			fmt.Println("dead:", ranks) // the place to give its work to somebody else
-			if _, err := c.AckFailed(failed.Size()); err != nil {
+			failed := c.FailedRanks()
+			fmt.Println("dead:", failed) // the place to give its work to somebody else
+			if _, err := c.AckFailed(len(failed)); err != nil {
 				return err
 			}
 		}
@@ -384,7 +380,7 @@ func ExampleComm_Agree() {
 				fmt.Printf("%03b, a rank has failed: %v\n", flags, errors.Is(err, banyan.ErrProcFailed))
 			}
 		}
-		if _, err := c.AckFailed(c.GetFailed().Size()); err != nil {
+		if _, err := c.AckFailed(len(c.FailedRanks())); err != nil {
 			return err
 		}
 		flags, err := c.Agree(0b111 &^ uint64(c.Rank()))

@@ -12,16 +12,41 @@ import (
 // ([Comm.Validate]). Whatever has been acknowledged, collective operations on a communicator with
 // failed ranks are ErrProcFailed until the failures have been agreed on.
 
-// GetFailed makes progress and gives the ranks of this communicator, of both sides of an
+// A failure is known on this communicator once this process has learned of it, and acknowledged once
+// the application has said so, by AckFailed, or all ranks by Validate.
+
+// Failed makes progress and gives the ranks of this communicator, of both sides of an
 // intercommunicator, that this process knows to have failed, in the order in which it learned of
-// them: an earlier result is a prefix of a later one. [Group.Translate] gives their ranks here;
+// them: an earlier result is a prefix of a later one. [Comm.FailedRanks] gives their ranks here;
 // errors of operations with them give the causes.
-func (c *Comm) GetFailed() Group {
+func (c *Comm) Failed() Group {
 	c = c.valid()
 	return c.groupOf(c.core.Failed())
 }
 
-// AckFailed acknowledges the failures of the first n ranks of the result of GetFailed, and returns
+// FailedRanks gives the members of Failed, in that order, by their ranks in this communicator. On an
+// intercommunicator these are ranks of the remote group, which its operations name; Failed and
+// [Group.Translate] give those of this side.
+func (c *Comm) FailedRanks() []int {
+	c = c.valid()
+	var out []int
+	peers := c.core.Peers()
+	for _, p := range c.core.Failed() {
+		if r := peers.Rank(p); r >= 0 {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// Acknowledged gives the members of Failed that have been acknowledged, in that order: they are the
+// first.
+func (c *Comm) Acknowledged() Group {
+	c = c.valid()
+	return c.groupOf(c.core.Acknowledged())
+}
+
+// AckFailed acknowledges the failures of the first n ranks of the result of Failed, and returns
 // how many are acknowledged now: more than n if so many were before, fewer if no more are known.
 // AckFailed(0) only asks, AckFailed(c.Size()) acknowledges all. Once all are acknowledged receives
 // from AnySource work again, with those that were pending, and operations between living ranks take
@@ -34,40 +59,38 @@ func (c *Comm) AckFailed(n int) (int, error) {
 	return acked, c.notify(err)
 }
 
-// The names of other documents for the same functions follow.
+// Failed, Acknowledged and AckFailed by the names of the documents follow.
 
-// FailureAck acknowledges all failures that this process knows of. It is the older form of
-// AckFailed (ULFM): a failure that becomes known between query and acknowledgement is acknowledged
-// unseen, so call FailureGetAcked afterwards. Error: ErrClosed.
+// GetFailed is Failed. MPIX_Comm_get_failed, ULFM; AckFailed is MPIX_Comm_ack_failed.
+func (c *Comm) GetFailed() Group { return c.Failed() }
+
+// FailureAck acknowledges all failures that this process knows of. A failure that becomes known
+// between query and acknowledgement is acknowledged unseen, so call FailureGetAcked afterwards.
+// Error: ErrClosed. MPIX_Comm_failure_ack, ULFM, older than AckFailed.
 func (c *Comm) FailureAck() error {
 	c = c.valid()
 	_, err := c.AckFailed(proc.MaxIDs)
 	return err
 }
 
-// FailureGetAcked gives the ranks whose failure has been acknowledged, in the order of GetFailed.
-func (c *Comm) FailureGetAcked() Group {
-	c = c.valid()
-	return c.groupOf(c.core.Acknowledged())
-}
+// FailureGetAcked is Acknowledged. MPIX_Comm_failure_get_acked, ULFM.
+func (c *Comm) FailureGetAcked() Group { return c.Acknowledged() }
 
-// GroupFailed gives the failed ranks that this process knows of; of an intercommunicator those of
-// this side. It is GetFailed by the name and with the sides of run-through stabilization.
-func (c *Comm) GroupFailed() Group { return c.GetFailed().Intersection(c.Group()) }
+// GroupFailed is Failed without the remote side of an intercommunicator. Run-through stabilization.
+func (c *Comm) GroupFailed() Group { return c.Failed().Intersection(c.Group()) }
 
-// RemoteGroupFailed is GroupFailed of the remote group of an intercommunicator; of other
-// communicators the same as GroupFailed.
-func (c *Comm) RemoteGroupFailed() Group { return c.GetFailed().Intersection(c.RemoteGroup()) }
+// RemoteGroupFailed is Failed without this side of an intercommunicator, and GroupFailed of other
+// communicators. Run-through stabilization.
+func (c *Comm) RemoteGroupFailed() Group { return c.Failed().Intersection(c.RemoteGroup()) }
 
-// ReenableAnySource acknowledges all failures that this process knows of and gives all acknowledged
-// ranks: matching ignores those from now on. It is FailureAck in run-through stabilization. Error:
-// ErrClosed.
+// ReenableAnySource is FailureAck, then Acknowledged: matching ignores those ranks from now on.
+// Error: ErrClosed. Run-through stabilization.
 func (c *Comm) ReenableAnySource() (Group, error) {
 	c = c.valid()
 	if err := c.FailureAck(); err != nil {
 		return Group{}, fmt.Errorf("reenable any source: %w", err)
 	}
-	return c.FailureGetAcked(), nil
+	return c.Acknowledged(), nil
 }
 
 func (c *Comm) groupOf(procs []proc.ID) Group { return Group{p2p.NewGroup(procs), c.world.job.Self} }
@@ -98,7 +121,7 @@ func (c *Comm) IsRevoked() bool { return c.valid().core.Revoked() }
 // [WithAsyncProgress]. Without a detector a rank may wait for one whose failure it does not notice.
 //
 // Errors: ErrProcFailed, at all ranks alike, if a rank has failed and not all have acknowledged
-// that ([Comm.AckFailed]); the result is valid all the same, and GetFailed has all ranks that did
+// that ([Comm.AckFailed]); the result is valid all the same, and Failed has all ranks that did
 // not contribute. ErrArgument if some rank calls another operation in its place; ErrClosed.
 func (c *Comm) Agree(flag uint64) (uint64, error) {
 	c = c.valid()
