@@ -254,3 +254,34 @@ func TestRunThrough(t *testing.T) {
 	err := banyan.Simulate(1, banyan.Simulation{Options: []banyan.Option{banyan.WithProfile(7)}}, nil)
 	require.ErrorIs(t, err, banyan.ErrArgument)
 }
+
+// Faults of the package's constructors happen to the named ranks, at their time or step; ranks that
+// do not exist are an error of the simulation.
+func TestFaults(t *testing.T) {
+	kills := banyan.Faults(banyan.Kill(3, time.Second), banyan.KillAtStep(2, 1), banyan.Disconnect(0, 1, 0))
+	require.NoError(t, banyan.Simulate(4, banyan.Simulation{Faults: kills}, func(w *banyan.World) error {
+		c := w.Comm()
+		for rank, want := range []string{1: "unreachable", 2: "SIGKILL", 3: "SIGKILL"} {
+			if rank == 0 {
+				continue
+			}
+			if c.Rank() != 0 {
+				w.Sleep(10 * time.Second) // rank 3 is killed meanwhile, rank 2 does not get here
+				return nil
+			}
+			_, err := c.Recv(nil, rank, 0)
+			require.ErrorIs(t, err, banyan.ErrProcFailed)
+			require.ErrorContains(t, err, want)
+			if rank == 3 {
+				require.Equal(t, time.Second, w.Now().Truncate(100*time.Millisecond))
+			}
+		}
+		return nil
+	}))
+	for _, f := range []banyan.Fault{
+		banyan.Kill(4, 0), banyan.Kill(-1, 0), banyan.KillAtStep(4, 1), banyan.Disconnect(0, 4, 0), banyan.Disconnect(1, 1, 0),
+	} {
+		err := banyan.Simulate(4, banyan.Simulation{Faults: banyan.Faults(f)}, func(*banyan.World) error { return nil })
+		require.ErrorIs(t, err, banyan.ErrArgument)
+	}
+}
