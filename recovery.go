@@ -136,22 +136,13 @@ func (c *Comm) Agree(flag uint64) (uint64, error) {
 	return flag, c.notify(err)
 }
 
-// Iagree starts an agreement on *flag, which must not be touched until the request is complete and
-// then holds the result. Several may be under way; they match in the order in which each rank
+// Iagree starts an agreement. Several may be under way; they match in the order in which each rank
 // started them. Neither Request.Cancel nor the end of a context takes one back, since other ranks
-// take part. ErrArgument without a flag, then nothing is started. As [Comm.Agree] otherwise.
-func (c *Comm) Iagree(flag *uint64) Request {
+// take part. As [Comm.Agree] otherwise: the value is valid with ErrProcFailed too.
+func (c *Comm) Iagree(flag uint64) Result[uint64] {
 	c = c.valid()
-	if flag == nil {
-		return c.nowhere("agree", "flag")
-	}
-	return Request{c.agree(flag), c}
-}
-
-// nowhere is the request of an operation without a place for its result, found before other ranks
-// rely on it.
-func (c *Comm) nowhere(op, what string) Request {
-	return Request{c.e.Failed(c.core, fmt.Errorf("%s on %s: %w: nil for the %s", op, c.Name(), ErrArgument, what)), c}
+	at := &flag
+	return Result[uint64]{Request{c.agree(at), c}, at}
 }
 
 func (c *Comm) agree(flag *uint64) p2p.Handle {
@@ -180,7 +171,6 @@ func (c *Comm) Shrink() (*Comm, error) {
 	if s == nil {
 		s = newShrinking(c)
 	}
-	s.into = &s.left
 	err := c.wait(c.shrink(s))
 	left := s.left
 	s.left = nil
@@ -191,25 +181,19 @@ func (c *Comm) Shrink() (*Comm, error) {
 	return left, nil
 }
 
-// Ishrink starts a shrink; *into is the new communicator when the request is complete. Shrinks of
-// several communicators with common members may be started in different orders. As [Comm.Shrink]
-// otherwise.
-func (c *Comm) Ishrink(into **Comm) Request {
+// Ishrink starts a shrink; its value is the new communicator. Shrinks of several communicators with
+// common members may be started in different orders. As [Comm.Shrink] otherwise.
+func (c *Comm) Ishrink() Result[*Comm] {
 	c = c.valid()
-	if into == nil {
-		return c.nowhere("shrink", "place of the new communicator")
-	}
 	s := newShrinking(c)
-	s.into = into
-	return Request{c.shrink(s), c}
+	return Result[*Comm]{Request{c.shrink(s), c}, &s.left}
 }
 
 // shrinking is the state of a shrink. That of a blocking one is used again, for the same reason as
 // Comm.flag.
 type shrinking struct {
 	c       *Comm
-	into    **Comm
-	left    *Comm // of a blocking one
+	left    *Comm // the result
 	derived *commAlloc
 	promise p2p.Promise
 	done    func(*p2p.Comm, error) // end
@@ -222,10 +206,10 @@ func newShrinking(c *Comm) *shrinking {
 }
 
 func (s *shrinking) end(core *p2p.Comm, err error) {
-	*s.into = nil
+	s.left = nil
 	if core != nil {
 		s.c.inherit(&s.derived.Comm, core)
-		*s.into, s.derived = &s.derived.Comm, nil
+		s.left, s.derived = &s.derived.Comm, nil
 	}
 	s.promise.Complete(err)
 }
@@ -284,15 +268,11 @@ func (c *Comm) Validate() (Group, error) {
 	return failed, c.notify(err)
 }
 
-// Ivalidate starts a validate; *failed has the result when the request is complete and must not be
-// touched before. ErrArgument without a place for it, then nothing is started. As [Comm.Validate]
-// otherwise.
-func (c *Comm) Ivalidate(failed *Group) Request {
+// Ivalidate starts a validate; its value are the failed ranks. As [Comm.Validate] otherwise.
+func (c *Comm) Ivalidate() Result[Group] {
 	c = c.valid()
-	if failed == nil {
-		return c.nowhere("validate", "place of the failed ranks")
-	}
-	return Request{c.validate([]*Comm{c}, func(_ int, g Group) { *failed = g }), c}
+	failed := new(Group)
+	return Result[Group]{Request{c.validate([]*Comm{c}, func(_ int, g Group) { *failed = g }), c}, failed}
 }
 
 // ValidateMultiple is Validate of each of the communicators, whose members may differ: those with
@@ -301,16 +281,20 @@ func (c *Comm) Ivalidate(failed *Group) Request {
 // together. Each result is that of one communicator. It is nil if there is an error, which is that
 // of any of them.
 func ValidateMultiple(comms ...*Comm) ([]Group, error) {
-	failed := make([]Group, len(comms))
-	if _, err := IvalidateMultiple(failed, comms...).Wait(); err != nil {
+	failed, err := IvalidateMultiple(comms...).Wait()
+	if err != nil {
 		return nil, err
 	}
 	return failed, nil
 }
 
-// IvalidateMultiple starts ValidateMultiple; failed, as long as the list of communicators, has the
-// results when the request is complete.
-func IvalidateMultiple(failed []Group, comms ...*Comm) Request {
+// IvalidateMultiple starts ValidateMultiple; its value are the results.
+func IvalidateMultiple(comms ...*Comm) Result[[]Group] {
+	failed := make([]Group, len(comms))
+	return Result[[]Group]{validateMultiple(failed, comms), &failed}
+}
+
+func validateMultiple(failed []Group, comms []*Comm) Request {
 	if len(comms) == 0 {
 		return Request{}
 	}
@@ -325,10 +309,6 @@ func IvalidateMultiple(failed []Group, comms ...*Comm) Request {
 			return Request{c.e.Failed(c.core, fmt.Errorf("validate of %s and %s: %w: they are of different worlds",
 				c.Name(), o.Name(), ErrArgument)), c}
 		}
-	}
-	if len(failed) != len(comms) {
-		return Request{c.e.Failed(c.core, fmt.Errorf("validate of %d communicators: %w: room for %d groups",
-			len(comms), ErrArgument, len(failed))), c}
 	}
 	return Request{c.validate(comms, func(i int, g Group) { failed[i] = g }), c}
 }
