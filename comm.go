@@ -72,8 +72,19 @@ func (c *Comm) Rank() int { return c.valid().core.Rank() }
 // Size is the number of ranks, failed ones included.
 func (c *Comm) Size() int { return c.valid().core.Size() }
 
-// Name is the communicator's name in errors: "world", "world.1", …
+// Name is the communicator's name in errors: the one that SetName gave it, else "world", "self",
+// "world.1", …
 func (c *Comm) Name() string { return c.valid().core.Name() }
+
+// SetName names the communicator on this rank: errors show the name, and the names of communicators
+// that are made from this one afterwards begin with it (MPI_Comm_set_name). "" restores the name
+// that it was made with. It sends nothing, and ranks may choose different names. Any goroutine may
+// call it at any time.
+func (c *Comm) SetName(text string) {
+	if c != nil && c.core != nil {
+		c.core.SetName(text)
+	}
+}
 
 // Dup makes a communicator with the same ranks and a context of its own, and with the attributes
 // that the copy functions of their keys give it (see [NewKey]). It is collective: all ranks
@@ -102,14 +113,14 @@ func (c *Comm) Dup() (*Comm, error) {
 // wait for their requests as usual. Later operations are ErrClosed, a second Free too. Unexpected
 // messages are lost.
 //
-// The world's communicator cannot be freed: ErrArgument. Free returns the error of an attribute's
+// The communicators [World.Comm] and [World.Self] cannot be freed: ErrArgument. Free returns the error of an attribute's
 // delete function, and frees the communicator.
 func (c *Comm) Free() error {
 	if err := c.present("free"); err != nil {
 		return err
 	}
-	if c == c.world.comm {
-		return c.notify(fmt.Errorf("free of %s: %w: World.Finalize ends the world's communicator", c.Name(), ErrArgument))
+	if c == c.world.comm || c.core.Size() == 1 && c == c.world.Self() {
+		return c.notify(fmt.Errorf("free of %s: %w: World.Finalize ends this communicator", c.Name(), ErrArgument))
 	}
 	return c.notify(c.free())
 }

@@ -34,7 +34,7 @@
 // An operation that needs a failed process returns an error and does not hang. errors.Is with
 // [ErrProcFailed] recognizes it; errors.As with a *[ProcFailedError] gives the ranks and the cause.
 // Operations that do not need the failed process continue. A non-blocking receive from [AnySource]
-// becomes pending with [ErrProcFailedPending] when a possible sender has failed. [Comm.GetFailed]
+// becomes pending with [ErrProcFailedPending] when a possible sender has failed. [Comm.FailedRanks]
 // gives the failed ranks, and [Comm.AckFailed] acknowledges them.
 //
 // The application chooses how to continue. [Comm.Revoke] interrupts a communication pattern at all
@@ -57,7 +57,7 @@
 //
 // Each pair of ranks communicates through shared memory if the kernel lets them share it, else
 // through a Unix-domain socket, else through TCP. [World.Route] explains the choice, [World.Node]
-// numbers the nodes, and [WithFabric] and the environment restrict it. Host names do not matter:
+// numbers the nodes, and [WithFabrics] and the environment restrict it. Host names do not matter:
 // the kernel's answer decides, also in containers.
 //
 // # Buffers

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/banyan-hpc/banyan"
-	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/fabric/sim"
 )
 
 // run is Simulate for the examples: n ranks in this process.
@@ -176,7 +174,7 @@ func ExampleSendValue() {
 // own.
 func ExampleProcFailedError() {
 	err := banyan.Simulate(3, banyan.Simulation{
-		Faults: func(s *sim.Sim) error { return s.Kill(2, fabric.Time(time.Millisecond)) },
+		Faults: banyan.Kill(2, time.Millisecond),
 	}, func(w *banyan.World) error {
 		c := w.Comm()
 		_, err := c.Recv(make([]byte, 8), 2, 0) // rank 2 waits here when it is killed
@@ -253,7 +251,7 @@ func ExampleComm_SetErrorHandler() {
 // is pending; the master acknowledges the failure and waits again. No answer is lost.
 func ExampleComm_AckFailed() {
 	err := banyan.Simulate(3, banyan.Simulation{
-		Faults: func(s *sim.Sim) error { return s.Kill(2, fabric.Time(time.Millisecond)) },
+		Faults: banyan.Kill(2, time.Millisecond),
 	}, func(w *banyan.World) error {
 		c := w.Comm()
 		switch c.Rank() {
@@ -275,13 +273,9 @@ func ExampleComm_AckFailed() {
 				fmt.Printf("%s of rank %d\n", buf, st.Source)
 				return err
 			}
-			failed := c.GetFailed()
-			ranks, err := failed.Translate([]int{0}, c.Group())
-			if err != nil {
-				return err
-			}
-			fmt.Println("dead:", ranks) // the place to give its work to somebody else
-			if _, err := c.AckFailed(failed.Size()); err != nil {
+			failed := c.FailedRanks()
+			fmt.Println("dead:", failed) // the place to give its work to somebody else
+			if _, err := c.AckFailed(len(failed)); err != nil {
 				return err
 			}
 		}
@@ -298,7 +292,7 @@ func ExampleComm_AckFailed() {
 // same result everywhere. Rank 2 dies in the block, so the others repeat it.
 func ExampleComm_Validate() {
 	err := banyan.Simulate(4, banyan.Simulation{
-		Faults: func(s *sim.Sim) error { return s.Kill(2, fabric.Time(time.Millisecond)) },
+		Faults: banyan.Kill(2, time.Millisecond),
 	}, func(w *banyan.World) error {
 		c := w.Comm()
 		if c.Rank() == 2 {
@@ -335,7 +329,7 @@ func ExampleComm_Validate() {
 // millisecond.
 func mortal(body func(w *banyan.World) error) {
 	err := banyan.Simulate(4, banyan.Simulation{
-		Faults: func(s *sim.Sim) error { return s.Kill(2, fabric.Time(time.Millisecond)) },
+		Faults: banyan.Kill(2, time.Millisecond),
 	}, body)
 	if err != nil {
 		log.Fatal(err)
@@ -384,7 +378,7 @@ func ExampleComm_Agree() {
 				fmt.Printf("%03b, a rank has failed: %v\n", flags, errors.Is(err, banyan.ErrProcFailed))
 			}
 		}
-		if _, err := c.AckFailed(c.GetFailed().Size()); err != nil {
+		if _, err := c.AckFailed(len(c.FailedRanks())); err != nil {
 			return err
 		}
 		flags, err := c.Agree(0b111 &^ uint64(c.Rank()))

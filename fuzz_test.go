@@ -21,16 +21,18 @@ func FuzzTrees(f *testing.F) {
 		f.Add(word)
 	}
 	f.Fuzz(func(t *testing.T, word string) {
-		choice, err := job.WithTree(coll.Choice{}, word)
-		switch {
-		case err != nil:
+		if chosen, err := ParseTree(word); err != nil {
 			require.ErrorIs(t, err, ErrArgument)
-		case choice.Auto:
-			require.Equal(t, job.AutoTree, word)
-		default:
-			again, err := job.WithTree(coll.Choice{}, choice.Shape.String())
+		} else {
+			again, err := ParseTree(chosen.String())
 			require.NoError(t, err)
-			require.Equal(t, choice, again)
+			require.Equal(t, chosen, again)
+			choice, err := job.WithTree(coll.Choice{}, word)
+			require.NoError(t, err)
+			require.Equal(t, choice.Auto, chosen == AutoTree)
+			if !choice.Auto {
+				require.Equal(t, choice.Shape.String(), chosen.String())
+			}
 		}
 		if d, err := ParseDesign(word); err == nil {
 			require.Equal(t, word, d.String())
@@ -69,7 +71,7 @@ func FuzzCollective(f *testing.F) {
 				return disturb(c.derived(c.core.Coll()), script)
 			}
 			if chain {
-				if err := c.SetTree("chain"); err != nil {
+				if err := c.SetTree(ChainTree); err != nil {
 					return err
 				}
 			}

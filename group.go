@@ -26,6 +26,17 @@ func (g Group) Size() int { return g.g.Size() }
 // Rank is this process's rank in the group, or [Undefined].
 func (g Group) Rank() int { return g.rank(g.self) }
 
+// Ranks gives the members in the group's order, as ranks of the world's communicator ([World.Comm]).
+// [Group.Translate] gives their ranks in any other group; [Comm.FailedRanks] gives the failed ranks
+// of a communicator.
+func (g Group) Ranks() []int {
+	out := make([]int, 0, g.Size())
+	for _, p := range g.g.Procs() {
+		out = append(out, int(p))
+	}
+	return out
+}
+
 func (g Group) rank(p proc.ID) int {
 	if r := g.g.Rank(p); r >= 0 {
 		return r

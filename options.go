@@ -21,12 +21,18 @@ func WithAware(aware bool) Option { return func(o *options) { o.Unaware = !aware
 // [Comm.SetProfile] changes them. All ranks should choose the same.
 func WithProfile(p Profile) Option { return func(o *options) { o.Profile = p } }
 
-// WithFabric restricts the fabrics: "shm" (shared memory), "unix" (Unix-domain sockets), "tcp", or
-// several of them separated by commas. Other names are an error of Init. Each pair of ranks uses
-// the first of shm, unix and tcp that joins them and that both allow. If none does the first
-// operation that needs the pair fails. Without this option BANYAN_FABRIC decides; by default all
-// are allowed. [World.Route] reports the choice.
-func WithFabric(names string) Option { return func(o *options) { o.Fabric = &names } }
+// The options have one form: WithX(value), where a list has one argument for each element, and the
+// last of several of one name counts. Without an option the user's settings decide (docs/tuning.md).
+
+// WithFabrics restricts the fabrics: "shm" (shared memory), "unix" (Unix-domain sockets), "tcp".
+// Other names, and none, are an error of Init. Each pair of ranks uses the first of shm, unix and
+// tcp that joins them and that both allow. If none does the first operation that needs the pair
+// fails. Without this option BANYAN_FABRIC decides (separated by commas); by default all are
+// allowed. [World.Route] reports the choice.
+func WithFabrics(names ...string) Option {
+	list := strings.Join(names, ",")
+	return func(o *options) { o.Fabric = &list }
+}
 
 // WithNetworks restricts the addresses at which other machines reach this rank by TCP: names of
 // interfaces and networks, such as "eth0" or "10.1.0.0/16"; "!" before a name excludes it. Without
@@ -79,9 +85,10 @@ func WithErrorsFatal(fatal bool) Option {
 	return func(o *options) { o.ErrorsFatal = &fatal }
 }
 
-// WithoutKernelCopy streams large messages through shared memory also where the kernel could copy
-// them from process to process.
-func WithoutKernelCopy() Option { return func(o *options) { o.NoKernelCopy = true } }
+// WithKernelCopy has the kernel copy large messages from process to process where it can (true), or
+// streams them through shared memory everywhere (false). Without this option the user's settings
+// decide (shm.kernel_copy), true by default.
+func WithKernelCopy(on bool) Option { return func(o *options) { o.KernelCopy = &on } }
 
 // WithLog receives the library's log, a line at a time: the fabric of each peer and the reasons
 // against faster ones, the protocol of large messages, rejected connections. By default it is
@@ -95,9 +102,14 @@ func WithLog(logf func(format string, args ...any)) Option {
 // rebalance by default. All ranks choose the same.
 func WithDesign(d Design) Option { return func(o *options) { o.Design = &d } }
 
-// WithTree chooses the tree in the same way, by a name as in [Comm.SetTree]. Without it the user's
-// settings decide (BANYAN_COLL_TREE), auto by default.
-func WithTree(text string) Option { return func(o *options) { o.Tree = &text } }
+// WithTree chooses the tree in the same way, unless [Comm.SetTree] changes it. Without it the user's
+// settings decide (BANYAN_COLL_TREE), [AutoTree] by default. All ranks choose the same.
+func WithTree(t Tree) Option {
+	return func(o *options) {
+		text := t.String()
+		o.Tree = &text
+	}
+}
 
 func gather(opts []Option) (options, error) {
 	var o options

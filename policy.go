@@ -2,7 +2,9 @@ package banyan
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/banyan-hpc/banyan/coll"
 	"github.com/banyan-hpc/banyan/coll/tree"
 	"github.com/banyan-hpc/banyan/internal/job"
 	"github.com/banyan-hpc/banyan/p2p"
@@ -176,16 +178,85 @@ func (c *Comm) SetDesign(d Design) error {
 // Design is the design in force.
 func (c *Comm) Design() Design { return c.valid().coll.Design }
 
-// SetTree chooses the trees of this communicator's collectives: "binomial", "knomial:4" or of
-// another radix, "binary", "chain", "flat", or "node", which crosses between nodes once. "auto",
-// the default, chooses an algorithm for each operation, by length and number of ranks; it need not
-// be a tree, except for Reroute and LookupAvoiding after failures. As SetDesign otherwise. Error:
+// Tree is the form of the trees of collectives; see [Comm.SetTree]. The zero Tree is AutoTree.
+type Tree uint32
+
+const (
+	// AutoTree is the default: it chooses an algorithm for each operation, by length and number of
+	// ranks. That need not be a tree, except for Reroute and LookupAvoiding after failures.
+	AutoTree Tree = iota
+	// BinomialTree: rank r, counted from the root, has the children r+2^i for every 2^i > r.
+	BinomialTree
+	// BinaryTree: rank r has the children 2r+1 and 2r+2.
+	BinaryTree
+	// ChainTree: rank r has the child r+1.
+	ChainTree
+	// FlatTree: the root has all others for children.
+	FlatTree
+	// NodeTree has a binomial tree over the nodes and one within each node: data cross between two
+	// nodes once.
+	NodeTree
+
+	// firstKNomial is the tree of radix 0.
+	firstKNomial Tree = 1 << 8
+)
+
+// KNomialTree is the k-nomial tree of a radix of 2 … 65536: the binomial tree for digits to the base
+// k. SetTree, or Init, refuses that of another radix.
+func KNomialTree(k int) Tree {
+	if k < 2 || k > tree.MaxRadix {
+		return firstKNomial // no tree
+	}
+	return firstKNomial + Tree(k)
+}
+
+var treeWords = [...]string{
+	AutoTree: job.AutoTree, BinomialTree: "binomial", BinaryTree: "binary", ChainTree: "chain", FlatTree: "flat",
+	NodeTree: "node",
+}
+
+// String gives the word that ParseTree reads.
+func (t Tree) String() string {
+	switch {
+	case int(t) < len(treeWords):
+		return treeWords[t]
+	case t >= firstKNomial:
+		return fmt.Sprintf("knomial:%d", t-firstKNomial)
+	}
+	return fmt.Sprintf("tree %d", uint32(t))
+}
+
+// ParseTree reads "auto", "binomial", "knomial:4" or of another radix, "binary", "chain", "flat" or
+// "node". Error: ErrArgument.
+func ParseTree(text string) (Tree, error) {
+	choice, err := job.WithTree(coll.Choice{}, text)
+	if err != nil {
+		return AutoTree, err
+	}
+	return treeOf(choice), nil
+}
+
+// treeOf is the tree of a choice.
+func treeOf(choice coll.Choice) Tree {
+	if choice.Auto {
+		return AutoTree
+	}
+	word := choice.Shape.String()
+	if i := slices.Index(treeWords[:], word); i >= 0 {
+		return Tree(i)
+	}
+	k := 0
+	_, _ = fmt.Sscanf(word, "knomial:%d", &k) // of another word: no tree
+	return KNomialTree(k)
+}
+
+// SetTree chooses the trees of this communicator's collectives. As SetDesign otherwise. Error:
 // ErrArgument.
-func (c *Comm) SetTree(text string) error {
+func (c *Comm) SetTree(t Tree) error {
 	if err := c.present("set tree"); err != nil {
 		return err
 	}
-	choice, err := job.WithTree(c.coll.Choice, text)
+	choice, err := job.WithTree(c.coll.Choice, t.String())
 	if err != nil {
 		return c.notify(fmt.Errorf("set tree of %s: %w", c.Name(), err))
 	}
@@ -193,11 +264,5 @@ func (c *Comm) SetTree(text string) error {
 	return nil
 }
 
-// Tree is the choice of SetTree.
-func (c *Comm) Tree() string {
-	c = c.valid()
-	if c.coll.Auto {
-		return job.AutoTree
-	}
-	return c.coll.Shape.String()
-}
+// Tree is the tree in force.
+func (c *Comm) Tree() Tree { return treeOf(c.valid().coll.Choice) }

@@ -12,16 +12,41 @@ import (
 // ([Comm.Validate]). Whatever has been acknowledged, collective operations on a communicator with
 // failed ranks are ErrProcFailed until the failures have been agreed on.
 
-// GetFailed makes progress and gives the ranks of this communicator, of both sides of an
+// A failure is known on this communicator once this process has learned of it, and acknowledged once
+// the application has said so, by AckFailed, or all ranks by Validate.
+
+// Failed makes progress and gives the ranks of this communicator, of both sides of an
 // intercommunicator, that this process knows to have failed, in the order in which it learned of
-// them: an earlier result is a prefix of a later one. [Group.Translate] gives their ranks here;
+// them: an earlier result is a prefix of a later one. [Comm.FailedRanks] gives their ranks here;
 // errors of operations with them give the causes.
-func (c *Comm) GetFailed() Group {
+func (c *Comm) Failed() Group {
 	c = c.valid()
 	return c.groupOf(c.core.Failed())
 }
 
-// AckFailed acknowledges the failures of the first n ranks of the result of GetFailed, and returns
+// FailedRanks gives the members of Failed, in that order, by their ranks in this communicator. On an
+// intercommunicator these are ranks of the remote group, which its operations name; Failed and
+// [Group.Translate] give those of this side.
+func (c *Comm) FailedRanks() []int {
+	c = c.valid()
+	var out []int
+	peers := c.core.Peers()
+	for _, p := range c.core.Failed() {
+		if r := peers.Rank(p); r >= 0 {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// Acknowledged gives the members of Failed that have been acknowledged, in that order: they are the
+// first.
+func (c *Comm) Acknowledged() Group {
+	c = c.valid()
+	return c.groupOf(c.core.Acknowledged())
+}
+
+// AckFailed acknowledges the failures of the first n ranks of the result of Failed, and returns
 // how many are acknowledged now: more than n if so many were before, fewer if no more are known.
 // AckFailed(0) only asks, AckFailed(c.Size()) acknowledges all. Once all are acknowledged receives
 // from AnySource work again, with those that were pending, and operations between living ranks take
@@ -34,40 +59,38 @@ func (c *Comm) AckFailed(n int) (int, error) {
 	return acked, c.notify(err)
 }
 
-// The names of other documents for the same functions follow.
+// Failed, Acknowledged and AckFailed by the names of the documents follow.
 
-// FailureAck acknowledges all failures that this process knows of. It is the older form of
-// AckFailed (ULFM): a failure that becomes known between query and acknowledgement is acknowledged
-// unseen, so call FailureGetAcked afterwards. Error: ErrClosed.
+// GetFailed is Failed. MPIX_Comm_get_failed, ULFM; AckFailed is MPIX_Comm_ack_failed.
+func (c *Comm) GetFailed() Group { return c.Failed() }
+
+// FailureAck acknowledges all failures that this process knows of. A failure that becomes known
+// between query and acknowledgement is acknowledged unseen, so call FailureGetAcked afterwards.
+// Error: ErrClosed. MPIX_Comm_failure_ack, ULFM, older than AckFailed.
 func (c *Comm) FailureAck() error {
 	c = c.valid()
 	_, err := c.AckFailed(proc.MaxIDs)
 	return err
 }
 
-// FailureGetAcked gives the ranks whose failure has been acknowledged, in the order of GetFailed.
-func (c *Comm) FailureGetAcked() Group {
-	c = c.valid()
-	return c.groupOf(c.core.Acknowledged())
-}
+// FailureGetAcked is Acknowledged. MPIX_Comm_failure_get_acked, ULFM.
+func (c *Comm) FailureGetAcked() Group { return c.Acknowledged() }
 
-// GroupFailed gives the failed ranks that this process knows of; of an intercommunicator those of
-// this side. It is GetFailed by the name and with the sides of run-through stabilization.
-func (c *Comm) GroupFailed() Group { return c.GetFailed().Intersection(c.Group()) }
+// GroupFailed is Failed without the remote side of an intercommunicator. Run-through stabilization.
+func (c *Comm) GroupFailed() Group { return c.Failed().Intersection(c.Group()) }
 
-// RemoteGroupFailed is GroupFailed of the remote group of an intercommunicator; of other
-// communicators the same as GroupFailed.
-func (c *Comm) RemoteGroupFailed() Group { return c.GetFailed().Intersection(c.RemoteGroup()) }
+// RemoteGroupFailed is Failed without this side of an intercommunicator, and GroupFailed of other
+// communicators. Run-through stabilization.
+func (c *Comm) RemoteGroupFailed() Group { return c.Failed().Intersection(c.RemoteGroup()) }
 
-// ReenableAnySource acknowledges all failures that this process knows of and gives all acknowledged
-// ranks: matching ignores those from now on. It is FailureAck in run-through stabilization. Error:
-// ErrClosed.
+// ReenableAnySource is FailureAck, then Acknowledged: matching ignores those ranks from now on.
+// Error: ErrClosed. Run-through stabilization.
 func (c *Comm) ReenableAnySource() (Group, error) {
 	c = c.valid()
 	if err := c.FailureAck(); err != nil {
 		return Group{}, fmt.Errorf("reenable any source: %w", err)
 	}
-	return c.FailureGetAcked(), nil
+	return c.Acknowledged(), nil
 }
 
 func (c *Comm) groupOf(procs []proc.ID) Group { return Group{p2p.NewGroup(procs), c.world.job.Self} }
@@ -98,7 +121,7 @@ func (c *Comm) IsRevoked() bool { return c.valid().core.Revoked() }
 // [WithAsyncProgress]. Without a detector a rank may wait for one whose failure it does not notice.
 //
 // Errors: ErrProcFailed, at all ranks alike, if a rank has failed and not all have acknowledged
-// that ([Comm.AckFailed]); the result is valid all the same, and GetFailed has all ranks that did
+// that ([Comm.AckFailed]); the result is valid all the same, and Failed has all ranks that did
 // not contribute. ErrArgument if some rank calls another operation in its place; ErrClosed.
 func (c *Comm) Agree(flag uint64) (uint64, error) {
 	c = c.valid()
@@ -113,22 +136,13 @@ func (c *Comm) Agree(flag uint64) (uint64, error) {
 	return flag, c.notify(err)
 }
 
-// Iagree starts an agreement on *flag, which must not be touched until the request is complete and
-// then holds the result. Several may be under way; they match in the order in which each rank
+// Iagree starts an agreement. Several may be under way; they match in the order in which each rank
 // started them. Neither Request.Cancel nor the end of a context takes one back, since other ranks
-// take part. ErrArgument without a flag, then nothing is started. As [Comm.Agree] otherwise.
-func (c *Comm) Iagree(flag *uint64) Request {
+// take part. As [Comm.Agree] otherwise: the value is valid with ErrProcFailed too.
+func (c *Comm) Iagree(flag uint64) Result[uint64] {
 	c = c.valid()
-	if flag == nil {
-		return c.nowhere("agree", "flag")
-	}
-	return Request{c.agree(flag), c}
-}
-
-// nowhere is the request of an operation without a place for its result, found before other ranks
-// rely on it.
-func (c *Comm) nowhere(op, what string) Request {
-	return Request{c.e.Failed(c.core, fmt.Errorf("%s on %s: %w: nil for the %s", op, c.Name(), ErrArgument, what)), c}
+	at := &flag
+	return Result[uint64]{Request{c.agree(at), c}, at}
 }
 
 func (c *Comm) agree(flag *uint64) p2p.Handle {
@@ -157,7 +171,6 @@ func (c *Comm) Shrink() (*Comm, error) {
 	if s == nil {
 		s = newShrinking(c)
 	}
-	s.into = &s.left
 	err := c.wait(c.shrink(s))
 	left := s.left
 	s.left = nil
@@ -168,25 +181,19 @@ func (c *Comm) Shrink() (*Comm, error) {
 	return left, nil
 }
 
-// Ishrink starts a shrink; *into is the new communicator when the request is complete. Shrinks of
-// several communicators with common members may be started in different orders. As [Comm.Shrink]
-// otherwise.
-func (c *Comm) Ishrink(into **Comm) Request {
+// Ishrink starts a shrink; its value is the new communicator. Shrinks of several communicators with
+// common members may be started in different orders. As [Comm.Shrink] otherwise.
+func (c *Comm) Ishrink() Result[*Comm] {
 	c = c.valid()
-	if into == nil {
-		return c.nowhere("shrink", "place of the new communicator")
-	}
 	s := newShrinking(c)
-	s.into = into
-	return Request{c.shrink(s), c}
+	return Result[*Comm]{Request{c.shrink(s), c}, &s.left}
 }
 
 // shrinking is the state of a shrink. That of a blocking one is used again, for the same reason as
 // Comm.flag.
 type shrinking struct {
 	c       *Comm
-	into    **Comm
-	left    *Comm // of a blocking one
+	left    *Comm // the result
 	derived *commAlloc
 	promise p2p.Promise
 	done    func(*p2p.Comm, error) // end
@@ -199,10 +206,10 @@ func newShrinking(c *Comm) *shrinking {
 }
 
 func (s *shrinking) end(core *p2p.Comm, err error) {
-	*s.into = nil
+	s.left = nil
 	if core != nil {
 		s.c.inherit(&s.derived.Comm, core)
-		*s.into, s.derived = &s.derived.Comm, nil
+		s.left, s.derived = &s.derived.Comm, nil
 	}
 	s.promise.Complete(err)
 }
@@ -261,15 +268,11 @@ func (c *Comm) Validate() (Group, error) {
 	return failed, c.notify(err)
 }
 
-// Ivalidate starts a validate; *failed has the result when the request is complete and must not be
-// touched before. ErrArgument without a place for it, then nothing is started. As [Comm.Validate]
-// otherwise.
-func (c *Comm) Ivalidate(failed *Group) Request {
+// Ivalidate starts a validate; its value are the failed ranks. As [Comm.Validate] otherwise.
+func (c *Comm) Ivalidate() Result[Group] {
 	c = c.valid()
-	if failed == nil {
-		return c.nowhere("validate", "place of the failed ranks")
-	}
-	return Request{c.validate([]*Comm{c}, func(_ int, g Group) { *failed = g }), c}
+	failed := new(Group)
+	return Result[Group]{Request{c.validate([]*Comm{c}, func(_ int, g Group) { *failed = g }), c}, failed}
 }
 
 // ValidateMultiple is Validate of each of the communicators, whose members may differ: those with
@@ -278,16 +281,20 @@ func (c *Comm) Ivalidate(failed *Group) Request {
 // together. Each result is that of one communicator. It is nil if there is an error, which is that
 // of any of them.
 func ValidateMultiple(comms ...*Comm) ([]Group, error) {
-	failed := make([]Group, len(comms))
-	if _, err := IvalidateMultiple(failed, comms...).Wait(); err != nil {
+	failed, err := IvalidateMultiple(comms...).Wait()
+	if err != nil {
 		return nil, err
 	}
 	return failed, nil
 }
 
-// IvalidateMultiple starts ValidateMultiple; failed, as long as the list of communicators, has the
-// results when the request is complete.
-func IvalidateMultiple(failed []Group, comms ...*Comm) Request {
+// IvalidateMultiple starts ValidateMultiple; its value are the results.
+func IvalidateMultiple(comms ...*Comm) Result[[]Group] {
+	failed := make([]Group, len(comms))
+	return Result[[]Group]{validateMultiple(failed, comms), &failed}
+}
+
+func validateMultiple(failed []Group, comms []*Comm) Request {
 	if len(comms) == 0 {
 		return Request{}
 	}
@@ -302,10 +309,6 @@ func IvalidateMultiple(failed []Group, comms ...*Comm) Request {
 			return Request{c.e.Failed(c.core, fmt.Errorf("validate of %s and %s: %w: they are of different worlds",
 				c.Name(), o.Name(), ErrArgument)), c}
 		}
-	}
-	if len(failed) != len(comms) {
-		return Request{c.e.Failed(c.core, fmt.Errorf("validate of %d communicators: %w: room for %d groups",
-			len(comms), ErrArgument, len(failed))), c}
 	}
 	return Request{c.validate(comms, func(i int, g Group) { failed[i] = g }), c}
 }

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/sim"
 	"github.com/banyan-hpc/banyan/internal/job"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // Simulation describes a simulated job. The zero value is a fault-aware job on
@@ -15,13 +17,63 @@ type Simulation struct {
 	Seed uint64
 	// Configure changes the simulated machine; nil leaves sim.DefaultConfig.
 	Configure func(*sim.Config)
-	// Faults arranges failures and partitions before the run; may be nil.
-	Faults func(*sim.Sim) error
+	// Faults arranges failures before the run: [Kill], [KillAtStep], [Disconnect], several with
+	// [Faults]. nil: none.
+	Faults Fault
 	// Options are as for Init; the fabric is always the simulator.
 	Options []Option
 	// Launcher makes the ranks start and end as under a launcher. nil: they know each other from
 	// the start, and Finalize does not wait for the other ranks.
 	Launcher *SimulatedLauncher
+}
+
+// Fault arranges a failure in the simulated machine, before the run. A function of the application
+// may use all of package sim, partitions of the network among them. Its error is that of [Simulate].
+type Fault func(machine *sim.Sim) error
+
+// Kill makes a rank die, as by SIGKILL, at a time after the start of the simulation. It has no
+// effect on a rank that has ended by then.
+func Kill(rank int, at time.Duration) Fault {
+	return func(machine *sim.Sim) error {
+		return faulty("kill", machine.Kill(proc.ID(rank), fabric.Time(at)))
+	}
+}
+
+// KillAtStep makes a rank die in place of its n-th step, counted from 1; it has no effect on a rank
+// that makes fewer. A step is a call of the rank to the simulated machine that can wait, send or
+// observe, so a test that tries each n meets all states in which a rank can die.
+func KillAtStep(rank int, n uint64) Fault {
+	return func(machine *sim.Sim) error {
+		return faulty("kill", machine.KillAtStep(proc.ID(rank), n))
+	}
+}
+
+// Disconnect makes two ranks unable to reach each other from a time on. Both live, and reach the
+// others.
+func Disconnect(a, b int, at time.Duration) Fault {
+	return func(machine *sim.Sim) error {
+		return faulty("disconnect", machine.Disconnect(proc.ID(a), proc.ID(b), fabric.Time(at)))
+	}
+}
+
+// Faults joins several faults.
+func Faults(list ...Fault) Fault {
+	return func(machine *sim.Sim) error {
+		for _, f := range list {
+			if err := f(machine); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// faulty is the error of a fault that the machine refuses.
+func faulty(what string, err error) error {
+	if err != nil {
+		err = fmt.Errorf("%w: %s: %w", ErrArgument, what, err)
+	}
+	return err
 }
 
 // Simulate runs body as each of n ranks of a job in virtual time, all in this process and one at a

@@ -5,15 +5,18 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/banyan-hpc/banyan/internal/job"
+	"github.com/banyan-hpc/banyan/p2p"
 )
 
 // World is this process's membership in its job: Init joins, Finalize leaves.
 type World struct {
 	job     *job.Job
 	comm    *Comm
+	self    func() *Comm
 	holders holders // communicators with attributes
 }
 
@@ -54,13 +57,21 @@ func InitContext(ctx context.Context, opts ...Option) (*World, error) {
 // newWorld is the World of a job's rank.
 func newWorld(j *job.Job) *World {
 	w := &World{job: j}
-	w.comm = &Comm{core: j.World, e: j.P2P, mode: modeOf(j.Unaware), world: w}
-	j.World.SetErrorHandler((*listener)(w.comm))
-	if j.Fatal {
-		w.comm.SetErrorHandler(ErrorsAreFatal)
-	}
-	w.comm.coll.Choice, w.comm.coll.World = j.Trees, j.Coll
+	w.comm = w.first(j.World)
+	w.self = sync.OnceValue(func() *Comm { return w.first(j.Alone("self")) })
 	return w
+}
+
+// first wraps the core of a communicator that is made from no other one.
+func (w *World) first(core *p2p.Comm) *Comm {
+	j := w.job
+	c := &Comm{core: core, e: j.P2P, mode: modeOf(j.Unaware), world: w}
+	core.SetErrorHandler((*listener)(c))
+	if j.Fatal {
+		c.SetErrorHandler(ErrorsAreFatal)
+	}
+	c.coll.Choice, c.coll.World = j.Trees, j.Coll
+	return c
 }
 
 // Run is the main function of a rank: it joins the job ([Init]), calls body, and finalizes when
@@ -127,6 +138,16 @@ func (w *World) Comm() *Comm {
 		return nil
 	}
 	return w.comm
+}
+
+// Self is the communicator of this rank alone (MPI_COMM_SELF), the same one in each call. All
+// operations work on it, collectives too; messages on it go from this rank to itself. The first call
+// makes it and sends nothing. Finalize ends it, and [Comm.Free] of it is ErrArgument.
+func (w *World) Self() *Comm {
+	if w.absent() {
+		return nil
+	}
+	return w.self()
 }
 
 // Now is the time since Init on the job's clock: real, or virtual in the simulator.

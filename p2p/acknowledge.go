@@ -52,10 +52,10 @@ func (c *Comm) SetProfile(p Profile) error {
 	defer c.e.p.Unlock()
 	switch {
 	case p > RunThrough:
-		return fmt.Errorf("set profile of %s: %w: %v", c.name, ft.ErrArgument, p)
+		return fmt.Errorf("set profile of %s: %w: %v", c.Name(), ft.ErrArgument, p)
 	case c.acked > 0 && p != c.profile:
 		return fmt.Errorf("set profile of %s: %w: failures have been acknowledged under %v: choose it before",
-			c.name, ft.ErrArgument, c.profile)
+			c.Name(), ft.ErrArgument, c.profile)
 	}
 	c.profile = p
 	return nil
@@ -109,7 +109,7 @@ func (c *Comm) Acknowledge(n int) (int, error) {
 	defer e.p.Unlock()
 	switch {
 	case n < 0:
-		return int(c.acked), fmt.Errorf("acknowledge on %s: %w: %d failures", c.name, ft.ErrArgument, n)
+		return int(c.acked), fmt.Errorf("acknowledge on %s: %w: %d failures", c.Name(), ft.ErrArgument, n)
 	case c.state.Load()&(stateFreed|stateFinal) != 0:
 		return int(c.acked), c.check("acknowledge")
 	}

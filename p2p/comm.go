@@ -55,6 +55,8 @@ type Comm struct {
 
 	rank int
 	name commName
+	// given is the name of SetName, or nil: any goroutine stores and loads it.
+	given atomic.Pointer[string]
 	// place is the index in Engine.comms.
 	place int32
 	// derived counts the communicators derived from this one by all its members since the last
@@ -173,8 +175,29 @@ func (c *Comm) originalRank(p proc.ID) int {
 	return c.peers.Rank(p)
 }
 
-// Name is the communicator's name in error messages.
-func (c *Comm) Name() string { return c.name.String() }
+// Name is the communicator's name in error messages, and that of the communicator of its
+// collectives.
+func (c *Comm) Name() string { return c.named().String() }
+
+// named is the name before it is formatted.
+func (c *Comm) named() commName {
+	if c.parent != nil {
+		return c.parent.named()
+	}
+	if given := c.given.Load(); given != nil {
+		return commName{base: given}
+	}
+	return c.name
+}
+
+// SetName gives it another name; "" restores the first one.
+func (c *Comm) SetName(text string) {
+	if text == "" {
+		c.given.Store(nil)
+		return
+	}
+	c.given.Store(&text)
+}
 
 // link returns the link to a rank that has been used before, or nil.
 func (c *Comm) link(rank int) *link {
@@ -211,14 +234,22 @@ func (c *Comm) connect(rank int) (*link, error) {
 // commName is the name of a communicator in error messages. It is formatted when it is read, so
 // that a shrink allocates nothing for it.
 type commName struct {
-	base   string
+	base   *string
 	shrink uint64 // 1 + the number of the shrink that made it; 0: base is the whole name
 }
 
 // String formats the name.
 func (t commName) String() string {
 	if t.shrink == 0 {
+		return *t.base
+	}
+	return *t.base + ".left" + strconv.FormatUint(t.shrink-1, 10)
+}
+
+// whole is the name as the base of others.
+func (t commName) whole() *string {
+	if t.shrink == 0 {
 		return t.base
 	}
-	return t.base + ".left" + strconv.FormatUint(t.shrink-1, 10)
+	return new(t.String())
 }

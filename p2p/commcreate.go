@@ -96,7 +96,7 @@ func (c *Comm) DeriveAmong(g Group, tag int) (d *Comm, ctx uint32, err error) {
 	partly[key]++
 	n := partly[key]
 	c.e.p.Unlock()
-	name := commName{base: fmt.Sprintf("%s.tag%d.%d", c.name, tag, n)}
+	name := commName{base: new(fmt.Sprintf("%s.tag%d.%d", c.Name(), tag, n))}
 	ctx = c.deriveContext(key, uint64(n))
 	d, err = c.e.newComm(c, name, &g, &g, rank, ctx, nil)
 	return d, ctx, err
@@ -114,7 +114,7 @@ func (c *Comm) Bridge(n uint64, remote Group, seed uint64) (*Comm, error) {
 	h := mix(mix(0, seed), seed>>32)
 	ctx := uint32(h>>32) &^ collContext
 	// A member that this side has agreed to have ended may still count on the other side.
-	inter, err := c.e.newComm(nil, commName{base: fmt.Sprintf("%s~%08x", c.name, ctx)}, c.group, &remote,
+	inter, err := c.e.newComm(nil, commName{base: new(fmt.Sprintf("%s~%08x", c.Name(), ctx))}, c.group, &remote,
 		c.rank, ctx, local)
 	if err != nil {
 		_ = local.Free() // made a moment ago
@@ -141,7 +141,7 @@ func (c *Comm) Union(n uint64, first bool) (*Comm, error) {
 
 // childName is the name of the nth communicator derived from this one.
 func (c *Comm) childName(n uint64) commName {
-	return commName{base: c.Name() + "." + strconv.FormatUint(n, 10)}
+	return commName{base: new(c.Name() + "." + strconv.FormatUint(n, 10))}
 }
 
 // groupDigest is the digest of left, which is the group or a part of it. The digest of the whole
@@ -167,7 +167,7 @@ func (c *Comm) Survivors(ended []proc.ID, number uint64, room *Comm) (*Comm, err
 	if room == nil {
 		room = new(Comm)
 	}
-	name := commName{c.Name(), number + 1}
+	name := commName{c.named().whole(), number + 1}
 	group := c.group.remaining(ended)
 	rank := c.rank
 	if group.size < c.group.size {
@@ -207,7 +207,7 @@ func (c *Comm) Seed(n uint64) uint64 { return mix(c.contextSeed(), n) }
 // NewComm makes a communicator with the given context, whose top bit is not used. It fails if
 // another communicator of this process has the same.
 func (e *Engine) NewComm(name string, g Group, rank int, ctx uint32) (*Comm, error) {
-	return e.newComm(nil, commName{base: name}, &g, &g, rank, ctx, nil)
+	return e.newComm(nil, commName{base: new(name)}, &g, &g, rank, ctx, nil)
 }
 
 // newComm makes a communicator that inherits the settings of another one and leaves out the members
@@ -226,7 +226,7 @@ func (e *Engine) newComm(from *Comm, name commName, g, peers *Group, rank int, c
 func (e *Engine) buildComm(c, from *Comm, name commName, g, peers *Group, rank int, ctx uint32, local *Comm) error {
 	ctx &^= collContext
 	if o := e.holder(ctx); o != nil {
-		return fmt.Errorf("context %#x of %s is taken by %s: create it once more", ctx, name, o.name)
+		return fmt.Errorf("context %#x of %s is taken by %s: create it once more", ctx, name, o.Name())
 	}
 	e.register(c, name, g, peers, rank, ctx)
 	c.local = local

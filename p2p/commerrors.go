@@ -38,9 +38,9 @@ func (c *Comm) check(op string) error {
 		}
 		return c.validatedError(op)
 	case s&stateFreed != 0:
-		return fmt.Errorf("%s on %s: %w: the communicator has been freed", op, c.name, ft.ErrClosed)
+		return fmt.Errorf("%s on %s: %w: the communicator has been freed", op, c.Name(), ft.ErrClosed)
 	case s&stateFinal != 0:
-		return fmt.Errorf("%s on %s: %w", op, c.name, c.e.closedErr)
+		return fmt.Errorf("%s on %s: %w", op, c.Name(), c.e.closedErr)
 	case s&stateRevoked != 0:
 		return c.revokedError(op)
 	case c.parent != nil && s&stateFailed != 0 && c.parent.profile == RunThrough:
@@ -77,21 +77,21 @@ func (c *Comm) addFailed(failed *ft.ProcFailedError, p proc.ID) {
 }
 
 func (c *Comm) badRank(op string, rank int) error {
-	return fmt.Errorf("%s on %s: %w: rank %d, want 0 … %d", op, c.name, ft.ErrArgument, rank, c.peers.size-1)
+	return fmt.Errorf("%s on %s: %w: rank %d, want 0 … %d", op, c.Name(), ft.ErrArgument, rank, c.peers.size-1)
 }
 
 func (c *Comm) badTag(op string, tag int) error {
-	return fmt.Errorf("%s on %s: %w: tag %d, want 0 … %d", op, c.name, ft.ErrArgument, tag, MaxTag)
+	return fmt.Errorf("%s on %s: %w: tag %d, want 0 … %d", op, c.Name(), ft.ErrArgument, tag, MaxTag)
 }
 
 func (c *Comm) badMember(op string) error {
-	return fmt.Errorf("%s on %s: %w: this process is not in the group", op, c.name, ft.ErrArgument)
+	return fmt.Errorf("%s on %s: %w: this process is not in the group", op, c.Name(), ft.ErrArgument)
 }
 
 // peerEndedError is the error of an operation whose peer is not alive.
 func (c *Comm) peerEndedError(op string, l *link) error {
 	if !c.e.p.View().Failed(l.peer) {
-		return fmt.Errorf("%s on %s: rank %d: %w", op, c.name, c.originalRank(l.peer), ft.ErrDeparted)
+		return fmt.Errorf("%s on %s: rank %d: %w", op, c.Name(), c.originalRank(l.peer), ft.ErrDeparted)
 	}
 	if c.cause != proc.None {
 		return c.revokedError(op) // in this range a failure revokes the communicator
@@ -153,9 +153,9 @@ func (c *Comm) FailedIn(op string, g Group) error {
 func (c *Comm) Usable(op string) error {
 	switch s := c.state.Load(); {
 	case s&stateFreed != 0:
-		return fmt.Errorf("%s on %s: %w: the communicator has been freed", op, c.name, ft.ErrClosed)
+		return fmt.Errorf("%s on %s: %w: the communicator has been freed", op, c.Name(), ft.ErrClosed)
 	case s&stateFinal != 0:
-		return fmt.Errorf("%s on %s: %w", op, c.name, c.e.closedErr)
+		return fmt.Errorf("%s on %s: %w", op, c.Name(), c.e.closedErr)
 	}
 	return nil
 }
@@ -167,5 +167,5 @@ func (c *Comm) Lost(op string, rank int) error {
 	if p := c.peers.Proc(rank); c.e.p.View().Failed(p) {
 		return c.FailedError(op, []proc.ID{p})
 	}
-	return fmt.Errorf("%s on %s: rank %d: %w", op, c.name, rank, ft.ErrDeparted)
+	return fmt.Errorf("%s on %s: rank %d: %w", op, c.Name(), rank, ft.ErrDeparted)
 }

@@ -16,7 +16,7 @@ func (c *Comm) Free() error {
 	e.p.Lock()
 	defer e.p.Unlock()
 	if c.state.Load()&stateFreed != 0 {
-		return fmt.Errorf("free of %s: %w: the communicator has been freed before", c.name, ft.ErrClosed)
+		return fmt.Errorf("free of %s: %w: the communicator has been freed before", c.Name(), ft.ErrClosed)
 	}
 	c.free()
 	if c.local != nil {

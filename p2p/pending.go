@@ -110,7 +110,7 @@ func (c *Comm) wildcardImpossible(op string) error {
 	if failed {
 		return c.failedMembersError(op + " from any source")
 	}
-	return fmt.Errorf("%s on %s from any source: %w", op, c.name, errNoOtherRank)
+	return fmt.Errorf("%s on %s from any source: %w", op, c.Name(), errNoOtherRank)
 }
 
 // nullStatus is the status of a receive from a null rank.

@@ -121,7 +121,7 @@ func (c *Comm) SetErrorRange(r ErrorRange) error {
 	defer e.p.Unlock()
 	switch {
 	case r > ErrorsUniverse:
-		return fmt.Errorf("set error range of %s: %w: %v", c.name, ft.ErrArgument, r)
+		return fmt.Errorf("set error range of %s: %w: %v", c.Name(), ft.ErrArgument, r)
 	case c.state.Load()&(stateFreed|stateFinal) != 0:
 		return c.check("set error range")
 	}
@@ -139,7 +139,7 @@ func (c *Comm) ErrorRange() ErrorRange { return c.loadInherited().errors }
 // operations. Error: ft.ErrArgument.
 func (c *Comm) SetUniformity(u Uniformity) error {
 	if u > UniformCollectives {
-		return fmt.Errorf("set uniformity of %s: %w: %v", c.name, ft.ErrArgument, u)
+		return fmt.Errorf("set uniformity of %s: %w: %v", c.Name(), ft.ErrArgument, u)
 	}
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
@@ -202,14 +202,14 @@ func (c *Comm) setRevokeCause(p proc.ID) {
 // revokedError is the error of an operation on a revoked communicator.
 func (c *Comm) revokedError(op string) error {
 	if c.cause == proc.None {
-		return &revokedError{op: op, comm: c.name}
+		return &revokedError{op: op, comm: c.named()}
 	}
 	who := c.cause.String()
 	if rank := c.peers.Rank(c.cause); rank >= 0 {
 		who = fmt.Sprintf("rank %d", rank)
 	}
 	return fmt.Errorf("%s on %s: %w: %s has failed, and its error range is %v (%v)",
-		op, c.name, ft.ErrRevoked, who, c.errors, c.e.p.View().Cause(c.cause))
+		op, c.Name(), ft.ErrRevoked, who, c.errors, c.e.p.View().Cause(c.cause))
 }
 
 // revokedError is formatted when it is read. All waiting operations get one during a revocation,

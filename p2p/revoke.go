@@ -175,7 +175,7 @@ func (e *Engine) nextRevokedError(c *Comm, op string) error {
 		return c.revokedError(op)
 	}
 	e.revoked.spare = nil
-	ready.op, ready.comm = op, c.name
+	ready.op, ready.comm = op, c.named()
 	return ready
 }
 

@@ -27,7 +27,7 @@ type unreachablePeer struct {
 func (c *Comm) connectError(op, way string, rank int, err error) error {
 	_, noRoute := errors.AsType[*progress.NoRouteError](err)
 	if !noRoute && !errors.Is(err, fabric.ErrNoAddress) {
-		return fmt.Errorf("%s on %s %s rank %d: %w", op, c.name, way, c.OriginalRank(rank), err)
+		return fmt.Errorf("%s on %s %s rank %d: %w", op, c.Name(), way, c.OriginalRank(rank), err)
 	}
 	e, peer := c.e, unreachablePeer{c.peers.Proc(rank), progress.Unreachable(err)}
 	e.p.Lock()

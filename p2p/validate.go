@@ -82,7 +82,7 @@ func (c *Comm) replaceColl(v *Validation) error {
 	}
 	ctx := c.deriveContext(words...) | collContext
 	if o := e.holder(ctx); o != nil {
-		return fmt.Errorf("context %#x of %s is taken by %s: validate once more", ctx, c.name, o.name)
+		return fmt.Errorf("context %#x of %s is taken by %s: validate once more", ctx, c.Name(), o.Name())
 	}
 	group := old.group.remaining(v.Ended)
 	peers := group
@@ -107,7 +107,7 @@ func (c *Comm) replaceColl(v *Validation) error {
 func (c *Comm) validatedError(op string) error {
 	return fmt.Errorf("%s on %s: %w: it belongs to a collective that ran beside a validate of the communicator: "+
 		"wait for it before you validate",
-		op, c.name, ft.ErrArgument)
+		op, c.Name(), ft.ErrArgument)
 }
 
 // awaitValidate waits until no validate is under way. Precondition: the lock is held.
@@ -148,7 +148,7 @@ func (c *Comm) agreedEnded() (out []proc.ID) {
 // rank has been agreed to have ended. Error: ft.ErrArgument.
 func (c *Comm) CollRank(op string, rank int) (int, bool, error) {
 	if uint(rank) >= uint(c.peers.size) {
-		return 0, false, fmt.Errorf("%s on %s: %w: root %d, want 0 … %d", op, c.name, ft.ErrArgument, rank,
+		return 0, false, fmt.Errorf("%s on %s: %w: root %d, want 0 … %d", op, c.Name(), ft.ErrArgument, rank,
 			c.peers.size-1)
 	}
 	w := c.coll.Load()

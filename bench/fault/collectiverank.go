@@ -62,11 +62,15 @@ func dupFor(c *banyan.Comm, l Line) (*banyan.Comm, error) {
 	if err != nil {
 		return nil, err
 	}
+	over, err := banyan.ParseTree(l.Tree)
+	if err != nil {
+		return nil, err
+	}
 	d, err := c.Dup()
 	if err != nil {
 		return nil, err
 	}
-	return d, errors.Join(d.SetDesign(design), d.SetTree(l.Tree))
+	return d, errors.Join(d.SetDesign(design), d.SetTree(over))
 }
 
 // prepare makes a communicator for each line: the fault-aware ones before the failures, which they

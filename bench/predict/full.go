@@ -35,10 +35,14 @@ func Full(j Job) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	over, err := banyan.ParseTree(j.Shape.String())
+	if err != nil {
+		return Result{}, err
+	}
 	var last time.Duration
 	err = banyan.Simulate(j.Ranks, banyan.Simulation{
 		Configure: func(c *sim.Config) { *c = j.Machine },
-		Options:   []banyan.Option{banyan.WithDesign(j.Design), banyan.WithTree(j.Shape.String())},
+		Options:   []banyan.Option{banyan.WithDesign(j.Design), banyan.WithTree(over)},
 		Faults: func(m *sim.Sim) error {
 			for _, rank := range j.Dead {
 				if err := m.Kill(proc.ID(rank), fabric.Time(death)); err != nil {

@@ -75,7 +75,7 @@ func (f *fabricFlags) options() (opts []banyan.Option) {
 		os.Setenv(verboseEnv, "1")
 	}
 	if f.Fabric != "" && !f.simulated() {
-		opts = append(opts, banyan.WithFabric(string(f.Fabric)))
+		opts = append(opts, banyan.WithFabrics(string(f.Fabric)))
 	}
 	return opts
 }

@@ -90,7 +90,7 @@ func faultRank(command string, do func(*banyan.World) error, fabrics fabricList,
 		return usagef("fault %s: it starts its ranks itself and kills some: run it alone, not in another launcher's job", command)
 	}
 	if fabrics != "" {
-		opts = append(opts, banyan.WithFabric(string(fabrics)))
+		opts = append(opts, banyan.WithFabrics(string(fabrics)))
 	}
 	return inJob(true, do, append(opts, banyan.WithErrorsFatal(false))...)
 }

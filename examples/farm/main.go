@@ -12,6 +12,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 
 	"github.com/banyan-hpc/banyan"
@@ -111,32 +112,23 @@ func (f *farm) give(worker int) {
 // takeBack returns the tasks of the workers that have died since the last time, and
 // acknowledges their failure: those that were looked at, no others.
 func (f *farm) takeBack() error {
-	failed := f.c.GetFailed()
-	for i := f.lost; i < failed.Size(); i++ {
-		rank, err := failed.Translate([]int{i}, f.c.Group())
-		if err != nil {
-			return err
-		}
-		if task, busy := f.given[rank[0]]; busy {
+	failed := f.c.FailedRanks()
+	for _, rank := range failed[f.lost:] {
+		if task, busy := f.given[rank]; busy {
 			f.todo = append(f.todo, task)
-			delete(f.given, rank[0])
+			delete(f.given, rank)
 		}
 	}
-	f.lost = failed.Size()
+	f.lost = len(failed)
 	if _, err := f.c.AckFailed(f.lost); err != nil {
 		return err
 	}
 	for worker := 1; worker < f.c.Size(); worker++ { // the idle take over
-		if _, busy := f.given[worker]; !busy && !f.dead(worker, failed) {
+		if _, busy := f.given[worker]; !busy && !slices.Contains(failed, worker) {
 			f.give(worker)
 		}
 	}
 	return nil
-}
-
-func (f *farm) dead(worker int, failed banyan.Group) bool {
-	rank, err := f.c.Group().Translate([]int{worker}, failed)
-	return err != nil || rank[0] != banyan.Undefined
 }
 
 func worker(c *banyan.Comm, dies bool) error {

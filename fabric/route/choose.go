@@ -29,7 +29,7 @@ func Choose(mine, theirs *Card) []Verdict {
 }
 
 // knobs are the settings that restrict the fabrics.
-const knobs = "BANYAN_FABRIC, --fabric, WithFabric"
+const knobs = "BANYAN_FABRIC, --fabric, WithFabrics"
 
 func judge(f Fabric, mine, theirs *Card) (why string, ok bool) {
 	if why := max(mine.NoShm, theirs.NoShm); f == Shm && why != "" {

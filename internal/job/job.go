@@ -56,7 +56,17 @@ const (
 	worldContext = 1 + iota
 	noticeContext
 	detachedContext
+	selfContext // of rank 0; the other ranks' follow
 )
+
+// Alone makes a communicator of this rank alone.
+func (j *Job) Alone(name string) *p2p.Comm {
+	for ctx := uint32(selfContext + j.Rank()); ; ctx += proc.MaxIDs {
+		if c, err := j.P2P.NewComm(name, p2p.NewGroup([]proc.ID{j.Self}), 0, ctx); err == nil {
+			return c
+		} // by chance a communicator of the application has the context
+	}
+}
 
 // newJob builds the stack on the providers of cfg, which it owns afterwards, also on error.
 func newJob(boot bootstrap, cfg progress.Config, c *config) (*Job, error) {

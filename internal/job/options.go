@@ -25,7 +25,7 @@ type Options struct {
 	Networks        *string
 	EagerLimit      int // bytes
 	UnexpectedLimit int // bytes
-	NoKernelCopy    bool
+	KernelCopy      *bool
 	Profile         p2p.Profile
 	Async           *bool
 	Detection       *DetectionTimes
@@ -137,7 +137,7 @@ func (o *Options) overrides() []override {
 	return append(o.Detection.overrides(), []override{
 		{o.EagerLimit != 0, settings.Eager, o.EagerLimit, "WithEagerLimit"},
 		{o.UnexpectedLimit != 0, settings.Unexpected, o.UnexpectedLimit, "WithUnexpectedLimit"},
-		{o.NoKernelCopy, settings.KernelCopy, 0, "WithoutKernelCopy"},
+		{o.KernelCopy != nil, settings.KernelCopy, number(o.KernelCopy, 0, 1), "WithKernelCopy"},
 		{o.Async != nil, settings.Async, number(o.Async, 0, 1), "WithAsyncProgress"},
 		{o.ErrorsFatal != nil, settings.Errors, number(o.ErrorsFatal, settings.Return, settings.Fatal), "WithErrorsFatal"},
 	}...)
@@ -214,7 +214,7 @@ func (o *Options) allowed(getenv func(string) string) (route.Set, error) {
 	if o.Fabric != nil {
 		s, err := route.ParseSet(*o.Fabric)
 		if err != nil {
-			err = fmt.Errorf("%w: WithFabric: %w (the simulator is started by Simulate)", ft.ErrArgument, err)
+			err = fmt.Errorf("%w: WithFabrics: %w (the simulator is started by Simulate)", ft.ErrArgument, err)
 		}
 		return s, err
 	}

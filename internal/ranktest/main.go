@@ -92,7 +92,7 @@ func options() (opts []banyan.Option) {
 		opts = append(opts, banyan.WithEagerLimit(n))
 	}
 	if os.Getenv(NoCopyEnv) != "" {
-		opts = append(opts, banyan.WithoutKernelCopy())
+		opts = append(opts, banyan.WithKernelCopy(false))
 	}
 	if os.Getenv(UnawareEnv) != "" {
 		opts = append(opts, banyan.WithAware(false))

@@ -3,6 +3,7 @@ package ranktest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -45,9 +46,7 @@ func WithAndWithoutGet(t *testing.T, n int, body func(*banyan.Comm) error, opts 
 func WithDeath(n int, body func(c *banyan.Comm) error, opts ...banyan.Option) error {
 	return banyan.Simulate(n, banyan.Simulation{
 		Options: opts,
-		Faults: func(s *sim.Sim) error {
-			return s.Kill(proc.ID(n-1), fabric.Time(time.Millisecond))
-		},
+		Faults:  banyan.Kill(n-1, time.Millisecond),
 	}, func(w *banyan.World) error {
 		c := w.Comm()
 		if c.Rank() == n-1 {
@@ -65,7 +64,7 @@ func WithDetectedDeath(n int, seed uint64, body func(w *banyan.World) error, opt
 		Seed:      seed,
 		Options:   append([]banyan.Option{detection()}, opts...),
 		Configure: onSmallNodes(seed),
-		Faults:    func(s *sim.Sim) error { return s.Kill(proc.ID(n-1), fabric.Time(time.Second)) },
+		Faults:    banyan.Kill(n-1, time.Second),
 	}, func(w *banyan.World) error {
 		if w.Comm().Rank() == n-1 {
 			for { // until it is killed
@@ -105,17 +104,14 @@ type SimulatedJob struct {
 
 // Run runs body on all ranks.
 func (j SimulatedJob) Run(body func(w *banyan.World) error) error {
+	var kills []banyan.Fault
+	for _, rank := range slices.Sorted(maps.Keys(j.Kills)) {
+		kills = append(kills, banyan.Kill(rank, j.Kills[rank]))
+	}
 	return banyan.Simulate(j.N, banyan.Simulation{
 		Seed:    j.Seed,
 		Options: append([]banyan.Option{detection(), banyan.WithAsyncProgress(true)}, j.Opts...),
-		Faults: func(s *sim.Sim) error {
-			for rank, at := range j.Kills {
-				if err := s.Kill(proc.ID(rank), fabric.Time(at)); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
+		Faults:  banyan.Faults(kills...),
 	}, body)
 }
 

@@ -289,7 +289,7 @@ func TestEnvironmentErrors(t *testing.T) {
 func TestWriteIsReadable(t *testing.T) {
 	s := Defaults()
 	require.NoError(t, s.Override(EagerNear, 24<<10, "BANYAN_SHM_EAGER_NEAR"))
-	require.NoError(t, s.Override(KernelCopy, 0, "WithoutKernelCopy"))
+	require.NoError(t, s.Override(KernelCopy, 0, "WithKernelCopy"))
 	var all, changed strings.Builder
 	require.NoError(t, s.Write(&all, false))
 	require.NoError(t, s.Write(&changed, true))

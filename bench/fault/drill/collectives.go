@@ -16,7 +16,7 @@ type shared struct {
 	root        int
 	elements    int // of a buffer, or of a block
 	design      banyan.Design
-	tree        string
+	tree        banyan.Tree
 }
 
 // maxRounds bounds shared.rounds. The second collective of a communicator may be the first in shared
@@ -25,7 +25,8 @@ const maxRounds = 5
 
 var (
 	designs = []banyan.Design{banyan.Rebalance, banyan.LookupAvoiding, banyan.Reroute, banyan.Unaware}
-	trees   = []string{"auto", "auto", "auto", "binomial", "knomial:3", "binary", "chain", "flat", "node"}
+	trees   = []banyan.Tree{banyan.AutoTree, banyan.AutoTree, banyan.AutoTree, banyan.BinomialTree, banyan.KNomialTree(3),
+		banyan.BinaryTree, banyan.ChainTree, banyan.FlatTree, banyan.NodeTree}
 )
 
 // collectives does the phase's collectives on a communicator of its own, so that a failed one leaves

@@ -53,12 +53,11 @@ func (r *rank) overlapping() error {
 		return err
 	}
 	flag := flagOf(r.me)
-	first, second := flag, flag
-	var left *banyan.Comm
 	for _, k := range []Kind{iagree, iagree, ishrink} {
 		r.begin(k)
 	}
-	reqs := []banyan.Request{c.Iagree(&first), c.Iagree(&second), c.Ishrink(&left)}
+	first, second, shrink := c.Iagree(flag), c.Iagree(flag), c.Ishrink()
+	reqs := []banyan.Request{first.Request(), second.Request(), shrink.Request()}
 	errs := make([]error, len(reqs))
 	for i := range reqs {
 		k := i
@@ -67,11 +66,12 @@ func (r *rank) overlapping() error {
 		}
 		_, errs[k] = reqs[k].Wait()
 	}
-	_, err = r.judgeAgree(c, iagree, flag, first, r.done(iagree, errs[0]))
-	_, err2 := r.judgeAgree(c, iagree, flag, second, r.done(iagree, errs[1]))
+	_, err = r.judgeAgree(c, iagree, flag, first.Value(), r.done(iagree, errs[0]))
+	_, err2 := r.judgeAgree(c, iagree, flag, second.Value(), r.done(iagree, errs[1]))
 	if err = errors.Join(err, err2, r.done(ishrink, errs[2])); err != nil {
 		return err
 	}
+	left := shrink.Value()
 	return errors.Join(r.shrunk(c, left, known, ishrink), left.Free(), c.Free())
 }
 
@@ -79,7 +79,7 @@ func (r *rank) overlapping() error {
 func (r *rank) crosswise() error {
 	var comms, left [2]*banyan.Comm
 	var known [2]uint64
-	var reqs [2]banyan.Request
+	var reqs [2]banyan.Result[*banyan.Comm]
 	var err error
 	for i := range comms {
 		if comms[i], err = r.dup(r.c); err != nil {
@@ -93,10 +93,10 @@ func (r *rank) crosswise() error {
 			return err
 		}
 		r.begin(ishrink)
-		reqs[k] = comms[k].Ishrink(&left[k])
+		reqs[k] = comms[k].Ishrink()
 	}
 	for i := range comms {
-		_, err = reqs[i].Wait()
+		left[i], err = reqs[i].Wait()
 		if r.done(ishrink, err) != nil {
 			return err
 		}

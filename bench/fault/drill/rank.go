@@ -94,7 +94,7 @@ func Rank(out io.Writer) error {
 		process{}.die(d.delay)
 	}
 	time.Sleep(p.nap(self, -1))
-	w, err := banyan.Init(banyan.WithAsyncProgress(p.async), banyan.WithFabric(p.words[self]),
+	w, err := banyan.Init(banyan.WithAsyncProgress(p.async), banyan.WithFabrics(p.words[self]),
 		banyan.WithProfile(p.profile), banyan.WithErrorsFatal(false))
 	if err != nil {
 		return p.missing(err)

@@ -171,11 +171,9 @@ func (r *rank) revoke(c *banyan.Comm) error {
 // agree agrees on flags, and reports whether the error names unacknowledged failures.
 func (r *rank) agree(c *banyan.Comm, how Kind, flag uint64) (all uint64, unacked bool, err error) {
 	r.step("%v on %s", how, c.Name())
-	all = flag
 	r.begin(how)
 	if how == iagree {
-		req := c.Iagree(&all)
-		_, err = req.Wait()
+		all, err = c.Iagree(flag).Wait()
 	} else {
 		all, err = c.Agree(flag)
 	}
@@ -256,8 +254,7 @@ func (r *rank) replace(c *banyan.Comm, p *repair) (left *banyan.Comm, err error)
 	r.step("%v %s, of which %#x have failed", p.shrink, c.Name(), known)
 	r.begin(p.shrink)
 	if p.shrink == ishrink {
-		req := c.Ishrink(&left)
-		_, err = req.Wait()
+		left, err = c.Ishrink().Wait()
 	} else {
 		left, err = c.Shrink()
 	}

@@ -148,8 +148,7 @@ func (r *rank) validate(d *banyan.Comm, m *validation) (agreed uint64, err error
 		failed, err = d.Validate()
 	case ivalidate:
 		r.begin(ivalidate)
-		req := d.Ivalidate(&failed)
-		_, err = req.Wait()
+		failed, err = d.Ivalidate().Wait()
 	default:
 		failed, err = r.several(d)
 	}

@@ -93,10 +93,8 @@ func (k *chaosRank) hear() error {
 
 // overlap starts two agreements and a shrink, and waits for them in some order.
 func (k *chaosRank) overlap() error {
-	first, second := k.flag(k.me), k.flag(k.me)
-	var left *banyan.Comm
 	known := k.inWorld(k.c.GetFailed())
-	a, b, s := k.c.Iagree(&first), k.c.Iagree(&second), k.c.Ishrink(&left)
+	a, b, s := k.c.Iagree(k.flag(k.me)), k.c.Iagree(k.flag(k.me)), k.c.Ishrink()
 	var errA, errB, errS error
 	if k.draw(k.me, 2) == 0 {
 		_, errS = s.Wait()
@@ -107,8 +105,8 @@ func (k *chaosRank) overlap() error {
 		_, errB = b.Wait()
 		_, errS = s.Wait()
 	}
-	return errors.Join(k.agreed(k.c, first, errA), k.agreed(k.c, second, errB), k.shrunk(k.c, left, known, errS),
-		k.free(left))
+	return errors.Join(k.agreed(k.c, a.Value(), errA), k.agreed(k.c, b.Value(), errB),
+		k.shrunk(k.c, s.Value(), known, errS), k.free(s.Value()))
 }
 
 // ackLoop ends with an agreement without error. Each agreement with an error has found one more
@@ -177,14 +175,15 @@ func (k *chaosRank) orders() error {
 	comms := [2]*banyan.Comm{k.c, d}
 	var left [2]*banyan.Comm
 	var known [2][]int
-	var reqs [2]banyan.Request
+	var reqs [2]banyan.Result[*banyan.Comm]
 	for i := range 2 {
 		j := (i + k.draw(k.me, 2)) % 2
 		known[j] = k.inWorld(comms[j].GetFailed())
-		reqs[j] = comms[j].Ishrink(&left[j])
+		reqs[j] = comms[j].Ishrink()
 	}
 	for i := range 2 {
-		_, err := reqs[i].Wait()
+		var err error
+		left[i], err = reqs[i].Wait()
 		if err := k.shrunk(comms[i], left[i], known[i], err); err != nil {
 			return err
 		}

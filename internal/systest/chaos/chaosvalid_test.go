@@ -137,8 +137,7 @@ func (k *chaosRank) validated(c *banyan.Comm) ([]int, error) {
 	if k.draw(k.me, 2) == 0 {
 		failed, err = c.Validate()
 	} else {
-		req := c.Ivalidate(&failed)
-		_, err = req.Wait()
+		failed, err = c.Ivalidate().Wait()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("validate: %w", err)

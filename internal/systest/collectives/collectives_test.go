@@ -21,17 +21,43 @@ import (
 // way is the design and the tree of a communicator's collectives.
 type way struct {
 	design banyan.Design
-	tree   string
+	tree   banyan.Tree
 }
 
 // ways are all designs with all trees.
 func ways() (out []way) {
-	for _, tree := range []string{"auto", "binomial", "knomial:3", "binary", "chain", "flat", "node"} {
+	for _, tree := range []banyan.Tree{banyan.AutoTree, banyan.BinomialTree, banyan.KNomialTree(3), banyan.BinaryTree,
+		banyan.ChainTree, banyan.FlatTree, banyan.NodeTree} {
 		for _, d := range []banyan.Design{banyan.Rebalance, banyan.LookupAvoiding, banyan.Reroute, banyan.Unaware} {
 			out = append(out, way{d, tree})
 		}
 	}
 	return out
+}
+
+// A tree is the one that was set, and is read as it is written. Wrong trees are refused.
+func TestTrees(t *testing.T) {
+	require.NoError(t, banyan.Simulate(1, banyan.Simulation{
+		Options: []banyan.Option{banyan.WithTree(banyan.KNomialTree(8)), banyan.WithDesign(banyan.Reroute)},
+	}, func(w *banyan.World) error {
+		c := w.Comm()
+		require.Equal(t, "knomial:8", c.Tree().String())
+		require.Equal(t, banyan.Reroute, c.Design())
+		for _, way := range ways() {
+			read, err := banyan.ParseTree(way.tree.String())
+			require.NoError(t, errors.Join(err, c.SetTree(way.tree), c.SetDesign(way.design)))
+			require.Equal(t, []any{way.tree, way.tree, way.design}, []any{read, c.Tree(), c.Design()})
+		}
+		for _, wrong := range []banyan.Tree{banyan.KNomialTree(1), banyan.KNomialTree(65537), banyan.NodeTree + 1} {
+			require.ErrorIs(t, c.SetTree(wrong), banyan.ErrArgument, "%v", wrong)
+			require.Equal(t, banyan.NodeTree, c.Tree())
+			_, err := banyan.Init(banyan.WithTree(wrong))
+			require.ErrorIs(t, err, banyan.ErrArgument)
+		}
+		_, err := banyan.ParseTree("oak")
+		require.ErrorIs(t, err, banyan.ErrArgument)
+		return nil
+	}))
 }
 
 // do makes a blocking call, or the same non-blocking call, and waits for its end.
@@ -154,7 +180,7 @@ func TestCollectivesAgainstOracle(t *testing.T) {
 
 // Long messages go in segments, and long reductions in parts.
 func TestLongCollectivesAgainstOracle(t *testing.T) {
-	over := []way{{banyan.Rebalance, "auto"}, {banyan.Rebalance, "chain"}, {banyan.LookupAvoiding, "binomial"}}
+	over := []way{{banyan.Rebalance, banyan.AutoTree}, {banyan.Rebalance, banyan.ChainTree}, {banyan.LookupAvoiding, banyan.BinomialTree}}
 	counts := []int{3, 2, 4}[:ranktest.Scaled(3, 1)]
 	if os.Getenv("BANYAN_LONG") != "" {
 		counts, over = []int{2, 3, 4, 5, 6, 7, 8, 11}, ways()

@@ -71,7 +71,7 @@ func TestCollectivesWithProcesses(t *testing.T) {
 // buffers are reused at once.
 func longChain(w *banyan.World) error {
 	c := w.Comm()
-	if err := c.SetTree("chain"); err != nil {
+	if err := c.SetTree(banyan.ChainTree); err != nil {
 		return err
 	}
 	for round := range 12 {

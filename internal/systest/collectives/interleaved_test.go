@@ -130,7 +130,7 @@ func endOne(open *[]underWay, r *rand.Rand) error {
 // onTrees sets the design and the tree of a communicator by a number.
 func onTrees(c *banyan.Comm, number uint64) error {
 	designs := []banyan.Design{banyan.Rebalance, banyan.LookupAvoiding, banyan.Reroute}
-	trees := []string{"auto", "binomial", "knomial:4", "chain", "flat", "node", "binary"}
+	trees := []banyan.Tree{banyan.AutoTree, banyan.BinomialTree, banyan.KNomialTree(4), banyan.ChainTree, banyan.FlatTree, banyan.NodeTree, banyan.BinaryTree}
 	return errors.Join(c.SetDesign(designs[number%3]), c.SetTree(trees[number%7]))
 }
 
@@ -155,7 +155,7 @@ func TestNonblockingCollectives(t *testing.T) {
 // virtual time of its own traffic on a link: three messages at the root of the binomial tree, not
 // one message per rank on the path. So does a reduction, blocking or not.
 func TestLongGoesInSegments(t *testing.T) {
-	for _, tree := range []string{"chain", "binomial", "auto"} {
+	for _, tree := range []banyan.Tree{banyan.ChainTree, banyan.BinomialTree, banyan.AutoTree} {
 		require.NoError(t, banyan.Simulate(8, banyan.Simulation{Configure: oneEach}, func(w *banyan.World) error {
 			c, took := w.Comm(), [4][2]float64{}
 			if err := c.SetTree(tree); err != nil {

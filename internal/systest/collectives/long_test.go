@@ -31,7 +31,7 @@ func TestLongReductionsThatDoNotFit(t *testing.T) {
 		require.NoError(t, banyan.Simulate(n, banyan.Simulation{Configure: oneEach}, func(w *banyan.World) error {
 			c := w.Comm()
 			for i := range 2 * 3 * len(lengths) * len(lengths) {
-				tree, k := []string{"auto", "binomial", "chain"}[i/2%3], i/6
+				tree, k := []banyan.Tree{banyan.AutoTree, banyan.BinomialTree, banyan.ChainTree}[i/2%3], i/6
 				usual, other, odd := lengths[k/len(lengths)], lengths[k%len(lengths)], k%n
 				if err := c.SetTree(tree); err != nil {
 					return err
@@ -71,7 +71,7 @@ func TestLongReductionsThatDiffer(t *testing.T) {
 	require.NoError(t, banyan.Simulate(5, banyan.Simulation{Configure: oneEach}, func(w *banyan.World) error {
 		c := w.Comm()
 		for i := range 3 * 2 * 2 * 2 * c.Size() {
-			tree := []string{"auto", "binomial", "chain"}[i%3]
+			tree := []banyan.Tree{banyan.AutoTree, banyan.BinomialTree, banyan.ChainTree}[i%3]
 			if err := c.SetTree(tree); err != nil {
 				return err
 			}
@@ -116,7 +116,7 @@ func TestReductionOfWhatLooksLikeAMark(t *testing.T) {
 	require.Len(t, mark, 61)
 	require.NoError(t, banyan.Simulate(5, banyan.Simulation{Configure: oneEach}, func(w *banyan.World) error {
 		c := w.Comm()
-		for i, tree := range []string{"auto", "chain", "auto", "chain"} {
+		for i, tree := range []banyan.Tree{banyan.AutoTree, banyan.ChainTree, banyan.AutoTree, banyan.ChainTree} {
 			if err := c.SetTree(tree); err != nil {
 				return err
 			}
@@ -148,7 +148,7 @@ func TestLongReductionsAndDeaths(t *testing.T) {
 		n := 3 + r.IntN(5)
 		victim, at := r.IntN(n), fabric.Time(100_000+r.IntN(3_000_000))
 		design := []banyan.Design{banyan.Rebalance, banyan.LookupAvoiding, banyan.Reroute}[r.IntN(3)]
-		tree := []string{"auto", "binomial", "chain"}[r.IntN(3)]
+		tree := []banyan.Tree{banyan.AutoTree, banyan.BinomialTree, banyan.ChainTree}[r.IntN(3)]
 		uniform, nonblocking := r.IntN(2) == 1, r.IntN(2) == 1
 		s := banyan.Simulation{
 			Seed: seed, Configure: oneEach,

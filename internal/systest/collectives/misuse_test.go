@@ -15,25 +15,6 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// A call without a place for its result starts no operation: the next call matches those of the
-// others.
-func TestNowhereToLeaveAResult(t *testing.T) {
-	require.NoError(t, banyan.Simulate(3, banyan.Simulation{}, func(w *banyan.World) error {
-		c := w.Comm()
-		for what, r := range map[string]banyan.Request{
-			"agree on world: wrong argument: nil for the flag":                           c.Iagree(nil),
-			"shrink on world: wrong argument: nil for the place of the new communicator": c.Ishrink(nil),
-			"validate on world: wrong argument: nil for the place of the failed ranks":   c.Ivalidate(nil),
-		} {
-			_, err := r.Wait()
-			require.ErrorIs(t, err, banyan.ErrArgument)
-			require.EqualError(t, err, what)
-		}
-		_, err := c.Validate()
-		return errors.Join(err, c.Barrier())
-	}))
-}
-
 // Errors of mismatched lengths name only lengths of some rank's call: neither that of an empty
 // message of a rank that has met such an error already, nor that of the announcement of a long
 // message.
@@ -251,7 +232,7 @@ func TestLengthsThatDoNotFit(t *testing.T) {
 		}
 		require.NoError(t, banyan.Simulate(n, s, func(w *banyan.World) error {
 			c := w.Comm()
-			for k, tree := range []string{"auto", "binomial", "chain"} {
+			for k, tree := range []banyan.Tree{banyan.AutoTree, banyan.BinomialTree, banyan.ChainTree} {
 				if err := c.SetTree(tree); err != nil {
 					return err
 				}
@@ -364,7 +345,7 @@ func TestOtherRootThanTheParent(t *testing.T) {
 		for late := range n {
 			require.NoError(t, banyan.Simulate(n, banyan.Simulation{}, func(w *banyan.World) error {
 				c := w.Comm()
-				if err := errors.Join(c.SetTree("chain"), c.Barrier()); err != nil {
+				if err := errors.Join(c.SetTree(banyan.ChainTree), c.Barrier()); err != nil {
 					return err
 				}
 				if c.Rank() == late {

@@ -135,7 +135,7 @@ func withoutArguments(c *banyan.Comm) map[string]error {
 		"DeleteAttr, no key":     banyan.DeleteAttr[int](c, nil),
 		"ValidateMultiple":       second(banyan.ValidateMultiple(nil)),
 		"ValidateMultiple, zero": second(banyan.ValidateMultiple(c, new(banyan.Comm))),
-		"IvalidateMultiple":      waited(banyan.IvalidateMultiple(make([]banyan.Group, 1), nil)),
+		"IvalidateMultiple":      second(banyan.IvalidateMultiple(nil).Wait()),
 		"InitContext":            second(banyan.InitContext(noContext)),
 		"Init, no option":        second(banyan.Init(nil)),
 		"Simulate":               banyan.Simulate(1, banyan.Simulation{}, nil),

@@ -192,8 +192,7 @@ func TestHandlerRecovers(t *testing.T) {
 					if calls++; calls > 1 {
 						return
 					}
-					flag := uint64(3)
-					_, agreed := c.Iagree(&flag).Wait() // the failure is not acknowledged: reported again
+					flag, agreed := c.Iagree(3).Wait() // the failure is not acknowledged: reported again
 					if !errors.Is(agreed, banyan.ErrProcFailed) || flag != 3 {
 						inside = fmt.Errorf("agree in a handler: %d, %w", flag, agreed)
 					}
@@ -208,9 +207,8 @@ func TestHandlerRecovers(t *testing.T) {
 				var err error
 				switch how {
 				case "iagree":
-					flag := uint64(1)
 					ranktest.LingerUntil(w, 5*time.Second)
-					_, err = c.Iagree(&flag).Wait()
+					_, err = c.Iagree(1).Wait()
 				case "wait":
 					_, err = c.Irecv(nil, 4, 1).Wait()
 				case "uniform":

@@ -254,3 +254,67 @@ func TestRunThrough(t *testing.T) {
 	err := banyan.Simulate(1, banyan.Simulation{Options: []banyan.Option{banyan.WithProfile(7)}}, nil)
 	require.ErrorIs(t, err, banyan.ErrArgument)
 }
+
+// Faults of the package's constructors happen to the named ranks, at their time or step; ranks that
+// do not exist are an error of the simulation.
+func TestFaults(t *testing.T) {
+	kills := banyan.Faults(banyan.Kill(3, time.Second), banyan.KillAtStep(2, 1), banyan.Disconnect(0, 1, 0))
+	require.NoError(t, banyan.Simulate(4, banyan.Simulation{Faults: kills}, func(w *banyan.World) error {
+		c := w.Comm()
+		for rank, want := range []string{1: "unreachable", 2: "SIGKILL", 3: "SIGKILL"} {
+			if rank == 0 {
+				continue
+			}
+			if c.Rank() != 0 {
+				w.Sleep(10 * time.Second) // rank 3 is killed meanwhile, rank 2 does not get here
+				return nil
+			}
+			_, err := c.Recv(nil, rank, 0)
+			require.ErrorIs(t, err, banyan.ErrProcFailed)
+			require.ErrorContains(t, err, want)
+			if rank == 3 {
+				require.Equal(t, time.Second, w.Now().Truncate(100*time.Millisecond))
+			}
+		}
+		return nil
+	}))
+	for _, f := range []banyan.Fault{
+		banyan.Kill(4, 0), banyan.Kill(-1, 0), banyan.KillAtStep(4, 1), banyan.Disconnect(0, 4, 0), banyan.Disconnect(1, 1, 0),
+	} {
+		err := banyan.Simulate(4, banyan.Simulation{Faults: banyan.Faults(f)}, func(*banyan.World) error { return nil })
+		require.ErrorIs(t, err, banyan.ErrArgument)
+	}
+}
+
+// WaitEach gives status and error of each request at its index. A receive that is pending for a
+// failure stays in the slice and ends later. Without room for the outcomes nothing is waited for.
+func TestWaitEach(t *testing.T) {
+	require.NoError(t, ranktest.WithDeath(3, func(c *banyan.Comm) error {
+		if c.Rank() == 1 {
+			return c.Send([]byte("four"), 0, 4)
+		}
+		buf, told := make([]byte, 8), 0
+		c.SetErrorHandler(func(*banyan.Comm, error) { told++ })
+		reqs := []banyan.Request{
+			c.Irecv(nil, 2, 1), {}, c.Irecv(buf, 1, 4), c.Irecv(nil, banyan.AnySource, 5), c.Isend(nil, 9, 0),
+		}
+		out := make([]banyan.Outcome, 6)
+		require.ErrorIs(t, banyan.WaitEach(reqs, out[:4]), banyan.ErrArgument)
+		err := banyan.WaitEach(reqs, out)
+		require.ErrorIs(t, err, banyan.ErrProcFailed)
+		require.Equal(t, err, out[0].Err)
+		require.Equal(t, 3, told)
+		require.Equal(t, banyan.Outcome{Index: 1}, out[1])
+		require.Equal(t, banyan.Outcome{Index: 2, Status: banyan.Status{Source: 1, Tag: 4, Count: 4}}, out[2])
+		require.ErrorIs(t, out[3].Err, banyan.ErrProcFailedPending)
+		require.ErrorIs(t, out[4].Err, banyan.ErrArgument)
+		require.Equal(t, banyan.Outcome{}, out[5])
+		for i, r := range reqs {
+			require.Equal(t, i == 3, r != banyan.Request{}, "request %d", i)
+		}
+		reqs[3].Cancel()
+		require.NoError(t, banyan.WaitEach(reqs, out))
+		require.True(t, out[3].Status.Cancelled)
+		return nil
+	}))
+}

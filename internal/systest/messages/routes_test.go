@@ -148,7 +148,7 @@ func TestFabricOfOptionAndEnvironment(t *testing.T) {
 	_, err := banyan.Init()
 	require.ErrorContains(t, err, "BANYAN_FABRIC=tcp,pigeon")
 	require.ErrorContains(t, err, "shm,unix,tcp are")
-	w, err := banyan.Init(banyan.WithFabric("shm"))
+	w, err := banyan.Init(banyan.WithFabrics("shm"))
 	require.NoError(t, err)
 	r, err := w.Route(0)
 	require.NoError(t, err)
@@ -157,7 +157,7 @@ func TestFabricOfOptionAndEnvironment(t *testing.T) {
 	_, err = w.Route(0)
 	require.ErrorIs(t, err, banyan.ErrClosed)
 	t.Setenv("BANYAN_NODE", strings.Repeat("n", 100))
-	_, err = banyan.Init(banyan.WithFabric("shm"))
+	_, err = banyan.Init(banyan.WithFabrics("shm"))
 	require.ErrorContains(t, err, "BANYAN_NODE")
 }
 

@@ -307,7 +307,9 @@ func TestAloneInTheWorld(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	for _, o := range []banyan.Option{banyan.WithFabric("carrier pigeon"), banyan.WithEagerLimit(-1)} {
+	for _, o := range []banyan.Option{
+		banyan.WithFabrics("carrier pigeon"), banyan.WithFabrics("shm", "sim"), banyan.WithFabrics(), banyan.WithEagerLimit(-1),
+	} {
 		_, err := banyan.Init(o)
 		require.ErrorIs(t, err, banyan.ErrArgument)
 	}

@@ -122,21 +122,22 @@ func TestAgreeIsTheAND(t *testing.T) {
 				return rand.New(rand.NewPCG(uint64(rank),
 					uint64(round))).Uint64() | rand.New(rand.NewPCG(uint64(round), 99)).Uint64()
 			}
-			var want, one, two uint64 = ^uint64(0), word(c.Rank()), 1
+			want, last := ^uint64(0), uint64(1)
 			for rank := range c.Size() {
 				want &= word(rank)
 			}
 			if c.Rank() == round%c.Size() {
-				two = 0
+				last = 0
 			}
-			first, second := c.Iagree(&one), c.Iagree(&two)
+			first, second := c.Iagree(word(c.Rank())), c.Iagree(last)
 			three, err := c.Agree(word(c.Rank()) >> 1)
 			if err != nil {
 				return err
 			}
-			if err := banyan.WaitAll([]banyan.Request{second, first}); err != nil {
+			if err := banyan.WaitAll([]banyan.Request{second.Request(), first.Request()}); err != nil {
 				return err
 			}
+			one, two := first.Value(), second.Value()
 			if one != want || two != 0 || three != want>>1 {
 				return fmt.Errorf("round %d: %x, %d, %x; want %x, 0, %x", round, one, two, three, want, want>>1)
 			}

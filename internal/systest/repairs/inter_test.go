@@ -156,10 +156,7 @@ func TestOneSideIsDead(t *testing.T) {
 			if !errors.Is(err, banyan.ErrProcFailed) || all != ^uint64(0) {
 				return fmt.Errorf("agree: %x, %w", all, err)
 			}
-			var request banyan.Request
-			left := c
-			request = c.Ishrink(&left)
-			if _, err := request.Wait(); err != nil || left != nil {
+			if left, err := c.Ishrink().Wait(); err != nil || left != nil {
 				return fmt.Errorf("shrink: %v, %w", left, err)
 			}
 			if left, err := c.Shrink(); err != nil || left != nil {

@@ -51,7 +51,7 @@ func TestOverlappingCommunicatorsShrinkInAnyOrder(t *testing.T) {
 				return err
 			}
 			w.Sleep(time.Millisecond)
-			left := make([]*banyan.Comm, 2)
+			var left [2]banyan.Result[*banyan.Comm]
 			var requests []banyan.Request
 			both := []*banyan.Comm{green, orange}
 			mine := rand.New(rand.NewPCG(seed, uint64(w.Comm().Rank())))
@@ -60,13 +60,15 @@ func TestOverlappingCommunicatorsShrinkInAnyOrder(t *testing.T) {
 					if err := c.Revoke(); err != nil {
 						return err
 					}
-					requests = append(requests, c.Ishrink(&left[i]))
+					left[i] = c.Ishrink()
+					requests = append(requests, left[i].Request())
 				}
 			}
 			if err := banyan.WaitAll(requests); err != nil {
 				return err
 			}
-			for i, c := range left {
+			for i, shrink := range left {
+				c := shrink.Value()
 				if (c == nil) != (both[i] == nil) {
 					return fmt.Errorf("communicator %d: %v", i, c)
 				}
@@ -120,10 +122,10 @@ func TestOverlappingShrinksThatBlockNeedOneOrder(t *testing.T) {
 func TestIagreeAmongOtherRequests(t *testing.T) {
 	ranktest.EverySize(t, func(c *banyan.Comm) error {
 		n, me := c.Size(), c.Rank()
-		word, into := uint64(1)<<me, (*banyan.Comm)(nil)
 		in := make([]byte, 8)
+		agree, shrink := c.Iagree(1<<me), c.Ishrink()
 		reqs := []banyan.Request{
-			c.Irecv(in, (me+n-1)%n, 1), c.Iagree(&word), c.Ishrink(&into), c.Isend(make([]byte, 8), (me+1)%n, 1),
+			c.Irecv(in, (me+n-1)%n, 1), agree.Request(), shrink.Request(), c.Isend(make([]byte, 8), (me+1)%n, 1),
 		}
 		if err := c.Barrier(); err != nil { // while they are under way
 			return err
@@ -140,21 +142,25 @@ func TestIagreeAmongOtherRequests(t *testing.T) {
 		if n == 1 {
 			want = 1
 		}
-		if word != want || into == nil {
-			return fmt.Errorf("%x, %v", word, into)
+		word, into := agree.Value(), shrink.Value()
+		if again, err := agree.Wait(); err != nil || again != word || word != want || into == nil {
+			return fmt.Errorf("%x, %v, %w", word, into, err)
 		}
 		for done := false; !done; {
 			var err error
-			other := c.Iagree(&word)
+			var got uint64
+			other := c.Iagree(3)
 			for !done && err == nil {
-				other.Cancel() // an agreement cannot be cancelled
-				_, done, err = other.Test()
+				other.Request().Cancel() // an agreement cannot be cancelled
+				if got, done, err = other.Test(); !done && got != 0 {
+					return fmt.Errorf("the value %d before the end", got)
+				}
 			}
-			if err != nil {
-				return err
+			if err != nil || got != 3 {
+				return fmt.Errorf("%d, %w", got, err)
 			}
 		}
-		_, err := c.Iagree(&word).Wait()
+		_, err := c.Iagree(word).Wait()
 		return errors.Join(err, into.Barrier())
 	})
 }
@@ -174,8 +180,8 @@ func TestIagreeOutlivesTheContextOfAWait(t *testing.T) {
 			}
 			return err
 		}
-		flag := uint64(3)
-		reqs := []banyan.Request{c.Iagree(&flag)}
+		agree := c.Iagree(3)
+		reqs := []banyan.Request{agree.Request()}
 		ended, end := context.WithCancel(context.Background())
 		end()
 		_, one := reqs[0].WaitContext(ended)
@@ -189,8 +195,8 @@ func TestIagreeOutlivesTheContextOfAWait(t *testing.T) {
 		if err := c.Send(nil, 1, 1); err != nil {
 			return err
 		}
-		if err := banyan.WaitAllContext(context.Background(), reqs); err != nil || flag != 2 {
-			return fmt.Errorf("%d, %w", flag, err)
+		if err := banyan.WaitAllContext(context.Background(), reqs); err != nil || agree.Value() != 2 {
+			return fmt.Errorf("%d, %w", agree.Value(), err)
 		}
 		return nil
 	}))
@@ -225,19 +231,19 @@ func TestAgreeOnTheFreed(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		flag, left := uint64(7)<<c.Rank(), (*banyan.Comm)(nil)
-		reqs := []banyan.Request{c.Iagree(&flag), c.Ishrink(&left)}
+		agree, shrink := c.Iagree(7<<c.Rank()), c.Ishrink()
 		if err := c.Free(); err != nil {
 			return err
 		}
 		if _, err := c.Agree(1); !errors.Is(err, banyan.ErrClosed) {
 			return fmt.Errorf("agree: %w", err)
 		}
-		into := c
-		if _, err := c.Ishrink(&into).Wait(); !errors.Is(err, banyan.ErrClosed) || into != nil {
+		if into, err := c.Ishrink().Wait(); !errors.Is(err, banyan.ErrClosed) || into != nil {
 			return fmt.Errorf("shrink: %v, %w", into, err)
 		}
-		if err := banyan.WaitAll(reqs); err != nil || flag != 4 {
+		flag, err := agree.Wait()
+		left, serr := shrink.Wait()
+		if err = errors.Join(err, serr); err != nil || flag != 4 {
 			return fmt.Errorf("%d, %w", flag, err)
 		}
 		return left.Barrier()
@@ -254,8 +260,7 @@ func TestFinalizeEndsAgreements(t *testing.T) {
 				return err
 			}
 		}
-		flag := uint64(0)
-		lost, left := c.Iagree(&flag), c.Iagree(&flag)
+		lost, left := c.Iagree(0), c.Iagree(0)
 		if c.Rank() == 0 { // the others cannot agree without it
 			if err := w.Finalize(); err != nil {
 				return err

@@ -176,7 +176,7 @@ func answers(w *banyan.World) error {
 		if err := c.Send(pid, 2, 1); err != nil {
 			return err
 		}
-		if done, err := testFor(w, c.Iagree(&flag), 50*time.Millisecond); done { // forwards the contribution of rank 3
+		if done, err := testFor(w, c.Iagree(flag).Request(), 50*time.Millisecond); done { // forwards the contribution of rank 3
 			return fmt.Errorf("agreed without rank 2: %w", err)
 		}
 		for err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err == nil; w.Sleep(time.Second) {
@@ -190,8 +190,8 @@ func answers(w *banyan.World) error {
 		if err := ranktest.AwaitStop(victim); err != nil {
 			return err
 		}
-		r := c.Iagree(&flag)
-		if _, err := testFor(w, r, 2*time.Second); err != nil {
+		r := c.Iagree(flag)
+		if _, err := testFor(w, r.Request(), 2*time.Second); err != nil {
 			return err
 		}
 		// The detector may have done so

@@ -94,6 +94,7 @@ func arguments(method reflect.Type, c *banyan.Comm, buf []byte, rank int) (args 
 
 // unbarred are the methods that work on a revoked communicator: they are local, or made for it.
 var unbarred = []string{
+	"Acknowledged", "Failed", "FailedRanks", "SetName",
 	"AckFailed", "Compare", "ErrorHandler", "FailureAck", "FailureGetAcked", "Free", "GetFailed", "Group",
 	"GroupFailed",
 	"IsInter", "IsRevoked", "Name", "Profile", "Rank", "ReenableAnySource", "RemoteGroup", "RemoteGroupFailed",
@@ -158,11 +159,9 @@ func TestOperationsOnARevokedCommunicator(t *testing.T) {
 		}
 		_, ack := c.AckFailed(9)
 		flag, agree := c.Agree(1<<c.Rank() | 8)
-		later := ^uint64(0)
-		iagree := ended(c.Iagree(&later))
+		later, iagree := c.Iagree(^uint64(0)).Wait()
 		left, shrink := c.Shrink()
-		var again *banyan.Comm
-		ishrink := ended(c.Ishrink(&again))
+		again, ishrink := c.Ishrink().Wait()
 		if err := errors.Join(ack, agree, iagree, shrink, ishrink); err != nil {
 			return err
 		}

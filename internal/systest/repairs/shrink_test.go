@@ -146,7 +146,7 @@ func TestRecoveryOnTheRevoked(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			under, flag := c.Iagree(new(uint64)), uint64(5)
+			under, flag := c.Iagree(0), uint64(5)
 			if c.Rank() == victim {
 				w.Sleep(time.Hour)
 			}

@@ -162,7 +162,7 @@ func TestSettingsAreLogged(t *testing.T) {
 	t.Setenv(name, path)
 	t.Setenv("BANYAN_SHM_RING_BYTES", "512k")
 	var log []string
-	w, err := banyan.Init(banyan.WithoutKernelCopy(), banyan.WithLog(func(format string, args ...any) {
+	w, err := banyan.Init(banyan.WithKernelCopy(false), banyan.WithLog(func(format string, args ...any) {
 		log = append(log, fmt.Sprintf(format, args...))
 	}))
 	require.NoError(t, err)
@@ -171,7 +171,7 @@ func TestSettingsAreLogged(t *testing.T) {
 	require.Regexp(t, `^settings: .*tune.conf has nothing measured on this machine, \[.*\]; `+
 		`its parts are for \[amd64 Some Other 9 CPUs\]: run ftbench tune$`, log[0])
 	require.Equal(t, "settings: shm.ring.bytes = 512k (BANYAN_SHM_RING_BYTES)", log[1])
-	require.Equal(t, "settings: shm.kernel_copy = off (WithoutKernelCopy)", log[2])
+	require.Equal(t, "settings: shm.kernel_copy = off (WithKernelCopy)", log[2])
 	require.Equal(t, "settings: wait.spins = 9 ("+path+":1)", log[3])
 }
 

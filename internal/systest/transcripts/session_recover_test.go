@@ -31,10 +31,10 @@ func (s *session) recovery(verb, name string, c *banyan.Comm, a words) string {
 		all, err := c.Agree(flag)
 		return told(fmt.Sprintf("flag %d", all), err)
 	case "iagree":
-		s.flags[a["as"]] = &flag
-		s.reqs[a["as"]] = &started{Request: c.Iagree(&flag)}
+		s.flags[a["as"]] = c.Iagree(flag)
+		s.reqs[a["as"]] = &started{Request: s.flags[a["as"]].Request()}
 	case "flag":
-		return fmt.Sprintf("flag %d", *s.flags[name])
+		return fmt.Sprintf("flag %d", s.flags[name].Value())
 	case "shrink":
 		left, err := c.Shrink()
 		if err != nil {
@@ -42,11 +42,10 @@ func (s *session) recovery(verb, name string, c *banyan.Comm, a words) string {
 		}
 		return s.left(left, a["as"])
 	case "ishrink":
-		into := new(*banyan.Comm)
-		s.shrunk[a["as"]] = into
-		s.reqs[a["as"]] = &started{Request: c.Ishrink(into)}
+		s.shrunk[a["as"]] = c.Ishrink()
+		s.reqs[a["as"]] = &started{Request: s.shrunk[a["as"]].Request()}
 	case "left":
-		return s.left(*s.shrunk[name], a["as"])
+		return s.left(s.shrunk[name].Value(), a["as"])
 	case "revoke":
 		if err := c.Revoke(); err != nil {
 			return failure(err)
@@ -114,10 +113,9 @@ func (s *session) validate(verb, name string, c *banyan.Comm, a words) string {
 		}
 		return fmt.Sprint(ranktest.RanksIn(g, c))
 	case "ivalidate":
-		var g banyan.Group
-		s.reqs[a["as"]] = &started{Request: c.Ivalidate(&g)}
-		s.agreed[a["as"]] = &g
+		s.agreed[a["as"]] = c.Ivalidate()
+		s.reqs[a["as"]] = &started{Request: s.agreed[a["as"]].Request()}
 		return "ok"
 	}
-	return fmt.Sprint(ranktest.RanksIn(*s.agreed[name], c))
+	return fmt.Sprint(ranktest.RanksIn(s.agreed[name].Value(), c))
 }

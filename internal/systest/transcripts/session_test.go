@@ -17,11 +17,11 @@ type session struct {
 	w      *banyan.World
 	comms  map[string]*banyan.Comm
 	reqs   map[string]*started
-	agreed map[string]*banyan.Group // by non-blocking validates
+	agreed map[string]banyan.Result[banyan.Group] // by non-blocking validates
 	probed map[string]*banyan.Message
-	flags  map[string]*uint64       // of non-blocking agreements
-	shrunk map[string]**banyan.Comm // by non-blocking shrinks
-	told   []string                 // by the error handler, since the last question
+	flags  map[string]banyan.Result[uint64]       // of non-blocking agreements
+	shrunk map[string]banyan.Result[*banyan.Comm] // by non-blocking shrinks
+	told   []string                               // by the error handler, since the last question
 }
 
 type started struct {
@@ -32,8 +32,8 @@ type started struct {
 func newSession(w *banyan.World) *session {
 	return &session{
 		w: w, comms: map[string]*banyan.Comm{"world": w.Comm()},
-		reqs: map[string]*started{}, probed: map[string]*banyan.Message{}, agreed: map[string]*banyan.Group{},
-		flags: map[string]*uint64{}, shrunk: map[string]**banyan.Comm{},
+		reqs: map[string]*started{}, probed: map[string]*banyan.Message{}, agreed: map[string]banyan.Result[banyan.Group]{},
+		flags: map[string]banyan.Result[uint64]{}, shrunk: map[string]banyan.Result[*banyan.Comm]{},
 	}
 }
 
