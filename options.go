@@ -2,6 +2,7 @@ package banyan
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -90,11 +91,14 @@ func WithErrorsFatal(fatal bool) Option {
 // decide (shm.kernel_copy), true by default.
 func WithKernelCopy(on bool) Option { return func(o *options) { o.KernelCopy = &on } }
 
-// WithLog receives the library's log, a line at a time: the fabric of each peer and the reasons
-// against faster ones, the protocol of large messages, rejected connections. By default it is
-// discarded; BANYAN_VERBOSE=1 in the environment prints it on the standard error.
-func WithLog(logf func(format string, args ...any)) Option {
-	return func(o *options) { o.Logf = logf }
+// WithLog sets the logger of the library's events: the fabric of each peer and the reasons against
+// faster ones, the protocol of large messages, rejected connections, and with level Warn what needs
+// attention. Attributes are "rank", "peer" (a rank), "fabric" and "reason", as far as they apply.
+// Events are logged from any goroutine, some with the library's lock held: the handler calls nothing
+// of this package. By default, or with nil, they are discarded, apart from warnings, which go to the
+// standard error; BANYAN_VERBOSE=1 in the environment prints them there, one per line.
+func WithLog(log *slog.Logger) Option {
+	return func(o *options) { o.Log = log }
 }
 
 // WithDesign chooses the tree design of the world's communicator, and so of all derived from it,

@@ -352,6 +352,6 @@ func (w *World) Counters() Counters {
 // logCounters logs the counters of sockets, if there were any.
 func (w *World) logCounters() {
 	if len(w.job.Sockets()) > 0 {
-		w.job.Logf("connections: %v", w.Counters())
+		w.job.Log("connections: " + w.Counters().String())
 	}
 }

@@ -79,7 +79,7 @@ connections: admitted 3, healed 0, refused 0
 silence: of (3s is death \(detect.timeout\)|12s is death \(detect.timeout, 4 times the default as ranks share cores\)), .*
 node 0: deaths are told of first by connection$`, out)
 	require.Regexp(t, `banyan: rank \d: connections: admitted \d, healed 0, refused 0\n`, errs)
-	require.Regexp(t, `banyan: rank \d: rank \d is reached by tcp`, errs)
+	require.Regexp(t, `banyan: rank \d: peer \d: tcp: connected`, errs)
 	code, out, errs = ftbench(t, "run", "-n", "3", "--", "sh", "-c", `if [ $PMI_RANK = 1 ]; then BANYAN_FABRIC=unix; else BANYAN_FABRIC=shm; fi; export BANYAN_FABRIC; exec "$0" doctor`, self)
 	require.Equal(t, exitFailed, code)
 	require.Regexp(t, `ftbench: doctor: 2 ways without fabric: the reasons are above\nbanyan: rank 0 exited with code 1 after [^\n]*\n$`, errs)

@@ -1,8 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
-	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,14 +62,11 @@ func TestTune(t *testing.T) {
 	_, out, _ = ftbench(t, "info")
 	require.Contains(t, out, "unexpected = 2m          # "+conf+":2\n")
 	require.Contains(t, out, "# file: "+conf+": read\n", "it has a part for this machine now")
-	var said []string
-	w, err := banyan.Init(banyan.WithLog(func(format string,
-		args ...any) {
-		said = append(said, fmt.Sprintf(format, args...))
-	}))
+	var said bytes.Buffer
+	w, err := banyan.Init(banyan.WithLog(slog.New(slog.NewTextHandler(&said, nil))))
 	require.NoError(t, err)
 	require.NoError(t, w.Finalize())
-	require.Contains(t, said, "settings: unexpected = 2m ("+conf+":2)")
+	require.Contains(t, said.String(), `msg="settings: unexpected = 2m" origin=`+conf+":2")
 }
 
 // A file that could not be written later is found before anything is measured.

@@ -24,13 +24,13 @@ func TestVerboseHasALineAPair(t *testing.T) {
 		require.NotContains(t, errs, "process ", where)
 		var lines int
 		for line := range strings.Lines(errs) {
-			if !strings.Contains(line, "reached by") && !strings.Contains(line, ": over ") {
+			if !strings.Contains(line, ": connected") {
 				continue
 			}
 			lines++
-			require.Regexp(t, `^banyan: rank \d: .*rank \d`, line)
+			require.Regexp(t, `^banyan: rank \d: peer \d: (tcp|unix|shm): connected`, line)
 			if len(where) > 0 && where[0] == "--netns" {
-				require.Regexp(t, `tcp \S+:\d+ > \S+:\d+( \(not shm: BANYAN_NODE differs|, it connected)`, line)
+				require.Regexp(t, `, path tcp \S+:\d+ > \S+:\d+(: not shm: BANYAN_NODE differs|$)|connected by the peer`, line)
 			}
 		}
 		require.Equal(t, 6, lines, "%v: %s", where, errs)

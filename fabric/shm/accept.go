@@ -68,7 +68,7 @@ func (p *Provider) accept(id proc.ID) {
 		return
 	}
 	if err != nil { // no process that connected wrote this
-		p.cfg.Logf("shm: the slot of %v: %v", id, err)
+		p.cfg.Log.Info("malformed slot", "peer", int(id), "reason", err)
 		a.geometry = p.own.geometry
 	}
 	c := newConn(p, id, &a)
@@ -108,9 +108,10 @@ func (p *Provider) connectFailed(c *Conn, err error) {
 		errno := errnoOf(err)
 		c.in.cur.refused.Store(uint32(errno))
 		c.setEnd(proc.Cause{Kind: proc.Unreachable, Code: int32(errno)})
-		p.cfg.Logf("shm: giving %v up, which lives: connecting back: %v", c.peer, err)
+		p.cfg.Log.Info("giving up a peer that lives: connecting back failed", "peer", int(c.peer), "reason", err)
 	case first:
-		p.cfg.Logf("shm: connecting back to %v, trying again for %v: %v", c.peer, p.retry.patience, err)
+		p.cfg.Log.Info("connecting back failed, trying again",
+			"peer", int(c.peer), "for", p.retry.patience, "reason", err)
 		p.scheduleRetry()
 	}
 }
@@ -135,7 +136,7 @@ func (p *Provider) retryConnect(c *Conn) bool {
 		return false
 	}
 	c.halfOpen, c.lastError = nil, nil
-	p.cfg.Logf("shm: connected back to %v after %v", c.peer, time.Since(c.halfOpenSince))
+	p.cfg.Log.Info("connected back", "peer", int(c.peer), "after", time.Since(c.halfOpenSince))
 	return true
 }
 

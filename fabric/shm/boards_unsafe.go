@@ -64,7 +64,7 @@ func (b *Boards) Reach(owner proc.ID) bool {
 	}
 	area, err := mapBoards(&c.address, b.p.cfg.Dir != "")
 	if err != nil {
-		b.p.cfg.Logf("shm: agreements and collectives with %v take messages: %v", owner, err)
+		b.p.cfg.Log.Info("agreements and collectives take messages", "peer", int(owner), "reason", err)
 		b.theirs[owner] = nil
 		return false
 	}
@@ -119,7 +119,7 @@ func (b *Boards) take(size int) (first uint32, ok bool) {
 	}
 	for end > b.backed {
 		if err := reserve(b.p.own.fd, b.p.own.boardsOffset()+b.backed, boardChunk); err != nil {
-			b.p.cfg.Logf("shm: agreements and collectives take messages: %v", err)
+			b.p.cfg.Log.Info("agreements and collectives take messages", "reason", err)
 			return 0, false
 		}
 		b.backed += boardChunk

@@ -2,6 +2,7 @@ package shm
 
 import (
 	"fmt"
+	"log/slog"
 	"math/bits"
 
 	"github.com/banyan-hpc/banyan/internal/proc"
@@ -39,11 +40,11 @@ type Config struct {
 	// Exits, if set, reports ended processes before their descriptors do, with the cause. It
 	// outlives the endpoint.
 	Exits Exits
-	// Logf receives the choice of the copy method, once per connection, and refused processes. Nil
+	// Log receives the choice of the copy method, once per connection, and refused processes. Nil
 	// discards them.
-	Logf func(format string, args ...any)
+	Log *slog.Logger
 	// Warn receives messages that matter also without a connection log: processes that were killed,
-	// functions that fail. Nil: Logf.
+	// functions that fail. Nil: Log.
 	Warn func(format string, args ...any)
 }
 
@@ -88,11 +89,11 @@ func (c *Config) check() error {
 	if c.EagerReply == 0 {
 		c.EagerReply = defaultEagerReply
 	}
-	if c.Logf == nil {
-		c.Logf = func(string, ...any) {}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
 	}
 	if c.Warn == nil {
-		c.Warn = c.Logf
+		c.Warn = func(format string, args ...any) { c.Log.Warn(fmt.Sprintf(format, args...)) }
 	}
 	if c.MaxProcs < 1 || c.MaxProcs > proc.MaxIDs {
 		return fmt.Errorf("shm: MaxProcs is %d, want 1 … %d", c.MaxProcs, proc.MaxIDs)

@@ -190,14 +190,14 @@ func (c *Conn) start(a *address) {
 	if !c.get {
 		how = "streaming through the ring"
 	}
-	c.p.cfg.Logf("shm: %v: large messages by %s", c.peer, how)
+	c.p.cfg.Log.Info("large messages by "+how, "peer", int(c.peer))
 }
 
 // probe tries to read the peer's memory, and checks by the token that it is the peer's.
 func (c *Conn) probe(a *address) bool {
 	var token [tokenBytes]byte
 	if err := c.reader.read(token[:], a.probe); err != nil {
-		c.p.cfg.Logf("shm: reading the memory of %v: %v", c.peer, err)
+		c.p.cfg.Log.Info("its memory cannot be read", "peer", int(c.peer), "reason", err)
 		return false
 	}
 	return token == a.token
@@ -238,7 +238,7 @@ func (p *Provider) releaseEnded() {
 			err = errors.Join(err, p.own.free(r.c.peer))
 		}
 		if err != nil {
-			p.cfg.Logf("shm: releasing %v: %v", r.c.peer, err)
+			p.cfg.Log.Info("releasing a connection failed", "peer", int(r.c.peer), "reason", err)
 		}
 	}
 	p.ended = nil

@@ -223,7 +223,7 @@ func (p *Provider) creditReturned() bool {
 func (p *Provider) holdWords() {
 	var err error
 	if p.wordHolder, err = robust.Hold(p.own.words()); err != nil {
-		p.cfg.Logf("shm: peers learn of this process's end late: %v", err)
+		p.cfg.Log.Info("peers learn of this process's end late", "reason", err)
 		return
 	}
 	p.self.holderThread = uint32(p.wordHolder.Tid())

@@ -2,6 +2,7 @@ package shm
 
 import (
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 
@@ -27,7 +28,7 @@ type watcher struct {
 	ring  func()
 	words *robust.Watch // nil if the kernel does not support it
 	exits Exits
-	logf  func(format string, args ...any)
+	log   *slog.Logger
 	warn  func(format string, args ...any)
 	// by counts the ends by their first evidence.
 	by [evidences]atomic.Uint32
@@ -47,7 +48,7 @@ const (
 func newWatcher(cfg *Config, ring func()) (*watcher, error) {
 	w := &watcher{
 		conns: make(map[int32]*Conn), next: firstKey, done: make(chan struct{}),
-		ring: ring, exits: cfg.Exits, logf: cfg.Logf, warn: cfg.Warn,
+		ring: ring, exits: cfg.Exits, log: cfg.Log, warn: cfg.Warn,
 	}
 	if err := w.open(); err != nil {
 		return nil, err
@@ -55,7 +56,7 @@ func newWatcher(cfg *Config, ring func()) (*watcher, error) {
 	if err := robust.Supported(); err == nil {
 		w.words = robust.NewWatch(func(key int32) { w.peerEnded(key, byWord) })
 	} else {
-		w.logf("shm: ends of peers are seen late, by pidfd: %v", err)
+		w.log.Info("ends of peers are seen late, by pidfd", "reason", err)
 	}
 	go w.run()
 	return w, nil
@@ -186,7 +187,7 @@ func (w *watcher) add(c *Conn, seg *segment, a *address) error {
 				w.words.Add(c.watchKey, c.polled.word, seen)
 			}
 		} else if !c.ended() {
-			w.logf("shm: the end of %v is seen late, by pidfd: %v", c.peer, err)
+			w.log.Info("its end is seen late, by pidfd", "peer", int(c.peer), "reason", err)
 		}
 	}
 	if c.exitWatched {

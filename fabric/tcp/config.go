@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/banyan-hpc/banyan/internal/proc"
@@ -38,9 +39,9 @@ type Config struct {
 	Shared bool
 	// Ring rings the bell of this process; any goroutine may call it.
 	Ring func()
-	// Logf receives how each connection was made, and which were refused. Nil discards it.
-	Logf func(format string, args ...any)
-	// Warn receives messages that matter also without a connection log. Nil: Logf. Any goroutine
+	// Log receives how each connection was made, and which were refused. Nil discards it.
+	Log *slog.Logger
+	// Warn receives messages that matter also without a connection log. Nil: Log. Any goroutine
 	// may call it.
 	Warn func(format string, args ...any)
 }
@@ -81,11 +82,11 @@ func (c *Config) check() error {
 	if c.Reply == 0 {
 		c.Reply = defaultReply
 	}
-	if c.Logf == nil {
-		c.Logf = func(string, ...any) {}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
 	}
 	if c.Warn == nil {
-		c.Warn = c.Logf
+		c.Warn = func(format string, args ...any) { c.Log.Warn(fmt.Sprintf(format, args...)) }
 	}
 	if c.Ring == nil {
 		c.Ring = func() {}

@@ -238,9 +238,10 @@ func (c *Conn) adopt(fd int, w path, s *statement) {
 	c.acked, c.unackedBytes = c.got, 0
 	if c.wasUp {
 		c.p.stats.reconnects.Add(1)
-		c.p.cfg.Logf("tcp: %v: connected again after %v, over %v", c.peer, time.Since(c.downSince).Round(time.Millisecond), w)
+		c.p.cfg.Log.Info("connected again", "peer", int(c.peer), "path", w.String(),
+			"after", time.Since(c.downSince).Round(time.Millisecond))
 	} else {
-		c.p.cfg.Logf("tcp: %v: over %v", c.peer, w)
+		c.p.cfg.Log.Info("connected", "peer", int(c.peer), "path", w.String())
 	}
 	c.wasUp = true
 	c.p.reconnected(c)

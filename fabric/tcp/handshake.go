@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -79,7 +80,7 @@ func (p *Provider) serveHandshake(ev unix.EpollEvent, newcomers int) {
 func (p *Provider) accept(l *listener) bool {
 	fd, sa, err := unix.Accept4(l.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 	if err != nil && isPressure(err) {
-		p.logOnce("accept", "tcp: cannot take a connection: %v: raise the limit of open files (ulimit -n)", err)
+		p.logOnce("accept", "cannot take a connection: raise the limit of open files (ulimit -n)", "reason", err)
 		if p.useReserve() {
 			fd, sa, err = unix.Accept4(l.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 		}
@@ -128,8 +129,7 @@ func (p *Provider) advanceHandshake(hs *handshake) {
 	var s statement
 	if !s.open(p.cfg.Secret, roleDialler, hs.transcript, b) {
 		p.stats.unauthenticated.Add(1)
-		p.logOnce("secret", "tcp: refused %s, which does not know the job's secret; more of these are counted, not logged",
-			hs.path.peerName())
+		p.refused("secret", hs, "it does not know the job's secret")
 		p.drop(hs)
 		return
 	}
@@ -151,7 +151,7 @@ func (p *Provider) readHello(hs *handshake) bool {
 	h, ok := decodeHello(b)
 	if !ok {
 		p.stats.notPeer.Add(1)
-		p.logOnce("hello", "tcp: refused %s, which is no peer; more of these are counted, not logged", hs.path.peerName())
+		p.refused("hello", hs, "it does not speak this protocol")
 		p.drop(hs)
 		return false
 	}
@@ -164,8 +164,8 @@ func (p *Provider) readHello(hs *handshake) bool {
 	err = hs.writeMessage(answer)
 	if h.version != handshakeVersion {
 		p.stats.otherVersion.Add(1)
-		p.logOnce("version", "tcp: refused %s, which speaks version %d, this process %d: start all processes from one "+
-			"build", hs.path.peerName(), h.version, handshakeVersion)
+		p.refused("version", hs, fmt.Sprintf("it speaks version %d, this process %d: start all processes from one build",
+			h.version, handshakeVersion))
 		p.drop(hs)
 		return false
 	}
@@ -190,8 +190,8 @@ func (p *Provider) admit(hs *handshake, s *statement) {
 	a, err := decodeAddress(h.address)
 	if err != nil || !p.isTarget(h) {
 		p.stats.misdirected.Add(1)
-		p.logOnce("target", "tcp: refused %s, which is %v and means %v, in this job or another: this is %v; "+
-			"more of these are counted, not logged", hs.path.peerName(), h.from, h.to, p.cfg.Self)
+		p.refused("target", hs, fmt.Sprintf("it is %v and means %v, in this job or another: this is %v",
+			h.from, h.to, p.cfg.Self))
 		p.drop(hs)
 		return
 	}
@@ -349,12 +349,17 @@ func (p *Provider) unlist(hs *handshake) {
 	}
 }
 
+// refused logs the first rejected connection of each kind; all are counted.
+func (p *Provider) refused(kind string, hs *handshake, why string) {
+	p.logOnce(kind, "refused a connection; more of this kind are counted, not logged",
+		"from", hs.path.peerName(), "reason", why)
+}
+
 // expireHandshakes closes the handshakes whose time is over.
 func (p *Provider) expireHandshakes(now time.Time) {
 	for len(p.handshakes) > 0 && !p.handshakes[0].due.After(now) {
 		p.stats.timedOut.Add(1)
-		p.logOnce("timeout", "tcp: disconnected %s, which had not ended its handshake after %v",
-			p.handshakes[0].path.peerName(), handshakeTimeout)
+		p.refused("timeout", p.handshakes[0], fmt.Sprintf("it had not ended its handshake after %v", handshakeTimeout))
 		p.drop(p.handshakes[0])
 	}
 }

@@ -279,10 +279,10 @@ func (p *Provider) discard(fd int, key int32) {
 	_ = unix.Close(fd)
 }
 
-// logOnce logs the first message of each kind.
-func (p *Provider) logOnce(kind, format string, args ...any) {
+// logOnce logs the first event of each kind.
+func (p *Provider) logOnce(kind, text string, attrs ...any) {
 	if !p.logged[kind] {
 		p.logged[kind] = true
-		p.cfg.Logf(format, args...)
+		p.cfg.Log.Info(text, attrs...)
 	}
 }

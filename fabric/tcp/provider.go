@@ -141,8 +141,8 @@ func (p *Provider) listenInet() error {
 	}
 	for _, c := range choices {
 		if len(p.self.addrs) == maxAddrs-1 {
-			p.logOnce("addresses", "tcp: only the first %d addresses of this machine are published: choose the networks "+
-				"to use (BANYAN_NETWORKS)", maxAddrs-1)
+			p.logOnce("addresses", "only the first addresses of this machine are published: "+
+				"choose the networks to use (BANYAN_NETWORKS)", "published", maxAddrs-1)
 			break
 		}
 		switch {

@@ -1,8 +1,9 @@
 package tcp
 
 import (
+	"bytes"
 	"crypto/rand"
-	"fmt"
+	"log/slog"
 	"net/netip"
 	"strings"
 	"testing"
@@ -17,7 +18,7 @@ type target struct {
 	*testing.T
 	*Provider
 	sink *collector
-	log  []string
+	log  bytes.Buffer
 }
 
 var secret = []byte("the secret of the target")
@@ -27,7 +28,7 @@ func newTarget(t *testing.T, cfg Config) *target {
 	c := &target{T: t, sink: newCollector()}
 	cfg.MaxProcs, cfg.Secret = 4, secret
 	cfg.Inet, cfg.Networks = true, []string{"127.0.0.0/8"}
-	cfg.Logf = func(format string, args ...any) { c.log = append(c.log, fmt.Sprintf(format, args...)) }
+	cfg.Log = slog.New(slog.NewTextHandler(&c.log, nil))
 	p, err := Open(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
@@ -42,7 +43,7 @@ func (c *target) pollUntil(cond func() bool) {
 		if c.Poll(&c.sink.Sink) == 0 {
 			idle(c.Provider)
 		}
-		require.Less(c, time.Since(start), stall, "nothing happens any more: %+v %v %v", c.Stats(), c.sink.ended, c.log)
+		require.Less(c, time.Since(start), stall, "nothing happens any more: %+v %v %v", c.Stats(), c.sink.ended, &c.log)
 	}
 }
 
@@ -215,11 +216,5 @@ func (c *target) requireUnharmed() {
 // requireLoggedOnce: only the first message of each kind is logged.
 func (c *target) requireLoggedOnce(part string) {
 	c.Helper()
-	n := 0
-	for _, line := range c.log {
-		if strings.Contains(line, part) {
-			n++
-		}
-	}
-	require.Equal(c, 1, n, "%q in %q", part, c.log)
+	require.Equal(c, 1, strings.Count(c.log.String(), part), "%q in %q", part, &c.log)
 }

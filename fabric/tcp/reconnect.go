@@ -25,7 +25,7 @@ func (c *Conn) broke(why error) {
 	}
 	now := time.Now()
 	c.downSince, c.lastError = now, why
-	c.p.cfg.Logf("tcp: %v: the connection broke (%v): connecting again, for %v at most", c.peer, why, c.p.cfg.Heal)
+	c.p.cfg.Log.Info("the connection broke: connecting again", "peer", int(c.peer), "for at most", c.p.cfg.Heal, "reason", why)
 	if c.replaced { // the peer has called
 		c.state = waiting
 		return
@@ -100,7 +100,7 @@ func (c *Conn) nextPath(now time.Time) {
 // giveUp reports a peer that could not be reached for too long, or that one of the two lacks the
 // resources to reach. Silence does not prove its end, so the cause is silence.
 func (c *Conn) giveUp() {
-	c.p.cfg.Logf("tcp: %v could not be reached for %v: %v", c.peer, c.p.cfg.Heal, c.lastError)
+	c.p.cfg.Log.Info("could not be reached", "peer", int(c.peer), "for", c.p.cfg.Heal, "reason", c.lastError)
 	c.reportEnd(c.endCauseOf(proc.Heartbeat))
 }
 

@@ -2,6 +2,7 @@ package control
 
 import (
 	"fmt"
+	"log/slog"
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/ft/agree"
@@ -13,11 +14,11 @@ import (
 // progress answers frames, even long after the decision here. Its methods are called with the
 // engine's lock held.
 type Agreements struct {
-	e    *progress.Engine
-	m    *agree.Machine
-	out  *Outbox
-	in   inbox
-	logf func(format string, args ...any)
+	e   *progress.Engine
+	m   *agree.Machine
+	out *Outbox
+	in  inbox
+	log *slog.Logger // nil: no log
 
 	connectAwaited bool // connect to each member that is waited for
 	watching       bool // watcher is registered
@@ -30,9 +31,9 @@ type Agreements struct {
 // arrive. Listeners that must learn of an end before an agreement on it is decided are registered
 // before.
 func StartAgreements(e *progress.Engine, shape agree.Shape, out *Outbox,
-	logf func(format string, args ...any)) *Agreements {
+	log *slog.Logger) *Agreements {
 	a := &Agreements{
-		e: e, m: agree.New(e.Self(), shape), out: out, logf: logf,
+		e: e, m: agree.New(e.Self(), shape), out: out, log: log,
 		in: inbox{longest: agree.MaxFrame},
 	}
 	a.watcher = progress.Watcher{Look: a.lookAtBoards, Doze: a.m.Doze}
@@ -96,8 +97,8 @@ var errNotReading = fmt.Errorf("it sends frames, and does not take %d that wait 
 
 // cutOff reports a peer that sends malformed frames as corrupt.
 func (a *Agreements) cutOff(peer proc.ID, why error) {
-	if a.logf != nil {
-		a.logf("agree: cutting %v off: %v", peer, why)
+	if a.log != nil {
+		a.log.Info("cut off for its agreement frames", "peer", int(peer), "reason", why)
 	}
 	a.e.Report(peer, proc.Cause{Kind: proc.Corrupt})
 }

@@ -73,7 +73,7 @@ func (p *Driver) dial() {
 		p.e.Lock()
 		delete(p.queued, id)
 		if err != nil {
-			p.logOnce(id, "detect: no heartbeats to %v: %v", id, err)
+			p.logOnce(id, "no heartbeats reach it", err)
 		}
 		p.resend(func(a detect.Action) bool { return a.To == id && (err != nil || !p.stopped && p.trySend(a)) })
 	}

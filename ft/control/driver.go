@@ -1,6 +1,7 @@
 package control
 
 import (
+	"log/slog"
 	"sync/atomic"
 
 	"github.com/banyan-hpc/banyan/fabric"
@@ -34,8 +35,7 @@ type Config struct {
 	// this process observed the silence (silent is its duration, else 0) or killed the process. It
 	// is called with the engine's lock held.
 	Condemned func(peer proc.ID, silent fabric.Time, killed bool)
-	// Logf receives log lines; nil discards them.
-	Logf func(format string, args ...any)
+	Log       *slog.Logger // nil: no log
 }
 
 // Driver runs the failure detector of one process. The engine's lock guards its state.
@@ -44,7 +44,7 @@ type Driver struct {
 	m           *detect.Machine
 	die         func(error)
 	onCondemned func(proc.ID, fabric.Time, bool) // Config.Condemned
-	logf        func(format string, args ...any)
+	log         *slog.Logger
 
 	wake       fabric.Parker // wakes the watch goroutine
 	due        fabric.Time   // when watch wakes, while it is parked
@@ -81,7 +81,7 @@ type Driver struct {
 func Start(cfg Config) *Driver {
 	h := cfg.Engine.Host()
 	p := &Driver{
-		e: cfg.Engine, m: detect.New(cfg.Detect, h.Now()), die: cfg.Die, onCondemned: cfg.Condemned, logf: cfg.Logf,
+		e: cfg.Engine, m: detect.New(cfg.Detect, h.Now()), die: cfg.Die, onCondemned: cfg.Condemned, log: cfg.Log,
 		wake: h.NewParker(), exited: h.NewParker(), logged: make(map[proc.ID]bool), queued: make(map[proc.ID]bool),
 		node: cfg.Detect.Node, self: cfg.Detect.Self, grace: cfg.Detect.Period / gracePart,
 		silentRunning: make(map[proc.ID]*silentRun), timeout: cfg.Detect.Timeout,
@@ -222,7 +222,7 @@ func (p *Driver) onFrame(from proc.ID, _ uint64, payload []byte) {
 	err := p.m.Receive(from, payload, now)
 	p.checkRunning(p.m.Queried(), now)
 	if err != nil {
-		p.logOnce(from, "detect: cutting %v off, which sends what no detector does: %v", from, err)
+		p.logOnce(from, "cut off for its heartbeat frames", err)
 		p.e.Report(from, proc.Cause{Kind: proc.Corrupt})
 	}
 	p.drain()
@@ -308,9 +308,9 @@ func (p *Driver) trySend(a detect.Action) bool {
 }
 
 // logOnce logs one line about a peer, the first time.
-func (p *Driver) logOnce(peer proc.ID, format string, args ...any) {
-	if p.logf != nil && !p.logged[peer] {
+func (p *Driver) logOnce(peer proc.ID, text string, why error) {
+	if p.log != nil && !p.logged[peer] {
 		p.logged[peer] = true
-		p.logf(format, args...)
+		p.log.Info(text, "peer", int(peer), "reason", why)
 	}
 }

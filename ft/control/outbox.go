@@ -2,6 +2,7 @@ package control
 
 import (
 	"errors"
+	"log/slog"
 	"slices"
 
 	"github.com/banyan-hpc/banyan/fabric"
@@ -13,8 +14,8 @@ import (
 // process leaves. It connects at the first frame and waits for credit. A frame longer than the
 // connection's limit is sent in pieces. Its methods are called with the engine's lock held.
 type Outbox struct {
-	e    *progress.Engine
-	logf func(format string, args ...any)
+	e   *progress.Engine
+	log *slog.Logger // nil: no log
 
 	queues      map[proc.ID][]queuedFrame // waiting frames, by receiver
 	order       []proc.ID                 // receivers of waiting frames, in the order of their first
@@ -34,10 +35,10 @@ type queuedFrame struct {
 	payload []byte
 }
 
-// NewOutbox makes the outbox of a process. logf receives log lines; nil discards them.
-func NewOutbox(e *progress.Engine, logf func(format string, args ...any)) *Outbox {
+// NewOutbox makes the outbox of a process. log may be nil.
+func NewOutbox(e *progress.Engine, log *slog.Logger) *Outbox {
 	return &Outbox{
-		e: e, logf: logf, queues: make(map[proc.ID][]queuedFrame),
+		e: e, log: log, queues: make(map[proc.ID][]queuedFrame),
 		unreachable: make(map[proc.ID]error), exited: e.Host().NewParker(),
 	}
 }
@@ -177,8 +178,8 @@ func (o *Outbox) onUnreachable(to proc.ID, err error) {
 	if o.stopped || errors.Is(err, progress.ErrClosed) {
 		return
 	}
-	if o.logf != nil {
-		o.logf("agreements and revocations do not reach %v, which counts as failed here: %v", to, err)
+	if o.log != nil {
+		o.log.Info("agreements and revocations do not reach it: it counts as failed here", "peer", int(to), "reason", err)
 	}
 	o.unreachable[to] = err
 	o.e.Report(to, progress.Unreachable(err))

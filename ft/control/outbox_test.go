@@ -1,9 +1,11 @@
 package control
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -19,7 +21,7 @@ import (
 type outboxJob struct {
 	n       int
 	resolve func(p *sim.Proc, peer proc.ID) error // before process 0 connects
-	logf    func(string, ...any)
+	log     *slog.Logger
 	first   proc.ID // sends something to 0 at the beginning, so that 0 knows it; 0: none
 
 	got [][][]byte      // frames that each has received
@@ -69,7 +71,7 @@ func (o *outboxJob) clerk(p *sim.Proc, body func(p *sim.Proc, e *progress.Engine
 		}
 	})
 	e.Lock()
-	out := NewOutbox(e, o.logf)
+	out := NewOutbox(e, o.log)
 	switch {
 	case id == 0:
 		if o.first > 0 {
@@ -152,11 +154,8 @@ func TestOutboxSendsAtOnce(t *testing.T) {
 // An unreachable process costs a log line and its frames; others get theirs, and Flush does not
 // wait for it.
 func TestOutboxWithoutConnection(t *testing.T) {
-	var lines []string
-	o := outboxJob{n: 4, logf: func(format string,
-		args ...any) {
-		lines = append(lines, fmt.Sprintf(format, args...))
-	}}
+	var log bytes.Buffer
+	o := outboxJob{n: 4, log: slog.New(slog.NewTextHandler(&log, nil))}
 	o.resolve = func(p *sim.Proc, peer proc.ID) error {
 		if peer == 2 {
 			return errors.New("no such street")
@@ -170,12 +169,12 @@ func TestOutboxWithoutConnection(t *testing.T) {
 			}
 		}
 		out.Flush(1 << 60)
-		assert.Len(t, lines, 1)
+		assert.Equal(t, 1, strings.Count(log.String(), "\n"))
 		assert.Empty(t, out.queues)
 		out.Send(2, fabric.ClassAgree, nil) // it counts as failed, and is not tried again
 		out.Flush(1 << 60)
 	})
-	o.logf = nil // without a log
+	o.log = nil // without a log
 	o.run(t, func(p *sim.Proc, e *progress.Engine, out *Outbox) {
 		out.Send(2, fabric.ClassAgree, nil)
 		out.Flush(1 << 60)
@@ -185,9 +184,9 @@ func TestOutboxWithoutConnection(t *testing.T) {
 		}
 		out.Flush(1 << 60)
 	})
-	require.Len(t, lines, 1)
-	require.Contains(t, lines[0], "no such street")
-	require.Contains(t, lines[0], fmt.Sprint(proc.ID(2)))
+	require.Equal(t, 1, strings.Count(log.String(), "\n"))
+	require.Contains(t, log.String(), "no such street")
+	require.Contains(t, log.String(), "peer=2")
 	require.Len(t, o.got[1], 3)
 	require.Empty(t, o.got[2])
 	require.Len(t, o.got[3], 3)
@@ -198,8 +197,8 @@ func TestOutboxStopWaits(t *testing.T) {
 	for _, reachable := range []bool{true, false} {
 		var ended fabric.Time
 		var tried []proc.ID
-		lines := 0
-		o := outboxJob{n: 4, logf: func(string, ...any) { lines++ }}
+		var log bytes.Buffer
+		o := outboxJob{n: 4, log: slog.New(slog.NewTextHandler(&log, nil))}
 		o.resolve = func(p *sim.Proc, peer proc.ID) error {
 			tried = append(tried, peer)
 			p.Host().Pause(second)
@@ -224,7 +223,7 @@ func TestOutboxStopWaits(t *testing.T) {
 			assert.NotContains(t, out.dialQueue, proc.ID(3))
 		})
 		require.Equal(t, []proc.ID{1}, tried, "reachable %v", reachable)
-		require.Zero(t, lines)
+		require.Empty(t, log.String())
 		require.Empty(t, o.got[2])
 		require.Empty(t, o.got[3])
 	}

@@ -1,8 +1,11 @@
 package job
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,16 +16,16 @@ import (
 // slowToConnect is how long a connection may take before the log reports it as missing.
 const slowToConnect = time.Second
 
-// connLog joins the reports of the engine and of the sockets on a connection to one line: the
+// connLog joins the reports of the engine and of the sockets on a connection to one event: the
 // engine knows the reasons against faster fabrics, the sockets know when they are connected and
 // over which addresses. Either may come first.
 type connLog struct {
-	mu   sync.Mutex
-	logf func(string, ...any)
+	mu  sync.Mutex
+	log *slog.Logger
 	// waiting has the reasons of peers that are routed and not connected; told are the peers of
-	// which a line has been logged. Others are logged when they are routed.
-	waiting map[proc.ID]*reason
-	told    map[proc.ID]bool
+	// which an event has been logged. Others are logged when they are routed.
+	waiting map[int]*reason
+	told    map[int]bool
 }
 
 type reason struct {
@@ -31,11 +34,11 @@ type reason struct {
 }
 
 // newConnLog is nil without a log.
-func newConnLog(logf func(string, ...any)) *connLog {
-	if logf == nil {
+func newConnLog(log *slog.Logger) *connLog {
+	if log == nil {
 		return nil
 	}
-	return &connLog{logf: logf, waiting: make(map[proc.ID]*reason), told: make(map[proc.ID]bool)}
+	return &connLog{log: log, waiting: make(map[int]*reason), told: make(map[int]bool)}
 }
 
 // ofRoutes gets the engine's connections; nil without a log.
@@ -46,24 +49,20 @@ func (m *connLog) ofRoutes() func(*progress.Endpoint) {
 	return m.routed
 }
 
-// ofSockets gets the reports of sockets; nil without a log.
-func (m *connLog) ofSockets() func(string, ...any) {
+// ofSockets is the log of sockets; nil without a log.
+func (m *connLog) ofSockets() *slog.Logger {
 	if m == nil {
 		return nil
 	}
-	return m.heard
+	return slog.New(socketLog{m.log.Handler().WithAttrs([]slog.Attr{slog.String("fabric", "tcp")}), m})
 }
 
-// ofMemory gets the reports of shared memory; nil without a log.
-func (m *connLog) ofMemory() func(string, ...any) {
+// ofMemory is the log of shared memory; nil without a log.
+func (m *connLog) ofMemory() *slog.Logger {
 	if m == nil {
 		return nil
 	}
-	return func(format string, args ...any) {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.logf(format, inRanks(args)...)
-	}
+	return m.log.With("fabric", "shm")
 }
 
 // routed logs a connection that an endpoint has got. Precondition: the engine's lock is held.
@@ -74,51 +73,66 @@ func (m *connLog) routed(ep *progress.Endpoint) {
 			r.WhyNot = append(r.WhyNot, why.Error())
 		}
 	}
+	peer, why := int(ep.Proc), strings.Join(r.WhyNot, "; ")
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !r.open {
-		by := ""
+		text := "connected"
 		if ep.Accepted {
-			by = ", it connected"
+			text = "connected by the peer"
 		}
-		m.told[ep.Proc] = true
-		m.logf("rank %d is reached by %v%s", ep.Proc, r, by)
+		m.told[peer] = true
+		attrs := []any{"peer", peer, "fabric", r.Fabric}
+		if r.Detail != "" && r.Detail != r.Fabric {
+			attrs = append(attrs, "path", r.Detail)
+		}
+		if why != "" {
+			attrs = append(attrs, "reason", why)
+		}
+		m.log.Info(text, attrs...)
 		return
 	}
-	peer, detail := ep.Proc, r.String()
-	r.Detail = ""
-	w := &reason{why: r.String()[len(r.Fabric):]}
+	w := &reason{why: why}
 	w.late = time.AfterFunc(slowToConnect, func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if m.waiting[peer] == w {
-			m.logf("rank %d is not reached after %v: %s", peer, slowToConnect, detail)
+			m.log.Info("not connected yet", "peer", peer, "fabric", r.Fabric, "after", slowToConnect, "reason", r.String())
 		}
 	})
 	m.waiting[peer] = w
 }
 
-// heard logs a report of the sockets, with ranks in place of processes. The first report on a peer
-// includes the reasons. It is dropped if the route is not logged yet, which includes the addresses.
-func (m *connLog) heard(format string, args ...any) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	text := fmt.Sprintf(format, inRanks(args)...)
-	if len(args) == 0 {
-		m.logf("%s", text)
-		return
-	}
-	peer, about := args[0].(proc.ID)
-	w := m.waiting[peer]
-	switch {
-	case !about || m.told[peer]:
-		m.logf("%s", text)
-	case w != nil:
+// socketLog is the handler of the sockets' log. The first event of a peer gets the reasons against
+// faster fabrics. It is dropped if the route is not logged yet, which includes the addresses.
+type socketLog struct {
+	slog.Handler
+	m *connLog
+}
+
+// Handle implements slog.Handler.
+func (h socketLog) Handle(ctx context.Context, r slog.Record) error {
+	peer := -1
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "peer" {
+			peer = int(a.Value.Int64())
+		}
+		return true
+	})
+	h.m.mu.Lock()
+	defer h.m.mu.Unlock()
+	if w := h.m.waiting[peer]; w != nil && !h.m.told[peer] {
 		w.late.Stop()
-		delete(m.waiting, peer)
-		m.told[peer] = true
-		m.logf("%s%s", text, w.why)
+		delete(h.m.waiting, peer)
+		h.m.told[peer] = true
+		if w.why != "" {
+			r = r.Clone()
+			r.AddAttrs(slog.String("reason", w.why))
+		}
+	} else if peer >= 0 && !h.m.told[peer] {
+		return nil
 	}
+	return h.Handler.Handle(ctx, r)
 }
 
 // stop ends the waiting: the library is being finalized.

@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/banyan-hpc/banyan/fabric"
@@ -44,15 +45,15 @@ func detectorOf(s *settings.Set) detector {
 
 // adapt makes the default timeout longer where a node is crowded. All ranks have the same topology,
 // so they come to the same timeout.
-func (d *detector) adapt(t *route.Topology, logf func(string, ...any)) {
+func (d *detector) adapt(t *route.Topology, log *slog.Logger) {
 	if !d.on || !d.usual || t.Size() == 1 {
 		return
 	}
 	for node := range t.Nodes() {
 		if t.Crowded(node) {
 			d.timeout, d.longer = d.timeout*crowdPatience, true
-			if logf != nil {
-				logf("detect.timeout is %v, as ranks share cores", time.Duration(d.timeout))
+			if log != nil {
+				log.Info("detect.timeout is longer, as ranks share cores", "timeout", time.Duration(d.timeout))
 			}
 			return
 		}
@@ -95,7 +96,7 @@ func (j *Job) startDetector(cfg *progress.Config, c *config) error {
 		return nil
 	}
 	j.detector = control.Start(control.Config{
-		Engine: j.Progress, Die: j.expire, Logf: j.logf,
+		Engine: j.Progress, Die: j.expire, Log: j.log,
 		Condemned: func(peer proc.ID, silent fabric.Time, killed bool) {
 			j.boot.Warn(condemned(peer, silent, d.timeout, killed))
 		},
@@ -126,7 +127,7 @@ func condemned(peer proc.ID, silent, timeout fabric.Time, killed bool) string {
 
 // openExits opens the kernel's record of ended processes if this machine offers it; else nil, and
 // shared memory has means of its own.
-func openExits(ranks int, logf func(string, ...any)) *exits.Table {
+func openExits(ranks int, log *slog.Logger) *exits.Table {
 	if ranks == 1 {
 		return nil
 	}
@@ -134,8 +135,8 @@ func openExits(ranks int, logf func(string, ...any)) *exits.Table {
 	switch {
 	case err == nil:
 		return t
-	case logf != nil:
-		logf("deaths are not told of by the kernel's record: %v", err)
+	case log != nil:
+		log.Info("failures are not reported by the kernel's record", "reason", err)
 	}
 	return nil
 }

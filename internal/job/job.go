@@ -3,6 +3,7 @@ package job
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,7 +44,7 @@ type Job struct {
 	agreements  *control.Agreements
 	revocations *control.Revocations
 	detection   Detection
-	logf        func(format string, args ...any) // nil: no log
+	log         *slog.Logger // nil: no log
 
 	finalizing atomic.Bool
 	once       sync.Once // of Finalize
@@ -74,7 +75,7 @@ func newJob(boot bootstrap, cfg progress.Config, c *config) (*Job, error) {
 	cfg.Resolve = boot.Address
 	j := &Job{
 		Self: cfg.Self, Progress: progress.New(cfg), Trees: c.trees, Unaware: c.Unaware, Fatal: c.fatal,
-		boot: boot, sockets: socketsOf(&cfg), logf: c.Logf, detection: c.detector.describe(&cfg, boot.Size() == 1),
+		boot: boot, sockets: socketsOf(&cfg), log: c.Log, detection: c.detector.describe(&cfg, boot.Size() == 1),
 	}
 	// The end of a peer is reported to these parts in this order, which each joins when it starts.
 	// Messages come first: whatever the others do finds the communicators marked and the requests
@@ -121,12 +122,12 @@ func (j *Job) startUnreachable(*progress.Config, *config) error {
 
 // startAgreements starts agreements and repair.
 func (j *Job) startAgreements(cfg *progress.Config, c *config) error {
-	j.outbox = control.NewOutbox(j.Progress, j.logf)
+	j.outbox = control.NewOutbox(j.Progress, j.log)
 	shape := agree.Binomial
 	if j.boot.Crowded() {
 		shape = agree.Shallow
 	}
-	j.agreements = control.StartAgreements(j.Progress, shape, j.outbox, j.logf)
+	j.agreements = control.StartAgreements(j.Progress, shape, j.outbox, j.log)
 	if cfg.Shm != nil {
 		j.agreements.Use(cfg.Shm.Boards())
 	}
@@ -187,10 +188,10 @@ func (j *Job) Abort(code int, why error) {
 // Finalizing reports whether Finalize has been called.
 func (j *Job) Finalizing() bool { return j.finalizing.Load() }
 
-// Logf writes to the log, if there is one.
-func (j *Job) Logf(format string, args ...any) {
-	if j.logf != nil {
-		j.logf(format, args...)
+// Log logs an event, if there is a log.
+func (j *Job) Log(text string, attrs ...any) {
+	if j.log != nil {
+		j.log.Info(text, attrs...)
 	}
 }
 

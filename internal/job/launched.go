@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync"
 
@@ -38,8 +39,8 @@ type launched struct {
 	nodes *route.Topology
 	// lost are ranks that have died between the fences of the start; of many the first.
 	lost    []int
-	connLog *connLog                         // nil: nobody listens
-	logf    func(format string, args ...any) // the same
+	connLog *connLog     // nil: no log
+	log     *slog.Logger // the same
 
 	key      string // under which cards are found
 	cards    cards
@@ -170,7 +171,7 @@ func (l *launched) sockets(ctx context.Context, o *Options, set *settings.Set, h
 		cfg := tcpConfig(set)
 		cfg.Self, cfg.MaxProcs, cfg.Secret, cfg.Ring = proc.ID(l.Rank()), l.Size(), secret, h.Ring
 		cfg.Inet, cfg.Unix = l.self.Allowed.Has(route.TCP), l.self.Allowed.Has(route.Unix)
-		cfg.Networks, cfg.Logf = o.listed(os.Getenv), l.connLog.ofSockets()
+		cfg.Networks, cfg.Log = o.listed(os.Getenv), l.connLog.ofSockets()
 		cfg.Warn, cfg.Shared = l.warnf, l.nodes.Crowded(l.Node(l.Rank()))
 		if cfg.Inet {
 			if err := l.awaitNetworks(ctx, cfg.Networks); err != nil {

@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"log/slog"
 	"math"
 	"os"
 	"strings"
@@ -32,7 +33,7 @@ type Options struct {
 	ErrorsFatal     *bool
 	Design          *tree.Design
 	Tree            *string
-	Logf            func(format string, args ...any) // nil: no log
+	Log             *slog.Logger // nil: no log
 }
 
 // DetectionTimes are the times of the failure detector; the zero value turns it off.
@@ -244,31 +245,26 @@ func (o *Options) listed(getenv func(string) string) []string {
 	return strings.Split(text, ",")
 }
 
-// verbose prints the log if the environment wants it and the program does not take it. The function
-// returned names the rank in later lines.
-func (o *Options) verbose(getenv func(string) string) (as func(rank int)) {
-	prefix := "banyan: "
-	if v := getenv(verboseVariable); o.Logf == nil && v != "" && v != "0" {
-		o.Logf = func(format string, args ...any) {
-			fmt.Fprintln(os.Stderr, prefix+fmt.Sprintf(format, args...))
-		}
+// verbose prints the log if the environment wants it and the program does not take it.
+func (o *Options) verbose(getenv func(string) string) {
+	if v := getenv(verboseVariable); o.Log == nil && v != "" && v != "0" {
+		o.Log = slog.New(lineHandler{to: os.Stderr})
 	}
-	return func(rank int) { prefix = fmt.Sprintf("banyan: rank %d: ", rank) }
 }
 
 // logSettings logs settings that differ from the defaults, and files that were not used.
 func (o *Options) logSettings(s *settings.Set) {
-	if o.Logf == nil {
+	if o.Log == nil {
 		return
 	}
 	for _, src := range s.Sources {
 		if src.Foreign {
-			o.Logf("settings: %s %s: run ftbench tune", src.Path, src.State)
+			o.Log.Info("settings: " + src.Path + " " + src.State + ": run ftbench tune")
 		}
 	}
 	for i, k := range settings.Knobs() {
 		if id := settings.ID(i); s.Changed(id) {
-			o.Logf("settings: %s = %s (%s)", k.Name, k.Format(s.Int(id)), s.Origin(id))
+			o.Log.Info("settings: "+k.Name+" = "+k.Format(s.Int(id)), "origin", s.Origin(id))
 		}
 	}
 }

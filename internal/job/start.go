@@ -25,7 +25,7 @@ func Init(ctx context.Context, o Options) (*Job, error) {
 	if _, err := o.allowed(os.Getenv); err != nil {
 		return nil, fmt.Errorf("banyan: %w", err)
 	}
-	as := o.verbose(os.Getenv)
+	o.verbose(os.Getenv)
 	set, err := settings.Load(settings.Here())
 	if err != nil {
 		return nil, fmt.Errorf("banyan: %w", err)
@@ -42,7 +42,9 @@ func Init(ctx context.Context, o Options) (*Job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("banyan: %w%s", err, cureOf(err))
 	}
-	as(link.Rank())
+	if c.Log != nil {
+		c.Log = c.Log.With("rank", link.Rank())
+	}
 	j, err := start(ctx, link, c, set)
 	if err != nil {
 		return nil, fmt.Errorf("banyan: rank %d: %w%s", link.Rank(), err, cureOf(err))
@@ -53,7 +55,7 @@ func Init(ctx context.Context, o Options) (*Job, error) {
 
 // start publishes this rank's card, reads the topology, and opens the providers.
 func start(ctx context.Context, link *join.Job, c *config, set *settings.Set) (j *Job, err error) {
-	l := &launched{launcher: link, key: firstCard, logf: c.Logf, connLog: newConnLog(c.Logf)}
+	l := &launched{launcher: link, key: firstCard, log: c.Log, connLog: newConnLog(c.Log)}
 	cfg := progress.Config{Routed: l.connLog.ofRoutes()}
 	var ends *exits.Table
 	defer func() {
@@ -70,9 +72,9 @@ func start(ctx context.Context, link *join.Job, c *config, set *settings.Set) (j
 	var bell *futex.Pull
 	if l.self.Allowed.Has(route.Shm) {
 		sc := shmConfig(set)
-		sc.Self, sc.MaxProcs, sc.Logf = proc.ID(link.Rank()), link.Size(), l.connLog.ofMemory()
+		sc.Self, sc.MaxProcs, sc.Log = proc.ID(link.Rank()), link.Size(), l.connLog.ofMemory()
 		sc.Warn = l.warnf
-		if ends = openExits(link.Size(), c.Logf); ends != nil {
+		if ends = openExits(link.Size(), c.Log); ends != nil {
 			sc.Exits = ends
 		}
 		if cfg.Shm, err = shm.Open(sc); err != nil && !l.doesWithout(err) {
@@ -87,7 +89,7 @@ func start(ctx context.Context, link *join.Job, c *config, set *settings.Set) (j
 	if err := l.exchange(ctx); err != nil {
 		return nil, err
 	}
-	c.detector.adapt(l.nodes, c.Logf)
+	c.detector.adapt(l.nodes, c.Log)
 	h := host.New(host.Config{
 		Bell: bell, Shared: l.nodes.Crowded(l.Node(link.Rank())),
 		Spins: unlessAuto(set.Int(settings.Spins)), Yields: unlessAuto(set.Int(settings.Yields)),

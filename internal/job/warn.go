@@ -17,8 +17,8 @@ func (l *launched) warnf(format string, args ...any) { l.Warn(fmt.Sprintf(format
 
 // Warn implements bootstrap. The standard error may block, so it has a goroutine.
 func (l *launched) Warn(text string) {
-	if l.logf != nil {
-		l.logf("%s", text)
+	if l.log != nil {
+		l.log.Warn(text)
 		return
 	}
 	l.warnings.Go(func() { fmt.Fprintf(os.Stderr, "banyan: rank %d: %s\n", l.Rank(), text) })
@@ -69,8 +69,8 @@ func (l *launched) doesWithout(err error) bool {
 		"allow the system call where a seccomp profile refuses it", err)
 	if first(l.launcher) {
 		l.Warn(text) // for all of its machine
-	} else if l.logf != nil {
-		l.logf("%s", text)
+	} else if l.log != nil {
+		l.log.Info(text)
 	}
 	return true
 }

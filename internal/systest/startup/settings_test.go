@@ -1,9 +1,11 @@
 package startup
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -161,18 +163,17 @@ func TestSettingsAreLogged(t *testing.T) {
 	name, path, _ := strings.Cut(settle(t, "wait.spins = 9\n[amd64 Some Other 9 CPUs]\nshm.eager.near = 8k\n"), "=")
 	t.Setenv(name, path)
 	t.Setenv("BANYAN_SHM_RING_BYTES", "512k")
-	var log []string
-	w, err := banyan.Init(banyan.WithKernelCopy(false), banyan.WithLog(func(format string, args ...any) {
-		log = append(log, fmt.Sprintf(format, args...))
-	}))
+	var text bytes.Buffer
+	w, err := banyan.Init(banyan.WithKernelCopy(false), banyan.WithLog(slog.New(slog.NewTextHandler(&text, nil))))
 	require.NoError(t, err)
 	require.NoError(t, w.Finalize())
+	log := strings.Split(strings.TrimSpace(text.String()), "\n")
 	require.Len(t, log, 4)
-	require.Regexp(t, `^settings: .*tune.conf has nothing measured on this machine, \[.*\]; `+
-		`its parts are for \[amd64 Some Other 9 CPUs\]: run ftbench tune$`, log[0])
-	require.Equal(t, "settings: shm.ring.bytes = 512k (BANYAN_SHM_RING_BYTES)", log[1])
-	require.Equal(t, "settings: shm.kernel_copy = off (WithKernelCopy)", log[2])
-	require.Equal(t, "settings: wait.spins = 9 ("+path+":1)", log[3])
+	require.Regexp(t, `msg="settings: .*tune.conf has nothing measured on this machine, \[.*\]; `+
+		`its parts are for \[amd64 Some Other 9 CPUs\]: run ftbench tune"$`, log[0])
+	require.Contains(t, log[1], `msg="settings: shm.ring.bytes = 512k" origin=BANYAN_SHM_RING_BYTES`)
+	require.Contains(t, log[2], `msg="settings: shm.kernel_copy = off" origin=WithKernelCopy`)
+	require.Contains(t, log[3], `msg="settings: wait.spins = 9" origin=`+path+":1")
 }
 
 // The simulator ignores files and variables: a seed means one run.
