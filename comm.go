@@ -296,5 +296,5 @@ func absent() *Comm {
 
 func newAbsent() *Comm {
 	j, core := job.Detached(errAbsent)
-	return &Comm{core: core, e: j.P2P, mode: modeAware, world: &World{job: j}}
+	return &Comm{core: core, e: j.P2P, mode: modeAware, world: &World{job: j, buffered: buffered{limit: bufferLimit}}}
 }
