@@ -131,8 +131,8 @@ func (c *Comm) Rsend(buf []byte, dst, tag int) error { return c.Send(buf, dst, t
 func (c *Comm) Irsend(buf []byte, dst, tag int) Request { return c.Isend(buf, dst, tag) }
 
 // Bsend is the buffered Send: it copies buf and returns at once, whatever the receiver does
-// (MPI_Bsend). The copy is freed when the message has been received, or when its receiver has failed
-// or the communicator was revoked meanwhile: that is not reported. [World.Finalize] waits for all
+// (MPI_Bsend). The copy is freed after the message has been received, or after its receiver has
+// failed or the communicator was revoked: that is not reported. [World.Finalize] waits for all
 // these messages.
 //
 // Errors as of Send as far as they are known at once, and ErrArgument, with nothing sent, if the
@@ -154,8 +154,10 @@ func (c *Comm) Ibsend(buf []byte, dst, tag int) Request {
 func (c *Comm) bsend(buf []byte, dst, tag int) error {
 	b, e, n := &c.world.buffered, c.e, len(buf)+bufferOverhead
 	e.Lock()
-	if b.free(); b.used+n > b.limit {
+	if b.used+n > b.limit {
 		e.Poll() // some may have been received
+	}
+	if b.used+n > b.limit || len(b.sends) >= b.most {
 		b.free()
 	}
 	if b.used+n > b.limit {
@@ -187,6 +189,7 @@ const (
 type buffered struct {
 	limit, used int // bytes
 	sends       []bufferedSend
+	most        int // sends at which to look for complete ones: so a call looks at a few on average
 }
 
 // bufferedSend is one under way; it counts as so many bytes.
@@ -205,6 +208,7 @@ func (b *buffered) free() {
 		b.used -= s.bytes
 		return true
 	})
+	b.most = 2*len(b.sends) + 16
 }
 
 // SetBufferLimit sets how many bytes the copies of [Comm.Bsend] of this rank may take, each message
@@ -225,8 +229,11 @@ func (w *World) drain() {
 	e := w.job.P2P
 	e.Lock()
 	defer e.Unlock()
-	for b := &w.buffered; len(b.sends) > 0; b.free() {
-		_, _ = e.Take(b.sends[0].r.h)
+	for b := &w.buffered; len(b.sends) > 0; {
+		last := b.sends[len(b.sends)-1]
+		b.sends = b.sends[:len(b.sends)-1]
+		_, _ = e.Take(last.r.h)
+		b.used -= last.bytes
 	}
 }
 
