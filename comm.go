@@ -26,8 +26,15 @@ const (
 	MaxTag = p2p.MaxTag
 )
 
-// Status is the result of a receive: the sender's rank, the tag, the number of bytes; or that it
-// was cancelled.
+// The types of other packages list their fields and methods in their comments: go doc shows no
+// others of an alias. A test compares them.
+
+// Status is the result of a receive:
+//
+//	Source    int  // rank of the sender in the communicator, or ProcNull
+//	Tag       int  // of the message
+//	Count     int  // bytes received
+//	Cancelled bool // the receive was cancelled; the rest means nothing
 type Status = p2p.Status
 
 // Comm is a communicator: a group of ranks and a context in which their messages match. Any
@@ -296,5 +303,5 @@ func absent() *Comm {
 
 func newAbsent() *Comm {
 	j, core := job.Detached(errAbsent)
-	return &Comm{core: core, e: j.P2P, mode: modeAware, world: &World{job: j}}
+	return &Comm{core: core, e: j.P2P, mode: modeAware, world: &World{job: j, buffered: buffered{limit: bufferLimit}}}
 }

@@ -25,16 +25,42 @@ var (
 	ErrRankFailStop = ft.ErrRankFailStop
 )
 
-// ProcFailedError names the failed ranks that an operation needed, and the cause of the failure.
+// ProcFailedError names the failed ranks that an operation needed, and the cause of the failure. To
+// errors.Is it is ErrProcFailed or, if Pending, ErrProcFailedPending.
+//
+//	Op      string // "send", "recv", …
+//	Comm    string // the communicator's name
+//	Ranks   []int  // ranks in the communicator; of an intercommunicator, on the remote side
+//	Local   []int  // those on this side of an intercommunicator
+//	By      []int  // living ranks that reported that they could not complete the operation
+//	Cause   Cause  // of the failure of the first
+//	Pending bool   // the operation has not ended
+//
+//	Error() string
+//	Unwrap() error
 type ProcFailedError = ft.ProcFailedError
 
 // MissingError names the ranks without which [Init] could not complete.
+//
+//	Lost  []Lost // by rank, each with Rank and Why; of many only the first
+//	Total int    // the number of missing ranks
+//
+//	Error() string
 type MissingError = join.MissingError
 
-// ProcID is the number of a process in its job: its rank in the world.
+// ProcID is the number of a process in its job: its rank in the world. It is a uint32.
+//
+//	String() string
+//	Valid() bool // false: of no process
 type ProcID = proc.ID
 
 // Cause is the cause of a process's end.
+//
+//	Kind Kind  // its String: "exited", "killed", "connection lost", …
+//	Code int32 // the exit code, the number of the signal, or an errno
+//
+//	Failed() bool   // false: it has departed in order
+//	String() string // for a message: "killed by SIGKILL"
 type Cause = proc.Cause
 
 // ErrorHandler is called for an operation on a communicator that has ended with an error. The

@@ -2,6 +2,7 @@ package banyan
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/banyan-hpc/banyan/p2p"
 )
@@ -128,6 +129,113 @@ func (c *Comm) Rsend(buf []byte, dst, tag int) error { return c.Send(buf, dst, t
 
 // Irsend is the ready Isend, and the same as it.
 func (c *Comm) Irsend(buf []byte, dst, tag int) Request { return c.Isend(buf, dst, tag) }
+
+// Bsend is the buffered Send: it copies buf and returns at once, whatever the receiver does
+// (MPI_Bsend). The copy is freed after the message has been received, or after its receiver has
+// failed or the communicator was revoked: that is not reported. [World.Finalize] waits for all
+// these messages.
+//
+// Errors as of Send as far as they are known at once, and ErrArgument, with nothing sent, if the
+// copies under way would exceed the limit of [World.SetBufferLimit].
+func (c *Comm) Bsend(buf []byte, dst, tag int) error {
+	c = c.valid()
+	return c.notify(c.bsend(buf, dst, tag))
+}
+
+// Ibsend is Bsend as a request, which has ended when the call returns (MPI_Ibsend).
+func (c *Comm) Ibsend(buf []byte, dst, tag int) Request {
+	c = c.valid()
+	if err := c.bsend(buf, dst, tag); err != nil {
+		return c.failed(err)
+	}
+	return Request{}
+}
+
+func (c *Comm) bsend(buf []byte, dst, tag int) error {
+	b, e, n := &c.world.buffered, c.e, len(buf)+bufferOverhead
+	e.Lock()
+	if b.used+n > b.limit {
+		e.Poll() // some may have been received
+	}
+	if b.used+n > b.limit || len(b.sends) >= b.most {
+		b.free()
+	}
+	if b.used+n > b.limit {
+		defer e.Unlock()
+		return fmt.Errorf("bsend on %s: %w: %d bytes beside %d in %d messages that have not been received, limit %d: "+
+			"receive first, use Send, or raise the limit (World.SetBufferLimit)",
+			c.Name(), ErrArgument, n, b.used, len(b.sends), b.limit)
+	}
+	b.used += n
+	e.Unlock()
+	r := c.Isend(slices.Clone(buf), dst, tag)
+	e.Lock()
+	defer e.Unlock()
+	if r.state(e) == p2p.Pending {
+		b.sends = append(b.sends, bufferedSend{r, n})
+		return nil
+	}
+	b.used -= n
+	_, err := e.Take(r.h)
+	return err
+}
+
+const (
+	bufferLimit    = 16 << 20 // by default
+	bufferOverhead = 64       // of a message, beside its bytes
+)
+
+// buffered are a rank's buffered sends, under the engine's lock.
+type buffered struct {
+	limit, used int // bytes
+	sends       []bufferedSend
+	most        int // sends at which to look for complete ones: so a call looks at a few on average
+}
+
+// bufferedSend is one under way; it counts as so many bytes.
+type bufferedSend struct {
+	r     Request
+	bytes int
+}
+
+// free ends the sends that are complete.
+func (b *buffered) free() {
+	b.sends = slices.DeleteFunc(b.sends, func(s bufferedSend) bool {
+		if s.r.state(s.r.c.e) == p2p.Pending {
+			return false
+		}
+		_, _ = s.r.c.e.Take(s.r.h) // documented: not reported
+		b.used -= s.bytes
+		return true
+	})
+	b.most = 2*len(b.sends) + 16
+}
+
+// SetBufferLimit sets how many bytes the copies of [Comm.Bsend] of this rank may take, each message
+// counted with 64 bytes more: 16 MiB by default. Messages under way stay. Error: ErrArgument if it
+// is negative.
+func (w *World) SetBufferLimit(bytes int) error {
+	if w.absent() || bytes < 0 {
+		return fmt.Errorf("set buffer limit: %w: %d bytes", ErrArgument, bytes)
+	}
+	w.job.P2P.Lock()
+	defer w.job.P2P.Unlock()
+	w.buffered.limit = bytes
+	return nil
+}
+
+// drain returns when all buffered sends have ended.
+func (w *World) drain() {
+	e := w.job.P2P
+	e.Lock()
+	defer e.Unlock()
+	for b := &w.buffered; len(b.sends) > 0; {
+		last := b.sends[len(b.sends)-1]
+		b.sends = b.sends[:len(b.sends)-1]
+		_, _ = e.Take(last.r.h)
+		b.used -= last.bytes
+	}
+}
 
 // Probe waits for a message that Recv with the same arguments would receive, and returns its
 // source, tag and length without receiving it. If several goroutines receive, another one may take

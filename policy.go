@@ -12,6 +12,8 @@ import (
 
 // Profile is the set of rules that a communicator follows after failures, where the documents that
 // propose them differ: [ULFM] or [RTS].
+//
+//	String() string
 type Profile = p2p.Profile
 
 const (
@@ -39,7 +41,10 @@ func (c *Comm) SetProfile(p Profile) error {
 // Profile is the set of rules in force.
 func (c *Comm) Profile() Profile { return c.valid().core.Profile() }
 
-// ErrorRange is the set of failures that revoke a communicator; see [Comm.SetErrorRange].
+// ErrorRange is the set of failures that revoke a communicator: [ErrorsLocal], [ErrorsGroup] or
+// [ErrorsUniverse]; see [Comm.SetErrorRange].
+//
+//	String() string
 type ErrorRange = p2p.ErrorRange
 
 const (
@@ -76,7 +81,10 @@ func (c *Comm) SetErrorRange(r ErrorRange) error {
 func (c *Comm) ErrorRange() ErrorRange { return c.valid().core.ErrorRange() }
 
 // Uniformity is the set of operations on a communicator with the same outcome at all living ranks;
-// see [Comm.SetUniformity]. Each level includes those before it.
+// see [Comm.SetUniformity]: [UniformNothing], [UniformCreation] or [UniformCollectives]. Each level
+// includes those before it.
+//
+//	String() string
 type Uniformity = p2p.Uniformity
 
 const (
@@ -130,8 +138,10 @@ func (c *Comm) SetUniformity(u Uniformity) error {
 // Uniformity is the level in force.
 func (c *Comm) Uniformity() Uniformity { return c.valid().core.Uniformity() }
 
-// Design is how the trees of collectives treat failed ranks (Hursey and Graham, §3.1); see
-// [Comm.SetDesign].
+// Design is how the trees of collectives treat failed ranks (Hursey and Graham, §3.1): [Unaware],
+// [Reroute], [LookupAvoiding] or [Rebalance]; see [Comm.SetDesign].
+//
+//	String() string
 type Design = tree.Design
 
 const (

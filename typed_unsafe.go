@@ -104,6 +104,14 @@ func Issend[T Number](c *Comm, data []T, dst, tag int) Request {
 	return c.Issend(Bytes(data), dst, tag)
 }
 
+// Bsend sends a copy of numbers and returns at once; see [Comm.Bsend].
+func Bsend[T Number](c *Comm, data []T, dst, tag int) error { return c.Bsend(Bytes(data), dst, tag) }
+
+// Ibsend is Bsend as a request; see [Comm.Ibsend].
+func Ibsend[T Number](c *Comm, data []T, dst, tag int) Request {
+	return c.Ibsend(Bytes(data), dst, tag)
+}
+
 // Sendrecv sends and receives numbers at once; see [Comm.Sendrecv]. The Status
 // counts elements, as of [Recv].
 func Sendrecv[T Number](c *Comm, send []T, dst, stag int, recv []T, src, rtag int) (Status, error) {

@@ -14,10 +14,11 @@ import (
 
 // World is this process's membership in its job: Init joins, Finalize leaves.
 type World struct {
-	job     *job.Job
-	comm    *Comm
-	self    func() *Comm
-	holders holders // communicators with attributes
+	job      *job.Job
+	comm     *Comm
+	self     func() *Comm
+	holders  holders // communicators with attributes
+	buffered buffered
 }
 
 // ExitFenced is the exit code of a rank that ends itself because it counts as failed at the
@@ -56,7 +57,7 @@ func InitContext(ctx context.Context, opts ...Option) (*World, error) {
 
 // newWorld is the World of a job's rank.
 func newWorld(j *job.Job) *World {
-	w := &World{job: j}
+	w := &World{job: j, buffered: buffered{limit: bufferLimit}}
 	w.comm = w.first(j.World)
 	w.self = sync.OnceValue(func() *Comm { return w.first(j.Alone("self")) })
 	return w
@@ -116,7 +117,8 @@ func fail(err error) {
 // Finalize ends this process's membership. It returns when everything sent has been handed over and
 // every living rank has called it, so that no rank takes the departure for a failure. A living rank
 // that takes no agreement or revocation frame for ten seconds is given up, with a warning. Pending
-// requests are lost. A second call does nothing and returns the result of the first.
+// requests are lost, except buffered sends ([Comm.Bsend]): Finalize waits until they are received or
+// their receivers have ended, so a program that does not receive them does not end. A second call does nothing and returns the result of the first.
 //
 // Finalize first deletes the attributes of all communicators that have not been freed, beginning
 // with the communicator that received attributes last. Later operations are ErrClosed.
@@ -129,7 +131,11 @@ func (w *World) Finalize() error {
 	if w.absent() {
 		return fmt.Errorf("finalize: %w: no world; Init gives one", ErrArgument)
 	}
-	return w.job.Finalize(w.holders.close, w.logCounters)
+	return w.job.Finalize(func() error {
+		lost := w.holders.close()
+		w.drain()
+		return lost
+	}, w.logCounters)
 }
 
 // Comm is the communicator of all ranks of the job.

@@ -3,6 +3,14 @@ package communicators
 import (
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	gotoken "go/token"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -141,4 +149,67 @@ func TestKnownAndAcknowledged(t *testing.T) {
 		require.Equal(t, []int{4, 1}, c.Acknowledged().Ranks())
 		return nil
 	}))
+}
+
+// go doc shows neither fields nor methods of an alias, so its comment lists them, all and no others.
+func TestAliasesShowTheirFields(t *testing.T) {
+	types := map[string]reflect.Type{
+		"Status": reflect.TypeFor[banyan.Status](), "ProcFailedError": reflect.TypeFor[banyan.ProcFailedError](),
+		"MissingError": reflect.TypeFor[banyan.MissingError](), "ProcID": reflect.TypeFor[banyan.ProcID](),
+		"Cause": reflect.TypeFor[banyan.Cause](), "Profile": reflect.TypeFor[banyan.Profile](),
+		"ErrorRange": reflect.TypeFor[banyan.ErrorRange](), "Uniformity": reflect.TypeFor[banyan.Uniformity](),
+		"Design": reflect.TypeFor[banyan.Design](),
+	}
+	docs := aliases(t, "../../..")
+	require.Len(t, docs, len(types), "aliases: %v", docs)
+	for name, typ := range types {
+		require.Equal(t, members(typ), listed(docs[name]), name)
+	}
+}
+
+// aliases are the comments of the aliases that a package declares.
+func aliases(t *testing.T, dir string) map[string]string {
+	docs := map[string]string{}
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, name := range files {
+		file, err := parser.ParseFile(gotoken.NewFileSet(), name, nil, parser.ParseComments)
+		require.NoError(t, err)
+		for _, d := range file.Decls {
+			if g, ok := d.(*ast.GenDecl); ok && g.Tok == gotoken.TYPE {
+				if s := g.Specs[0].(*ast.TypeSpec); s.Assign.IsValid() {
+					docs[s.Name.Name] = g.Doc.Text()
+				}
+			}
+		}
+	}
+	return docs
+}
+
+// members are the exported fields and methods of a type, as "Name type" and "Name() type".
+func members(typ reflect.Type) (out []string) {
+	short := func(t reflect.Type) string { return regexp.MustCompile(`\w+\.`).ReplaceAllString(t.String(), "") }
+	for i := 0; typ.Kind() == reflect.Struct && i < typ.NumField(); i++ {
+		if f := typ.Field(i); f.IsExported() {
+			out = append(out, f.Name+" "+short(f.Type))
+		}
+	}
+	for m := range reflect.PointerTo(typ).Methods() {
+		out = append(out, m.Name+"() "+short(m.Type.Out(0)))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// listed are those that a comment lists, indented.
+func listed(doc string) (out []string) {
+	for line := range strings.Lines(doc) {
+		if strings.HasPrefix(line, "\t") {
+			code, _, _ := strings.Cut(line, "//")
+			out = append(out, strings.Join(strings.Fields(code), " "))
+		}
+	}
+	slices.Sort(out)
+	return out
 }
