@@ -1,6 +1,7 @@
 package banyan
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/banyan-hpc/banyan/p2p"
@@ -83,39 +84,86 @@ func (c *Comm) Irecv(buf []byte, src, tag int) Request {
 	return c.irecvAbsent(buf, src, tag)
 }
 
-// These handle nil and the zero Comm. They are separate so that the others keep no stack space for
-// the call.
-//
+// These handle views, nil and the zero Comm. They are separate so that the others keep no stack space
+// for the call.
+
 //go:noinline
-func (c *Comm) sendAbsent(buf []byte, dst, tag int) error { return absent().Send(buf, dst, tag) }
+func (c *Comm) sendAbsent(buf []byte, dst, tag int) error {
+	c, ctx, err := c.enter("send")
+	switch {
+	case err != nil:
+		return err
+	case ctx == nil:
+		return c.Send(buf, dst, tag)
+	}
+	_, err = c.Isend(buf, dst, tag).orLeave(contexts{ctx})
+	return err
+}
 
 //go:noinline
 func (c *Comm) recvAbsent(buf []byte, src, tag int) (Status, error) {
-	return absent().Recv(buf, src, tag)
+	c, ctx, err := c.enter("recv")
+	switch {
+	case err != nil:
+		return Status{}, err
+	case ctx == nil:
+		return c.Recv(buf, src, tag)
+	}
+	return c.Irecv(buf, src, tag).finish(ctx)
 }
 
+// sendrecvAbsent of a view leaves its halves as Send and Recv do. If the send fails or is left under
+// way the receive is taken back, or its message is in rbuf and the Status reports it beside the error.
+//
 //go:noinline
 func (c *Comm) sendrecvAbsent(sbuf []byte, dst, stag int, rbuf []byte, src, rtag int) (Status, error) {
-	return absent().Sendrecv(sbuf, dst, stag, rbuf, src, rtag)
+	c, ctx, err := c.enter("sendrecv")
+	switch {
+	case err != nil:
+		return Status{}, err
+	case ctx == nil:
+		return c.Sendrecv(sbuf, dst, stag, rbuf, src, rtag)
+	}
+	r := c.Irecv(rbuf, src, rtag)
+	if _, err := c.Isend(sbuf, dst, stag).orLeave(contexts{ctx}); err != nil {
+		r.Cancel()
+		st, _ := c.e.Wait(r.h) // the send's error comes first
+		return st, err
+	}
+	return r.finish(ctx)
 }
 
 //go:noinline
-func (c *Comm) isendAbsent(buf []byte, dst, tag int) Request { return absent().Isend(buf, dst, tag) }
+func (c *Comm) isendAbsent(buf []byte, dst, tag int) Request {
+	return c.bind(c.valid().Isend(buf, dst, tag))
+}
 
 //go:noinline
-func (c *Comm) irecvAbsent(buf []byte, src, tag int) Request { return absent().Irecv(buf, src, tag) }
+func (c *Comm) irecvAbsent(buf []byte, src, tag int) Request {
+	return c.bind(c.valid().Irecv(buf, src, tag))
+}
 
 // Ssend is the synchronous Send: it returns once the message has been matched with a receive,
 // whatever its length. Errors as of Send.
 func (c *Comm) Ssend(buf []byte, dst, tag int) error {
-	_, err := c.Issend(buf, dst, tag).Wait()
+	c, ctx, err := c.enter("send")
+	switch {
+	case err != nil:
+		return err
+	case ctx != nil:
+		_, err = c.Issend(buf, dst, tag).orLeave(contexts{ctx})
+		return err
+	}
+	_, err = c.Issend(buf, dst, tag).Wait()
 	return err
 }
 
 // Issend starts a synchronous send; its request completes once the message has been matched with a
 // receive and buf may be changed.
 func (c *Comm) Issend(buf []byte, dst, tag int) Request {
-	c = c.valid()
+	if !c.plain() {
+		return c.bind(c.valid().Issend(buf, dst, tag))
+	}
 	if c.mode == modeUnaware {
 		return Request{p2p.Issend[p2p.Unaware](c.core, buf, dst, tag), c}
 	}
@@ -133,7 +181,13 @@ func (c *Comm) Irsend(buf []byte, dst, tag int) Request { return c.Isend(buf, ds
 // source, tag and length without receiving it. If several goroutines receive, another one may take
 // the message first: use Mprobe then. Errors as of Recv.
 func (c *Comm) Probe(src, tag int) (Status, error) {
-	c = c.valid()
+	c, ctx, err := c.enter("probe")
+	switch {
+	case err != nil:
+		return Status{}, err
+	case ctx != nil && src != ProcNull:
+		return c.beginProbe(src, tag, false).finish(ctx)
+	}
 	if c.mode == modeUnaware {
 		st, err := p2p.Probe[p2p.Unaware](c.core, src, tag)
 		return st, c.notify(err)
@@ -164,9 +218,14 @@ type Message struct {
 
 // Mprobe waits for a message as Probe does, and takes it out of matching.
 func (c *Comm) Mprobe(src, tag int) (*Message, error) {
-	c = c.valid()
+	c, ctx, err := c.enter("mprobe")
+	switch {
+	case err != nil:
+		return nil, err
+	case ctx != nil && src != ProcNull:
+		return c.mprobe(ctx, src, tag)
+	}
 	var m p2p.Message
-	var err error
 	if c.mode == modeUnaware {
 		m, err = p2p.Mprobe[p2p.Unaware](c.core, src, tag)
 	} else {
@@ -176,6 +235,29 @@ func (c *Comm) Mprobe(src, tag int) (*Message, error) {
 		return nil, c.notify(err)
 	}
 	return &Message{m, c}, nil
+}
+
+// mprobe is Mprobe with a context.
+func (c *Comm) mprobe(ctx context.Context, src, tag int) (*Message, error) {
+	r := c.beginProbe(src, tag, true)
+	c.e.Lock()
+	if _, err := r.settle(contexts{ctx}); err != nil {
+		c.e.Unlock()
+		return nil, err
+	}
+	m, err := c.e.TakeMessage(r.h)
+	c.e.Unlock()
+	if err != nil {
+		return nil, c.notify(err)
+	}
+	return &Message{m, c}, nil
+}
+
+func (c *Comm) beginProbe(src, tag int, claim bool) Request {
+	if c.mode == modeUnaware {
+		return Request{p2p.BeginProbe[p2p.Unaware](c.core, src, tag, claim), c}
+	}
+	return Request{p2p.BeginProbe[p2p.Aware](c.core, src, tag, claim), c}
 }
 
 // Improbe makes progress and does the same as Mprobe, if there is such a message.
@@ -206,7 +288,8 @@ func (m *Message) Status() Status {
 
 // Recv receives the message into buf. Errors: ErrTruncate as of Recv;
 // ErrProcFailed if the sender died before the message was whole; ErrArgument
-// if it has been received before.
+// if it has been received before. It ends with no context: the message is there, or will be when its
+// sender's frames arrive.
 func (m *Message) Recv(buf []byte) (Status, error) {
 	if m == nil || m.c == nil {
 		return Status{}, fmt.Errorf("recv of a message: %w", errNoMessage)

@@ -1,6 +1,7 @@
 package banyan
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/banyan-hpc/banyan/p2p"
@@ -15,9 +16,14 @@ type Result[T any] struct {
 }
 
 // Wait returns when the operation is complete, with its value and error. Further calls return the
-// value at once, without the error.
+// value at once, without the error. If a context ends the wait ([Comm.WithContext]) the operation goes
+// on, and the value is the zero value.
 func (p Result[T]) Wait() (T, error) {
 	_, err := p.r.Wait()
+	if err != nil && p.r.active() { // a context has ended the wait
+		var none T
+		return none, err
+	}
 	return p.Value(), err
 }
 
@@ -28,6 +34,12 @@ func (p Result[T]) Test() (value T, done bool, err error) {
 		value = p.Value()
 	}
 	return value, done, err
+}
+
+// WithContext gives the same operation with waits that end with the context; see
+// [Request.WithContext].
+func (p Result[T]) WithContext(ctx context.Context) Result[T] {
+	return Result[T]{p.r.WithContext(ctx), p.value}
 }
 
 // Request is the operation's request, to wait for it together with others, as by [WaitAny].
@@ -48,6 +60,12 @@ func WaitEach(reqs []Request, out []Outcome) error {
 	if len(out) < len(reqs) {
 		return fmt.Errorf("wait for each of %d requests: %w: room for %d outcomes", len(reqs), ErrArgument, len(out))
 	}
+	if cs, err := contextsOf(reqs); cs != nil || err != nil {
+		if err == nil {
+			err = waitBound(cs, reqs, out)
+		}
+		return err
+	}
 	var failed failures
 	for i, r := range reqs {
 		out[i], reqs[i] = Outcome{Index: i}, Request{}
@@ -58,7 +76,7 @@ func WaitEach(reqs []Request, out []Outcome) error {
 		st, err := r.c.e.Take(r.h)
 		if err != nil && r.state(r.c.e) != p2p.Ended {
 			r.c.e.Poll() // what it waits for may have arrived
-			if st, err = r.c.e.Take(r.h); r.state(r.c.e) != p2p.Ended {
+			if st, err = r.take(); r.state(r.c.e) != p2p.Ended {
 				reqs[i] = r
 			}
 		}
