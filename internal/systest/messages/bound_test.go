@@ -261,7 +261,7 @@ func TestCollectivesGoOn(t *testing.T) {
 			w.Sleep(time.Millisecond)
 			cancel()
 			w.Sleep(time.Millisecond)
-			if err := c.Barrier(); err != nil {
+			if err := errors.Join(c.Barrier(), sum(c, 3)); err != nil {
 				return err
 			}
 			d, err := c.Split(0, 0)
@@ -286,6 +286,9 @@ func TestCollectivesGoOn(t *testing.T) {
 		}
 		if err := sum(two, 2); err != nil || w.Now() > 2*time.Millisecond {
 			return fmt.Errorf("at %v the group is ready: %w", w.Now(), err)
+		}
+		if err := sum(c, 3); err != nil {
+			return err
 		}
 		d, err := c.Split(0, 0)
 		if err != nil {
