@@ -41,6 +41,7 @@ func SetAttr[T any](c *Comm, key *Key[T], value T) error {
 	if err := DeleteAttr(c, key); err != nil {
 		return err
 	}
+	c = c.valid()
 	replaced, err := c.attrs.put(c, held[T]{key, value})
 	if replaced != nil { // another goroutine was between
 		err = errors.Join(err, replaced.delete(c))
@@ -63,6 +64,7 @@ func DeleteAttr[T any](c *Comm, key *Key[T]) error {
 	if err := c.present("an attribute"); err != nil {
 		return err
 	}
+	c = c.valid()
 	if key == nil {
 		return c.notify(fmt.Errorf("an attribute of %s: %w: nil for the key", c.Name(), ErrArgument))
 	}

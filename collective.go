@@ -18,9 +18,9 @@ import (
 // is still under way when a validate of its communicator ends is an error.
 
 // call describes a collective of this communicator. Wrong is an error in the arguments of this rank,
-// or nil.
-func (c *Comm) call(wrong error) coll.Call {
-	return coll.Call{Wrong: wrong, Uniform: c.uniform()}
+// or nil. InTurn: its caller may have left it.
+func (c *Comm) call(wrong error, inTurn bool) coll.Call {
+	return coll.Call{Wrong: wrong, Uniform: c.uniform(), InTurn: inTurn}
 }
 
 // uniform reports whether collectives leave the buffers of their callers alone until the outcome is
@@ -35,28 +35,44 @@ func (c *Comm) uniform() bool {
 // Under ULFM a collective that each failed rank had completed succeeds at every living rank that calls
 // it; see the guide.
 func (c *Comm) Barrier() error {
-	c = c.valid()
-	return c.notify(c.coll.Barrier(c.core, c.call(nil)))
+	if !c.plain() {
+		return c.collective("barrier", func(c *Comm, inTurn bool) error { return c.doBarrier(inTurn) })
+	}
+	return c.notify(c.doBarrier(false))
+}
+
+func (c *Comm) doBarrier(inTurn bool) error {
+	return c.coll.Barrier(c.core, c.call(nil, inTurn))
 }
 
 // Ibarrier is the non-blocking [Comm.Barrier]: the request is complete when all ranks have called it.
 func (c *Comm) Ibarrier() Request {
-	c = c.valid()
-	return Request{c.coll.Ibarrier(c.core, c.call(nil)), c}
+	if !c.plain() {
+		return c.bind(c.valid().Ibarrier())
+	}
+	return Request{c.coll.Ibarrier(c.core, c.call(nil, false)), c}
 }
 
 // Bcast copies the root's buf into that of every rank; all are of the same
 // length. The root's is only read. Errors as of Barrier. After one the buf of another rank holds what it
 // held, or the root's, or a part of each; see [Comm.SetUniformity].
 func (c *Comm) Bcast(buf []byte, root int) error {
-	c = c.valid()
-	return c.notify(c.coll.Bcast(c.core, c.call(nil), buf, root))
+	if !c.plain() {
+		return c.collective("bcast", func(c *Comm, inTurn bool) error { return c.doBcast(buf, root, inTurn) })
+	}
+	return c.notify(c.doBcast(buf, root, false))
+}
+
+func (c *Comm) doBcast(buf []byte, root int, inTurn bool) error {
+	return c.coll.Bcast(c.core, c.call(nil, inTurn), buf, root)
 }
 
 // Ibcast is the non-blocking [Comm.Bcast].
 func (c *Comm) Ibcast(buf []byte, root int) Request {
-	c = c.valid()
-	return Request{c.coll.Ibcast(c.core, c.call(nil), buf, root), c}
+	if !c.plain() {
+		return c.bind(c.valid().Ibcast(buf, root))
+	}
+	return Request{c.coll.Ibcast(c.core, c.call(nil, false), buf, root), c}
 }
 
 // AllreduceBytes folds the bufs of all ranks with op and leaves the result in
@@ -71,9 +87,15 @@ func (c *Comm) AllreduceBytes(buf []byte, op func(acc, in []byte), order ...Orde
 }
 
 func (c *Comm) allreduce(buf []byte, f coll.Fold) error {
-	c = c.valid()
+	if !c.plain() {
+		return c.collective("allreduce", func(c *Comm, inTurn bool) error { return c.doAllreduce(buf, f, inTurn) })
+	}
+	return c.notify(c.doAllreduce(buf, f, false))
+}
+
+func (c *Comm) doAllreduce(buf []byte, f coll.Fold, inTurn bool) error {
 	buf, wrong := c.toFold(coll.Allreduce.String(), buf, &f)
-	return c.notify(c.coll.Allreduce(c.core, c.call(wrong), buf, f))
+	return c.coll.Allreduce(c.core, c.call(wrong, inTurn), buf, f)
 }
 
 // IallreduceBytes is the non-blocking [Comm.AllreduceBytes]. Op is called as by [Comm.IreduceBytes].
@@ -82,9 +104,11 @@ func (c *Comm) IallreduceBytes(buf []byte, op func(acc, in []byte), order ...Ord
 }
 
 func (c *Comm) iallreduce(buf []byte, f coll.Fold) Request {
-	c = c.valid()
+	if !c.plain() {
+		return c.bind(c.valid().iallreduce(buf, f))
+	}
 	buf, wrong := c.toFold(coll.Allreduce.Nonblocking(), buf, &f)
-	return Request{c.coll.Iallreduce(c.core, c.call(wrong), buf, f), c}
+	return Request{c.coll.Iallreduce(c.core, c.call(wrong, false), buf, f), c}
 }
 
 // ReduceBytes folds as AllreduceBytes does and leaves the result in the root's
@@ -95,9 +119,15 @@ func (c *Comm) ReduceBytes(buf []byte, op func(acc, in []byte), root int, order 
 }
 
 func (c *Comm) reduce(buf []byte, f coll.Fold, root int) error {
-	c = c.valid()
+	if !c.plain() {
+		return c.collective("reduce", func(c *Comm, inTurn bool) error { return c.doReduce(buf, f, root, inTurn) })
+	}
+	return c.notify(c.doReduce(buf, f, root, false))
+}
+
+func (c *Comm) doReduce(buf []byte, f coll.Fold, root int, inTurn bool) error {
 	buf, wrong := c.toFold(coll.Reduce.String(), buf, &f)
-	return c.notify(c.coll.Reduce(c.core, c.call(wrong), buf, f, root))
+	return c.coll.Reduce(c.core, c.call(wrong, inTurn), buf, f, root)
 }
 
 // IreduceBytes is the non-blocking [Comm.ReduceBytes]. Op is called by any goroutine that makes
@@ -107,9 +137,11 @@ func (c *Comm) IreduceBytes(buf []byte, op func(acc, in []byte), root int, order
 }
 
 func (c *Comm) ireduce(buf []byte, f coll.Fold, root int) Request {
-	c = c.valid()
+	if !c.plain() {
+		return c.bind(c.valid().ireduce(buf, f, root))
+	}
 	buf, wrong := c.toFold(coll.Reduce.Nonblocking(), buf, &f)
-	return Request{c.coll.Ireduce(c.core, c.call(wrong), buf, f, root), c}
+	return Request{c.coll.Ireduce(c.core, c.call(wrong, false), buf, f, root), c}
 }
 
 // toFold gives the buffer that a rank has to fold: without an operation none, and an error.
@@ -127,16 +159,24 @@ func (c *Comm) toFold(what string, buf []byte, f *coll.Fold) ([]byte, error) {
 // Barrier; ErrArgument for lengths that do not fit. After one the root's all holds, at any place, what it
 // held, or that rank's block, or a part of each; see [Comm.SetUniformity].
 func (c *Comm) GatherBytes(mine, all []byte, root int) error {
-	c = c.valid()
+	if !c.plain() {
+		return c.collective("gatherbytes", func(c *Comm, inTurn bool) error { return c.doGatherBytes(mine, all, root, inTurn) })
+	}
+	return c.notify(c.doGatherBytes(mine, all, root, false))
+}
+
+func (c *Comm) doGatherBytes(mine, all []byte, root int, inTurn bool) error {
 	mine, all, wrong := c.blocks(coll.Gather.String(), mine, all, root)
-	return c.notify(c.coll.Gather(c.core, c.call(wrong), mine, all, root))
+	return c.coll.Gather(c.core, c.call(wrong, inTurn), mine, all, root)
 }
 
 // IgatherBytes is the non-blocking [Comm.GatherBytes].
 func (c *Comm) IgatherBytes(mine, all []byte, root int) Request {
-	c = c.valid()
+	if !c.plain() {
+		return c.bind(c.valid().IgatherBytes(mine, all, root))
+	}
 	mine, all, wrong := c.blocks(coll.Gather.Nonblocking(), mine, all, root)
-	return Request{c.coll.Igather(c.core, c.call(wrong), mine, all, root), c}
+	return Request{c.coll.Igather(c.core, c.call(wrong, false), mine, all, root), c}
 }
 
 // ScatterBytes puts each rank's block of the root's all into its mine; blocks are of the same length. All
@@ -144,16 +184,24 @@ func (c *Comm) IgatherBytes(mine, all []byte, root int) Request {
 // it belongs. Errors as of Barrier; ErrArgument for lengths that do not fit. After one mine holds what it
 // held, or its block, or a part of each; see [Comm.SetUniformity].
 func (c *Comm) ScatterBytes(all, mine []byte, root int) error {
-	c = c.valid()
+	if !c.plain() {
+		return c.collective("scatterbytes", func(c *Comm, inTurn bool) error { return c.doScatterBytes(all, mine, root, inTurn) })
+	}
+	return c.notify(c.doScatterBytes(all, mine, root, false))
+}
+
+func (c *Comm) doScatterBytes(all, mine []byte, root int, inTurn bool) error {
 	mine, all, wrong := c.blocks(coll.Scatter.String(), mine, all, root)
-	return c.notify(c.coll.Scatter(c.core, c.call(wrong), all, mine, root))
+	return c.coll.Scatter(c.core, c.call(wrong, inTurn), all, mine, root)
 }
 
 // IscatterBytes is the non-blocking [Comm.ScatterBytes].
 func (c *Comm) IscatterBytes(all, mine []byte, root int) Request {
-	c = c.valid()
+	if !c.plain() {
+		return c.bind(c.valid().IscatterBytes(all, mine, root))
+	}
 	mine, all, wrong := c.blocks(coll.Scatter.Nonblocking(), mine, all, root)
-	return Request{c.coll.Iscatter(c.core, c.call(wrong), all, mine, root), c}
+	return Request{c.coll.Iscatter(c.core, c.call(wrong, false), all, mine, root), c}
 }
 
 // AllgatherBytes puts the blocks of all ranks, which are of the same length, into
@@ -162,16 +210,24 @@ func (c *Comm) IscatterBytes(all, mine []byte, root int) Request {
 // do not fit. After one all holds, at any place, what it held, or that rank's block, or a part of each; see
 // [Comm.SetUniformity].
 func (c *Comm) AllgatherBytes(mine, all []byte) error {
-	c = c.valid()
+	if !c.plain() {
+		return c.collective("allgatherbytes", func(c *Comm, inTurn bool) error { return c.doAllgatherBytes(mine, all, inTurn) })
+	}
+	return c.notify(c.doAllgatherBytes(mine, all, false))
+}
+
+func (c *Comm) doAllgatherBytes(mine, all []byte, inTurn bool) error {
 	mine, all, wrong := c.blocks(coll.Allgather.String(), mine, all, c.Rank())
-	return c.notify(c.coll.Allgather(c.core, c.call(wrong), mine, all))
+	return c.coll.Allgather(c.core, c.call(wrong, inTurn), mine, all)
 }
 
 // IallgatherBytes is the non-blocking [Comm.AllgatherBytes].
 func (c *Comm) IallgatherBytes(mine, all []byte) Request {
-	c = c.valid()
+	if !c.plain() {
+		return c.bind(c.valid().IallgatherBytes(mine, all))
+	}
 	mine, all, wrong := c.blocks(coll.Allgather.Nonblocking(), mine, all, c.Rank())
-	return Request{c.coll.Iallgather(c.core, c.call(wrong), mine, all), c}
+	return Request{c.coll.Iallgather(c.core, c.call(wrong, false), mine, all), c}
 }
 
 // blocks checks the lengths of an operation with a root, at the root. It gives the buffers with which

@@ -57,13 +57,14 @@ type Comm struct {
 	coll coll.Comm
 }
 
-// mode is the engine's. The zero Comm has none, so Send and the like need no check for a
-// communicator.
+// mode is the engine's. The zero Comm has none and a view its own, so Send and the like need no check
+// for them.
 type mode uint8
 
 const (
 	modeAware mode = 1 + iota
 	modeUnaware
+	modeBound // a view: see Comm.WithContext
 )
 
 func modeOf(unaware bool) mode {
@@ -88,8 +89,8 @@ func (c *Comm) Name() string { return c.valid().core.Name() }
 // that it was made with. It sends nothing, and ranks may choose different names. Any goroutine may
 // call it at any time.
 func (c *Comm) SetName(text string) {
-	if c != nil && c.core != nil {
-		c.core.SetName(text)
+	if c.plain() || c.bound() {
+		c.valid().core.SetName(text)
 	}
 }
 
@@ -97,7 +98,13 @@ func (c *Comm) SetName(text string) {
 // that the copy functions of their keys give it (see [NewKey]). It is collective: all ranks
 // duplicate a communicator in the same order. It sends nothing.
 func (c *Comm) Dup() (*Comm, error) {
-	c = c.valid()
+	c, ctx, err := c.enter("dup")
+	if err == nil {
+		err = c.awaitTurns(ctx, "dup")
+	}
+	if err != nil {
+		return nil, err
+	}
 	core, err := c.core.Dup()
 	d := c.derived(core)
 	if err = cmp.Or(c.core.Unrevoked("dup"), err); err == nil {
@@ -105,7 +112,11 @@ func (c *Comm) Dup() (*Comm, error) {
 			err = fmt.Errorf("dup of %s: %w", c.Name(), err)
 		}
 	}
-	if err = c.parent().Outcome(repair.Dup, core, err); err == nil {
+	p, met := c.parent(), err
+	if ctx != nil {
+		return c.dupApart(ctx, p, d, met)
+	}
+	if err = p.Outcome(repair.Dup, core, met); err == nil {
 		return d, nil
 	}
 	if d != nil {
@@ -126,6 +137,7 @@ func (c *Comm) Free() error {
 	if err := c.present("free"); err != nil {
 		return err
 	}
+	c = c.valid()
 	if c == c.world.comm || c.core.Size() == 1 && c == c.world.Self() {
 		return c.notify(fmt.Errorf("free of %s: %w: World.Finalize ends this communicator", c.Name(), ErrArgument))
 	}
@@ -171,34 +183,30 @@ func (c *Comm) Compare(o *Comm) Comparison {
 // communicator; groups of different callers may differ if they have no member in common. A rank
 // that is not in its group gets nil. It sends nothing.
 func (c *Comm) Create(g Group) (*Comm, error) {
-	c = c.valid()
-	return c.made(c.parent().Group(g.g))
+	return c.create("create", false, func(p create.Parent) (*p2p.Comm, error) { return p.Group(g.g) })
 }
 
 // CreateGroup makes a communicator of a group of this one's ranks. Only the members call it, with
 // the same tag, so it works when other ranks have failed or are busy. It sends nothing. A rank that
 // is not in the group gets nil, as from Create; so does every rank for the empty group.
 func (c *Comm) CreateGroup(g Group, tag int) (*Comm, error) {
-	c = c.valid()
-	return c.made(c.parent().Among(g.g, tag))
+	return c.create("create group", true, func(p create.Parent) (*p2p.Comm, error) { return p.Among(g.g, tag) })
 }
 
 // Split makes a communicator for each color, of the ranks that gave it, ordered by key, then by
 // rank. Color is at least 0, or [Undefined], which gives nil. Failed ranks that were agreed on
 // ([Comm.Validate]) count as Undefined. It is collective.
 func (c *Comm) Split(color, key int) (*Comm, error) {
-	c = c.valid()
 	if c.Rank() == Undefined {
-		return nil, c.notify(fmt.Errorf("split: %w", errAbsent))
+		return nil, c.valid().notify(fmt.Errorf("split: %w", errAbsent))
 	}
-	return c.made(c.parent().Split(color, key))
+	return c.create("split", false, func(p create.Parent) (*p2p.Comm, error) { return p.Split(color, key) })
 }
 
 // SplitByNode makes a communicator for each node, of the ranks that can share memory (see
 // [World.Node]), ordered by key, then by rank. It is collective.
 func (c *Comm) SplitByNode(key int) (*Comm, error) {
-	c = c.valid()
-	return c.Split(c.world.job.Node(), key)
+	return c.Split(c.valid().world.job.Node(), key)
 }
 
 // CreateInter makes an intercommunicator between the ranks of this communicator and those of
@@ -208,12 +216,13 @@ func (c *Comm) SplitByNode(key int) (*Comm, error) {
 // same peer apart. If the other leader has failed or finalized the error is ErrProcFailed or
 // ErrDeparted, with the leader's rank in peer, at all ranks of this side.
 func (c *Comm) CreateInter(leader int, peer *Comm, remote, tag int) (*Comm, error) {
-	c = c.valid()
 	var over *create.Parent
-	if peer != nil && peer.core != nil {
-		over = new(peer.parent())
+	if peer.plain() || peer.bound() {
+		over = new(peer.valid().parent())
 	}
-	return c.made(c.parent().Inter(leader, over, remote, tag))
+	return c.create("create inter", false, func(p create.Parent) (*p2p.Comm, error) {
+		return p.Inter(leader, over, remote, tag)
+	})
 }
 
 // Merge makes one communicator of both sides of an intercommunicator: first the ranks of the side
@@ -222,8 +231,7 @@ func (c *Comm) CreateInter(leader int, peer *Comm, remote, tag int) (*Comm, erro
 // to have failed, [Comm.Validate]) has failed or finalized the error is ErrProcFailed or
 // ErrDeparted at all ranks of this side.
 func (c *Comm) Merge(high bool) (*Comm, error) {
-	c = c.valid()
-	return c.made(c.parent().Merge(high))
+	return c.create("merge", false, func(p create.Parent) (*p2p.Comm, error) { return p.Merge(high) })
 }
 
 // parent is this communicator as package create takes it.
@@ -269,18 +277,29 @@ var errAbsent = fmt.Errorf("%w: it is nil, or no call has made it", ErrArgument)
 // errNoContext is the error of a nil context.
 var errNoContext = fmt.Errorf("%w: nil for the context", ErrArgument)
 
-// valid is the communicator, or for nil and the zero Comm an empty one on which every operation is
-// errAbsent.
+// valid is the communicator, of a view that of which it is one, and for nil and the zero Comm an empty
+// one on which every operation is errAbsent.
 func (c *Comm) valid() *Comm {
-	if c == nil || c.core == nil {
-		return absent()
+	if !c.plain() {
+		return c.other()
 	}
 	return c
 }
 
+// plain reports whether this is a communicator, and not a view, nil or the zero Comm.
+func (c *Comm) plain() bool { return c != nil && c.core != nil }
+
+//go:noinline
+func (c *Comm) other() *Comm {
+	if c.bound() {
+		return c.view().of
+	}
+	return absent()
+}
+
 // present is the error of changing such a communicator.
 func (c *Comm) present(op string) error {
-	if c == nil || c.core == nil {
+	if !c.plain() && !c.bound() {
 		return fmt.Errorf("%s: %w", op, errAbsent)
 	}
 	return nil

@@ -8,202 +8,187 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// The calls with a context end when the context does, with an error that wraps ctx.Err(). That is
-// no failure of an operation, and no error handler is called. A context that has ended starts
-// nothing. With a context that cannot end they are the calls without one, at the same cost.
+// WithContext gives a view of the communicator whose blocking calls end when the context does, with
+// an error that wraps ctx.Err(). The view is the same communicator: rank, group, name, attributes,
+// error handler and policies are shared, and [Comm.Compare] says Identical. Calls on the view and on
+// the communicator match alike, at this rank and at others. The view of a view has the new context
+// alone. A view is a small value to be made for a few calls; communicators made from it are bound to
+// no context.
 //
-// In a simulation a wait with a context polls the context in virtual time: end the context in a
+//	err := c.WithContext(ctx).Barrier()
+//
+// The requests and persistent operations that are made on a view wait with its context. Non-blocking
+// calls start whatever the state of the context. A message of Mprobe is received without one.
+//
+// The end of a context is no failure: no error handler is called. A blocking call whose context has
+// ended before starts nothing. One whose context ends meanwhile leaves
+//
+//   - a receive or probe taken back if no message has matched it, and buf unchanged; else the message
+//     is received, without an error of the context. So no message is lost;
+//   - a send under way: it may be received or not. buf belongs to the library, which may still read it.
+//     Use Isend to learn when it is free again;
+//   - a collective, the creation of a communicator, Agree, Shrink and Validate under way, as other
+//     ranks count on it: it goes on without the caller, and its result is dropped. A communicator that
+//     comes out of it is freed. The buffers of a collective belong to the library until it is over.
+//     A later collective or creation on the communicator, also of this rank alone, waits for that. If
+//     the other ranks never call it [Comm.Revoke] ends it, and so does World.Finalize.
+//
+// With a context that cannot end, WithContext gives the communicator itself. A call on a view of a nil
+// context is ErrArgument. In a simulation a wait polls the context in virtual time: end it in a
 // simulated rank, not by the clock.
-
-// SendContext is Send that ends with the context. A message that was started cannot be taken back
-// then: it may be received or not, and buf belongs to the library, which may still read it; do not
-// change it any more. Use Isend and Request.WaitContext to learn when it is free again.
-func (c *Comm) SendContext(ctx context.Context, buf []byte, dst, tag int) error {
+func (c *Comm) WithContext(ctx context.Context) *Comm {
+	if c != nil && c.mode == modeBound {
+		c = c.view().of
+	}
+	if ctx != nil && ctx.Done() == nil {
+		return c
+	}
 	c = c.valid()
-	if ctx == nil {
-		return c.notify(fmt.Errorf("send on %s: %w", c.Name(), errNoContext))
-	}
-	if ctx.Done() == nil {
-		return c.Send(buf, dst, tag)
-	}
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("send on %s was not started: %w", c.Name(), err)
-	}
-	return c.Isend(buf, dst, tag).sent(ctx)
+	return &(&view{Comm: Comm{e: c.e, mode: modeBound, world: c.world}, of: c, ctx: ctx}).Comm
 }
 
-// sent waits for a send, and leaves it to the engine if the context ends first.
-func (r Request) sent(ctx context.Context) error {
-	_, left, err := r.await(ctx)
-	if left {
+// view is a communicator that is bound to a context. Its Comm has no core and a mode of its own, so
+// that operations find it where they find nil and the zero Comm, and others pay nothing for it.
+type view struct {
+	Comm // first: see Comm.view
+	of   *Comm
+	ctx  context.Context
+}
+
+// bound reports whether this is a view.
+func (c *Comm) bound() bool { return c != nil && c.mode == modeBound }
+
+// enter begins a blocking operation on a view, nil or the zero Comm. It gives the communicator to use,
+// and the context, or nil where there is none.
+func (c *Comm) enter(op string) (*Comm, context.Context, error) {
+	of := c.valid()
+	if !c.bound() {
+		return of, nil, nil
+	}
+	ctx := c.view().ctx
+	if ctx == nil {
+		return of, nil, of.notify(fmt.Errorf("%s on %s: %w", op, of.Name(), errNoContext))
+	}
+	if err := ctx.Err(); err != nil {
+		return of, ctx, fmt.Errorf("%s on %s was not started: %w", op, of.Name(), err)
+	}
+	return of, ctx, nil
+}
+
+// bind has the waits for a request end with the view's context.
+func (c *Comm) bind(r Request) Request {
+	if !r.h.Empty() {
 		r.c.e.Lock()
-		r.c.e.Detach(r.h)
+		r.c.e.Bind(r.h, c.bound())
 		r.c.e.Unlock()
 	}
-	return err
+	if c.bound() {
+		r.c = c
+	}
+	return r
 }
 
-// RecvContext is Recv that ends with the context. No message is lost: if none has been matched the
-// receive is taken back and buf is unchanged; if one has, it is received, without an error of the
-// context.
-func (c *Comm) RecvContext(ctx context.Context, buf []byte, src, tag int) (Status, error) {
-	c = c.valid()
-	if ctx == nil {
-		return Status{}, c.notify(fmt.Errorf("recv on %s: %w", c.Name(), errNoContext))
+// WithContext gives the same request with waits that end with the context, in place of that of the
+// communicator on which it was made; see [Comm.WithContext]. It is for a second wait, with more
+// patience, for what the first one has left under way.
+func (r Request) WithContext(ctx context.Context) Request {
+	if r.c == nil {
+		return r
 	}
-	if ctx.Done() == nil {
-		return c.Recv(buf, src, tag)
+	to := r.c.WithContext(ctx)
+	if !to.bound() {
+		r.c = to
 	}
-	if err := ctx.Err(); err != nil {
-		return Status{}, fmt.Errorf("recv on %s was not started: %w", c.Name(), err)
-	}
-	return c.Irecv(buf, src, tag).finish(ctx)
+	return to.bind(r)
 }
 
-// ProbeContext is Probe that ends with the context.
-func (c *Comm) ProbeContext(ctx context.Context, src, tag int) (Status, error) {
-	c = c.valid()
-	if ctx == nil {
-		return Status{}, c.notify(fmt.Errorf("probe on %s: %w", c.Name(), errNoContext))
+// active reports whether the request has not ended.
+func (r Request) active() bool {
+	if r.h.Empty() {
+		return false
 	}
-	if ctx.Done() == nil || src == ProcNull {
-		return c.Probe(src, tag)
-	}
-	if err := ctx.Err(); err != nil {
-		return Status{}, fmt.Errorf("probe on %s was not started: %w", c.Name(), err)
-	}
-	return c.beginProbe(src, tag, false).WaitContext(ctx)
+	r.c.e.Lock()
+	defer r.c.e.Unlock()
+	return r.state(r.c.e) != p2p.Ended
 }
 
-func (c *Comm) beginProbe(src, tag int, claim bool) Request {
-	if c.mode == modeUnaware {
-		return Request{p2p.BeginProbe[p2p.Unaware](c.core, src, tag, claim), c}
+// contexts are those that may end a wait, in the order of the requests. A nil one makes it an error.
+type contexts []context.Context
+
+// err is the error of the first that has ended, or nil.
+func (cs contexts) err() error {
+	for _, ctx := range cs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 	}
-	return Request{p2p.BeginProbe[p2p.Aware](c.core, src, tag, claim), c}
+	return nil
 }
 
-// MprobeContext is Mprobe that ends with the context: then no message has been taken out.
-func (c *Comm) MprobeContext(ctx context.Context, src, tag int) (*Message, error) {
-	c = c.valid()
-	if ctx == nil {
-		return nil, c.notify(fmt.Errorf("mprobe on %s: %w", c.Name(), errNoContext))
+// contextsOf gives the contexts of the requests, that of neighbours on one view once.
+func contextsOf(reqs []Request) (cs contexts, err error) {
+	var last *Comm
+	for i := range reqs {
+		r := &reqs[i]
+		if r.h.Empty() || !r.c.bound() || r.c == last {
+			continue
+		}
+		last = r.c
+		ctx := last.view().ctx
+		if ctx == nil {
+			return nil, fmt.Errorf("wait for request %d: %w", i, errNoContext)
+		}
+		cs = append(cs, ctx)
 	}
-	if ctx.Done() == nil || src == ProcNull {
-		return c.Mprobe(src, tag)
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("mprobe on %s was not started: %w", c.Name(), err)
-	}
-	r := c.beginProbe(src, tag, true)
-	c.e.Lock()
-	if _, err := r.settle(ctx); err != nil {
-		c.e.Unlock()
-		return nil, err
-	}
-	m, err := c.e.TakeMessage(r.h)
-	c.e.Unlock()
-	if err != nil {
-		return nil, c.notify(err)
-	}
-	return &Message{m, c}, nil
+	return cs, nil
 }
 
-// RecvContext is Recv that ends with the context only if that has ended before: the message is
-// there, or will be when its sender's frames arrive.
-func (m *Message) RecvContext(ctx context.Context, buf []byte) (Status, error) {
-	if ctx == nil {
-		return Status{}, fmt.Errorf("recv of a message: %w", errNoContext)
+// unfinished is the rest of a wait that has met an error: the request may be bound.
+func (r Request) unfinished(st Status, err error) (Status, error) {
+	again := err == p2p.ErrBound
+	if r.c.bound() && !again {
+		r.c.e.Lock()
+		again = r.state(r.c.e) == p2p.InDoubt
+		r.c.e.Unlock()
 	}
-	if m == nil || m.c == nil {
-		return Status{}, fmt.Errorf("recv of a message: %w", errNoMessage)
+	if !again {
+		return st, r.c.notify(err)
 	}
-	if err := ctx.Err(); err != nil {
-		return Status{}, fmt.Errorf("recv on %s was not started: %w", m.c.Name(), err)
+	cs, err := contextsOf([]Request{r})
+	if err == nil {
+		st, _, err = r.await(cs)
 	}
-	return m.Recv(buf)
-}
-
-// SsendContext is Ssend that ends with the context, as SendContext does.
-func (c *Comm) SsendContext(ctx context.Context, buf []byte, dst, tag int) error {
-	c = c.valid()
-	if ctx == nil {
-		return c.notify(fmt.Errorf("send on %s: %w", c.Name(), errNoContext))
-	}
-	if ctx.Done() == nil {
-		return c.Ssend(buf, dst, tag)
-	}
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("send on %s was not started: %w", c.Name(), err)
-	}
-	return c.Issend(buf, dst, tag).sent(ctx)
-}
-
-// RsendContext is SendContext for a receive that is known to be posted.
-func (c *Comm) RsendContext(ctx context.Context, buf []byte, dst, tag int) error {
-	return c.SendContext(ctx, buf, dst, tag)
-}
-
-// SendrecvContext is Sendrecv that ends with the context, as SendContext and RecvContext do. If the
-// send fails or is left under way the receive is taken back, or its message is in rbuf and the
-// Status reports it beside the error.
-func (c *Comm) SendrecvContext(
-	ctx context.Context, sbuf []byte, dst, stag int, rbuf []byte, src, rtag int,
-) (Status, error) {
-	c = c.valid()
-	if ctx == nil {
-		return Status{}, c.notify(fmt.Errorf("sendrecv on %s: %w", c.Name(), errNoContext))
-	}
-	if ctx.Done() == nil {
-		return c.Sendrecv(sbuf, dst, stag, rbuf, src, rtag)
-	}
-	if err := ctx.Err(); err != nil {
-		return Status{}, fmt.Errorf("sendrecv on %s was not started: %w", c.Name(), err)
-	}
-	r := c.Irecv(rbuf, src, rtag)
-	if err := c.Isend(sbuf, dst, stag).sent(ctx); err != nil {
-		r.Cancel()
-		st, _ := c.e.Wait(r.h) // the send's error comes first
-		return st, err
-	}
-	return r.finish(ctx)
-}
-
-// WaitContext is Wait that ends with the context. A receive that has not been matched is then taken
-// back, has ended, and leaves its buffer unchanged; one that has been matched is received. A send
-// stays under way: wait for it again before its buffer is changed. So does an operation in which
-// other ranks take part (Iagree, Ishrink, Ivalidate, collectives).
-func (r Request) WaitContext(ctx context.Context) (Status, error) {
-	if ctx == nil {
-		return Status{}, fmt.Errorf("wait: %w", errNoContext)
-	}
-	st, _, err := r.await(ctx)
 	return st, err
 }
 
-// await is WaitContext that also reports whether the request was left under way: one that cannot be
-// taken back, or a receive that is pending for a failure.
-func (r Request) await(ctx context.Context) (st Status, left bool, err error) {
+// await waits for one request until a context ends. It also reports whether the request was left under
+// way: one that cannot be taken back, or a receive that is pending for a failure.
+func (r Request) await(cs contexts) (st Status, left bool, err error) {
 	if r.h.Empty() {
 		return Status{}, false, nil
 	}
-	r.c.e.Lock()
-	if left, err = r.settle(ctx); err != nil {
-		r.c.e.Unlock()
-		return Status{}, left, err
+	e := r.c.e
+	e.Lock()
+	if left, err = r.settle(cs); err == nil {
+		e.Bind(r.h, false)
+		st, err = e.Take(r.h)
+		if left = r.state(e) != p2p.Ended; left {
+			e.Bind(r.h, true)
+		}
+		e.Unlock()
+		return st, left, r.c.notify(err)
 	}
-	st, err = r.c.e.Take(r.h)
-	left = r.state(r.c.e) != p2p.Ended
-	r.c.e.Unlock()
-	return st, left, r.c.notify(err)
+	e.Unlock()
+	return Status{}, left, err
 }
 
-// finish is WaitContext of a call that blocks: no receive stays pending.
+// finish is await of a call that blocks: no receive stays pending.
 func (r Request) finish(ctx context.Context) (st Status, err error) {
 	if r.h.Empty() {
 		return Status{}, nil
 	}
 	r.c.e.Lock()
-	if _, err = r.settle(ctx); err != nil {
+	if _, err = r.settle(contexts{ctx}); err != nil {
 		r.c.e.Unlock()
 		return Status{}, err
 	}
@@ -212,32 +197,30 @@ func (r Request) finish(ctx context.Context) (st Status, err error) {
 	return st, r.c.notify(err)
 }
 
-// settle waits until the outcome of the request can be taken without a long wait, or the context
-// has ended: then the error describes the request's state. Precondition: the engine's lock is held.
-func (r Request) settle(ctx context.Context) (left bool, err error) {
-	if ctx.Done() == nil {
-		return false, nil
-	}
+// settle waits until the outcome of the request can be taken without a long wait, or a context has
+// ended: then the error describes the request's state. Precondition: the engine's lock is held.
+func (r Request) settle(cs contexts) (left bool, err error) {
 	e := r.c.e
 	one := [...]Request{r}
-	awaitOne(ctx, e, one[:])
-	if s := e.State(r.h); s != p2p.Pending && (s != p2p.InDoubt || ctx.Err() == nil) {
+	awaitOne(cs, e, one[:])
+	over := cs.err()
+	if s := e.State(r.h); s != p2p.Pending && (s != p2p.InDoubt || over == nil) {
 		return false, nil
 	}
 	what, stays := e.Describe(r.h)
 	switch {
 	case stays:
-		return true, fmt.Errorf("%s is still under way: %w", what, ctx.Err())
+		return true, fmt.Errorf("%s is still under way: %w", what, over)
 	case e.Abandon(r.h):
-		return false, fmt.Errorf("%s was taken back: %w", what, ctx.Err())
+		return false, fmt.Errorf("%s was taken back: %w", what, over)
 	}
 	return false, nil
 }
 
-// watch waits for one of the watch's requests, or until the context has ended; it may return
-// earlier. Precondition: the engine's lock is held.
-func watch(ctx context.Context, e *p2p.Engine, w *p2p.Watch) {
-	if ctx.Done() == nil {
+// watch waits for one of the watch's requests, or until a context has ended; it may return earlier.
+// Precondition: the engine's lock is held.
+func watch(cs contexts, e *p2p.Engine, w *p2p.Watch) {
+	if len(cs) == 0 {
 		w.Wait()
 		return
 	}
@@ -250,43 +233,35 @@ func watch(ctx context.Context, e *p2p.Engine, w *p2p.Watch) {
 		return
 	}
 	interrupt := w.Interrupter()
-	e.Unlock() // the context may be of a kind that runs the function at once
-	stop := context.AfterFunc(ctx, interrupt)
+	e.Unlock() // a context may be of a kind that runs the function at once
+	for _, ctx := range cs {
+		defer context.AfterFunc(ctx, interrupt)()
+	}
 	e.Lock()
 	w.Wait()
-	stop()
 }
 
-// WaitContext is Wait that ends with the context; see [Request.WaitContext].
-func (p *Persistent) WaitContext(ctx context.Context) (Status, error) {
-	switch {
-	case ctx == nil:
-		return Status{}, fmt.Errorf("wait: %w", errNoContext)
-	case p == nil || p.c == nil:
-		return Status{}, fmt.Errorf("wait: %w", errNoPersistent)
-	}
-	st, left, err := p.round.await(ctx)
-	if !left {
-		p.round = Request{}
+// take is the engine's Take, also of a request of which another copy is bound. Precondition: the lock
+// is held.
+func (r Request) take() (Status, error) {
+	st, err := r.c.e.Take(r.h)
+	if err == p2p.ErrBound {
+		r.c.e.Bind(r.h, false)
+		st, err = r.c.e.Take(r.h)
 	}
 	return st, err
 }
 
-// WaitAllContext is WaitAll that ends with the context. The requests are then treated as by
-// Request.WaitContext: receives that have not been matched are taken back, and sends and agreements
-// that are still under way stay in the slice.
-func WaitAllContext(ctx context.Context, reqs []Request) error {
-	if ctx == nil {
-		return fmt.Errorf("wait for all requests: %w", errNoContext)
-	}
-	if ctx.Done() == nil {
-		return WaitAll(reqs)
-	}
+// waitBound is WaitAll where some requests are bound, and WaitEach if out is not nil.
+func waitBound(cs contexts, reqs []Request, out []Outcome) error {
 	var first error
 	for i, r := range reqs {
-		_, left, err := r.await(ctx)
+		st, left, err := r.await(cs)
 		if !left {
 			reqs[i] = Request{}
+		}
+		if out != nil {
+			out[i] = Outcome{i, st, err}
 		}
 		if first == nil {
 			first = err
@@ -295,53 +270,10 @@ func WaitAllContext(ctx context.Context, reqs []Request) error {
 	return first
 }
 
-// WaitAnyContext is WaitAny that ends with the context: then all requests stay as
-// they are, and the index is -1.
-func WaitAnyContext(ctx context.Context, reqs []Request) (index int, st Status, err error) {
-	if ctx == nil {
-		return -1, Status{}, fmt.Errorf("wait for any request: %w", errNoContext)
-	}
-	e, err := engine(reqs)
-	if e == nil {
-		return -1, Status{}, err
-	}
-	e.Lock()
-	i := awaitOne(ctx, e, reqs)
-	if i < 0 {
-		err = unfinished(ctx, "wait for any request", e, reqs)
-		e.Unlock()
-		return i, Status{}, err
-	}
-	c := reqs[i].c
-	st, err = take(reqs, i)
-	e.Unlock()
-	return i, st, c.notify(err)
-}
-
-// WaitSomeContext is WaitSome that ends with the context: then all requests stay
-// as they are, and nothing is appended.
-func WaitSomeContext(ctx context.Context, reqs []Request, out []Outcome) ([]Outcome, error) {
-	if ctx == nil {
-		return out, fmt.Errorf("wait for some requests: %w", errNoContext)
-	}
-	e, err := engine(reqs)
-	if e == nil {
-		return out, err
-	}
-	e.Lock()
-	if awaitOne(ctx, e, reqs) < 0 {
-		err = unfinished(ctx, "wait for some requests", e, reqs)
-	}
-	out, failed := takeComplete(e, reqs, out)
-	e.Unlock()
-	_ = failed.notify()
-	return out, err
-}
-
-// unfinished is the error of a wait that has ended with requests under way.
-func unfinished(ctx context.Context, what string, e *p2p.Engine, reqs []Request) error {
+// underWay is the error of a wait that has ended with requests under way, or nil.
+func underWay(cs contexts, what string, e *p2p.Engine, reqs []Request) error {
 	if _, pending := look(e, reqs); pending > 0 {
-		return fmt.Errorf("%s, of which %d are under way: %w", what, pending, ctx.Err())
+		return fmt.Errorf("%s, of which %d are under way: %w", what, pending, cs.err())
 	}
 	return nil
 }

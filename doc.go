@@ -72,8 +72,8 @@
 // communicator match in the order in which each rank calls them, as in MPI. Two goroutines that
 // call collectives on one communicator at the same time wait forever or get each other's data: give
 // each a communicator of its own (Comm.Dup). [World.Finalize] ends pending operations with
-// [ErrClosed]. Calls that wait for messages or requests have a variant that ends with a
-// context.Context, such as [Comm.RecvContext]; collective operations, Route and Finalize have none.
+// [ErrClosed]. Calls on c.WithContext(ctx) end with a context.Context, collectives too
+// ([Comm.WithContext]); [Init] takes one as an option, Route and Finalize have none.
 //
 // A nil or zero Comm, World, Message or Persistent, a nil context, operation or key is ErrArgument,
 // never a panic.

@@ -89,8 +89,8 @@ func ErrorsAreFatal(c *Comm, err error) {
 // calls it again. It may panic, which unwinds the caller. The end of a context is not the failure
 // of an operation.
 func (c *Comm) SetErrorHandler(h ErrorHandler) {
-	if c != nil {
-		c.handler.Store(&h)
+	if c.plain() || c.bound() {
+		c.valid().handler.Store(&h)
 	}
 }
 
@@ -117,6 +117,7 @@ func (c *Comm) notify(err error) error {
 
 // tell is the part of notify that is not inlined into every operation.
 func (c *Comm) tell(err error) {
+	c = c.valid()
 	if h := c.handler.Load(); h != nil && *h != nil {
 		(*h)(c, err)
 	}

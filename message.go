@@ -1,8 +1,8 @@
 package banyan
 
 import (
+	"context"
 	"fmt"
-	"slices"
 
 	"github.com/banyan-hpc/banyan/p2p"
 )
@@ -84,39 +84,86 @@ func (c *Comm) Irecv(buf []byte, src, tag int) Request {
 	return c.irecvAbsent(buf, src, tag)
 }
 
-// These handle nil and the zero Comm. They are separate so that the others keep no stack space for
-// the call.
-//
+// These handle views, nil and the zero Comm. They are separate so that the others keep no stack space
+// for the call.
+
 //go:noinline
-func (c *Comm) sendAbsent(buf []byte, dst, tag int) error { return absent().Send(buf, dst, tag) }
+func (c *Comm) sendAbsent(buf []byte, dst, tag int) error {
+	c, ctx, err := c.enter("send")
+	switch {
+	case err != nil:
+		return err
+	case ctx == nil:
+		return c.Send(buf, dst, tag)
+	}
+	_, err = c.Isend(buf, dst, tag).orLeave(contexts{ctx})
+	return err
+}
 
 //go:noinline
 func (c *Comm) recvAbsent(buf []byte, src, tag int) (Status, error) {
-	return absent().Recv(buf, src, tag)
+	c, ctx, err := c.enter("recv")
+	switch {
+	case err != nil:
+		return Status{}, err
+	case ctx == nil:
+		return c.Recv(buf, src, tag)
+	}
+	return c.Irecv(buf, src, tag).finish(ctx)
 }
 
+// sendrecvAbsent of a view leaves its halves as Send and Recv do. If the send fails or is left under
+// way the receive is taken back, or its message is in rbuf and the Status reports it beside the error.
+//
 //go:noinline
 func (c *Comm) sendrecvAbsent(sbuf []byte, dst, stag int, rbuf []byte, src, rtag int) (Status, error) {
-	return absent().Sendrecv(sbuf, dst, stag, rbuf, src, rtag)
+	c, ctx, err := c.enter("sendrecv")
+	switch {
+	case err != nil:
+		return Status{}, err
+	case ctx == nil:
+		return c.Sendrecv(sbuf, dst, stag, rbuf, src, rtag)
+	}
+	r := c.Irecv(rbuf, src, rtag)
+	if _, err := c.Isend(sbuf, dst, stag).orLeave(contexts{ctx}); err != nil {
+		r.Cancel()
+		st, _ := c.e.Wait(r.h) // the send's error comes first
+		return st, err
+	}
+	return r.finish(ctx)
 }
 
 //go:noinline
-func (c *Comm) isendAbsent(buf []byte, dst, tag int) Request { return absent().Isend(buf, dst, tag) }
+func (c *Comm) isendAbsent(buf []byte, dst, tag int) Request {
+	return c.bind(c.valid().Isend(buf, dst, tag))
+}
 
 //go:noinline
-func (c *Comm) irecvAbsent(buf []byte, src, tag int) Request { return absent().Irecv(buf, src, tag) }
+func (c *Comm) irecvAbsent(buf []byte, src, tag int) Request {
+	return c.bind(c.valid().Irecv(buf, src, tag))
+}
 
 // Ssend is the synchronous Send: it returns once the message has been matched with a receive,
 // whatever its length. Errors as of Send.
 func (c *Comm) Ssend(buf []byte, dst, tag int) error {
-	_, err := c.Issend(buf, dst, tag).Wait()
+	c, ctx, err := c.enter("send")
+	switch {
+	case err != nil:
+		return err
+	case ctx != nil:
+		_, err = c.Issend(buf, dst, tag).orLeave(contexts{ctx})
+		return err
+	}
+	_, err = c.Issend(buf, dst, tag).Wait()
 	return err
 }
 
 // Issend starts a synchronous send; its request completes once the message has been matched with a
 // receive and buf may be changed.
 func (c *Comm) Issend(buf []byte, dst, tag int) Request {
-	c = c.valid()
+	if !c.plain() {
+		return c.bind(c.valid().Issend(buf, dst, tag))
+	}
 	if c.mode == modeUnaware {
 		return Request{p2p.Issend[p2p.Unaware](c.core, buf, dst, tag), c}
 	}
@@ -130,118 +177,17 @@ func (c *Comm) Rsend(buf []byte, dst, tag int) error { return c.Send(buf, dst, t
 // Irsend is the ready Isend, and the same as it.
 func (c *Comm) Irsend(buf []byte, dst, tag int) Request { return c.Isend(buf, dst, tag) }
 
-// Bsend is the buffered Send: it copies buf and returns at once, whatever the receiver does
-// (MPI_Bsend). The copy is freed after the message has been received, or after its receiver has
-// failed or the communicator was revoked: that is not reported. [World.Finalize] waits for all
-// these messages.
-//
-// Errors as of Send as far as they are known at once, and ErrArgument, with nothing sent, if the
-// copies under way would exceed the limit of [World.SetBufferLimit].
-func (c *Comm) Bsend(buf []byte, dst, tag int) error {
-	c = c.valid()
-	return c.notify(c.bsend(buf, dst, tag))
-}
-
-// Ibsend is Bsend as a request, which has ended when the call returns (MPI_Ibsend).
-func (c *Comm) Ibsend(buf []byte, dst, tag int) Request {
-	c = c.valid()
-	if err := c.bsend(buf, dst, tag); err != nil {
-		return c.failed(err)
-	}
-	return Request{}
-}
-
-func (c *Comm) bsend(buf []byte, dst, tag int) error {
-	b, e, n := &c.world.buffered, c.e, len(buf)+bufferOverhead
-	e.Lock()
-	if b.used+n > b.limit {
-		e.Poll() // some may have been received
-	}
-	if b.used+n > b.limit || len(b.sends) >= b.most {
-		b.free()
-	}
-	if b.used+n > b.limit {
-		defer e.Unlock()
-		return fmt.Errorf("bsend on %s: %w: %d bytes beside %d in %d messages that have not been received, limit %d: "+
-			"receive first, use Send, or raise the limit (World.SetBufferLimit)",
-			c.Name(), ErrArgument, n, b.used, len(b.sends), b.limit)
-	}
-	b.used += n
-	e.Unlock()
-	r := c.Isend(slices.Clone(buf), dst, tag)
-	e.Lock()
-	defer e.Unlock()
-	if r.state(e) == p2p.Pending {
-		b.sends = append(b.sends, bufferedSend{r, n})
-		return nil
-	}
-	b.used -= n
-	_, err := e.Take(r.h)
-	return err
-}
-
-const (
-	bufferLimit    = 16 << 20 // by default
-	bufferOverhead = 64       // of a message, beside its bytes
-)
-
-// buffered are a rank's buffered sends, under the engine's lock.
-type buffered struct {
-	limit, used int // bytes
-	sends       []bufferedSend
-	most        int // sends at which to look for complete ones: so a call looks at a few on average
-}
-
-// bufferedSend is one under way; it counts as so many bytes.
-type bufferedSend struct {
-	r     Request
-	bytes int
-}
-
-// free ends the sends that are complete.
-func (b *buffered) free() {
-	b.sends = slices.DeleteFunc(b.sends, func(s bufferedSend) bool {
-		if s.r.state(s.r.c.e) == p2p.Pending {
-			return false
-		}
-		_, _ = s.r.c.e.Take(s.r.h) // documented: not reported
-		b.used -= s.bytes
-		return true
-	})
-	b.most = 2*len(b.sends) + 16
-}
-
-// SetBufferLimit sets how many bytes the copies of [Comm.Bsend] of this rank may take, each message
-// counted with 64 bytes more: 16 MiB by default. Messages under way stay. Error: ErrArgument if it
-// is negative.
-func (w *World) SetBufferLimit(bytes int) error {
-	if w.absent() || bytes < 0 {
-		return fmt.Errorf("set buffer limit: %w: %d bytes", ErrArgument, bytes)
-	}
-	w.job.P2P.Lock()
-	defer w.job.P2P.Unlock()
-	w.buffered.limit = bytes
-	return nil
-}
-
-// drain returns when all buffered sends have ended.
-func (w *World) drain() {
-	e := w.job.P2P
-	e.Lock()
-	defer e.Unlock()
-	for b := &w.buffered; len(b.sends) > 0; {
-		last := b.sends[len(b.sends)-1]
-		b.sends = b.sends[:len(b.sends)-1]
-		_, _ = e.Take(last.r.h)
-		b.used -= last.bytes
-	}
-}
-
 // Probe waits for a message that Recv with the same arguments would receive, and returns its
 // source, tag and length without receiving it. If several goroutines receive, another one may take
 // the message first: use Mprobe then. Errors as of Recv.
 func (c *Comm) Probe(src, tag int) (Status, error) {
-	c = c.valid()
+	c, ctx, err := c.enter("probe")
+	switch {
+	case err != nil:
+		return Status{}, err
+	case ctx != nil && src != ProcNull:
+		return c.beginProbe(src, tag, false).finish(ctx)
+	}
 	if c.mode == modeUnaware {
 		st, err := p2p.Probe[p2p.Unaware](c.core, src, tag)
 		return st, c.notify(err)
@@ -272,9 +218,14 @@ type Message struct {
 
 // Mprobe waits for a message as Probe does, and takes it out of matching.
 func (c *Comm) Mprobe(src, tag int) (*Message, error) {
-	c = c.valid()
+	c, ctx, err := c.enter("mprobe")
+	switch {
+	case err != nil:
+		return nil, err
+	case ctx != nil && src != ProcNull:
+		return c.mprobe(ctx, src, tag)
+	}
 	var m p2p.Message
-	var err error
 	if c.mode == modeUnaware {
 		m, err = p2p.Mprobe[p2p.Unaware](c.core, src, tag)
 	} else {
@@ -284,6 +235,29 @@ func (c *Comm) Mprobe(src, tag int) (*Message, error) {
 		return nil, c.notify(err)
 	}
 	return &Message{m, c}, nil
+}
+
+// mprobe is Mprobe with a context.
+func (c *Comm) mprobe(ctx context.Context, src, tag int) (*Message, error) {
+	r := c.beginProbe(src, tag, true)
+	c.e.Lock()
+	if _, err := r.settle(contexts{ctx}); err != nil {
+		c.e.Unlock()
+		return nil, err
+	}
+	m, err := c.e.TakeMessage(r.h)
+	c.e.Unlock()
+	if err != nil {
+		return nil, c.notify(err)
+	}
+	return &Message{m, c}, nil
+}
+
+func (c *Comm) beginProbe(src, tag int, claim bool) Request {
+	if c.mode == modeUnaware {
+		return Request{p2p.BeginProbe[p2p.Unaware](c.core, src, tag, claim), c}
+	}
+	return Request{p2p.BeginProbe[p2p.Aware](c.core, src, tag, claim), c}
 }
 
 // Improbe makes progress and does the same as Mprobe, if there is such a message.
@@ -314,7 +288,8 @@ func (m *Message) Status() Status {
 
 // Recv receives the message into buf. Errors: ErrTruncate as of Recv;
 // ErrProcFailed if the sender died before the message was whole; ErrArgument
-// if it has been received before.
+// if it has been received before. It ends with no context: the message is there, or will be when its
+// sender's frames arrive.
 func (m *Message) Recv(buf []byte) (Status, error) {
 	if m == nil || m.c == nil {
 		return Status{}, fmt.Errorf("recv of a message: %w", errNoMessage)

@@ -1,6 +1,8 @@
 package banyan
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -9,7 +11,11 @@ import (
 	"github.com/banyan-hpc/banyan/internal/job"
 )
 
-type options struct{ job.Options }
+type options struct {
+	job.Options
+	ctx context.Context // of Init; nil: none was given
+	err error           // of an option
+}
 
 // Option changes what [Init] does by default.
 type Option func(*options)
@@ -17,6 +23,18 @@ type Option func(*options)
 // WithAware chooses between the fault-aware engine (true, the default) and the unaware one, which
 // hangs when a peer fails. The unaware one exists to measure the cost of awareness.
 func WithAware(aware bool) Option { return func(o *options) { o.Unaware = !aware } }
+
+// WithContext has [Init] end with the context, with an error that wraps ctx.Err(). It bounds the start
+// alone: later calls end with the contexts of their communicators ([Comm.WithContext]), and
+// [World.Finalize] with none. A simulation, which has no start to wait for, ignores it. A nil context is
+// ErrArgument.
+func WithContext(ctx context.Context) Option {
+	return func(o *options) {
+		if o.ctx = ctx; ctx == nil {
+			o.err = errNoContext
+		}
+	}
+}
 
 // WithProfile chooses the rules of communicators after failures, [ULFM] by default, unless
 // [Comm.SetProfile] changes them. All ranks should choose the same.
@@ -123,5 +141,5 @@ func gather(opts []Option) (options, error) {
 		}
 		f(&o)
 	}
-	return o, o.Check()
+	return o, cmp.Or(o.err, o.Check())
 }

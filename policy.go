@@ -35,6 +35,7 @@ func (c *Comm) SetProfile(p Profile) error {
 	if err := c.present("set profile"); err != nil {
 		return err
 	}
+	c = c.valid()
 	return c.notify(c.core.SetProfile(p))
 }
 
@@ -74,6 +75,7 @@ func (c *Comm) SetErrorRange(r ErrorRange) error {
 	if err := c.present("set error range"); err != nil {
 		return err
 	}
+	c = c.valid()
 	return c.notify(c.core.SetErrorRange(r))
 }
 
@@ -132,6 +134,7 @@ func (c *Comm) SetUniformity(u Uniformity) error {
 	if err := c.present("set uniformity"); err != nil {
 		return err
 	}
+	c = c.valid()
 	return c.notify(c.core.SetUniformity(u))
 }
 
@@ -175,6 +178,7 @@ func (c *Comm) SetDesign(d Design) error {
 	if err := c.present("set design"); err != nil {
 		return err
 	}
+	c = c.valid()
 	if d > Rebalance {
 		return c.notify(fmt.Errorf("set design of %s: %w: %v, want unaware, reroute, lookup or rebalance",
 			c.Name(), ErrArgument, d))
@@ -266,6 +270,7 @@ func (c *Comm) SetTree(t Tree) error {
 	if err := c.present("set tree"); err != nil {
 		return err
 	}
+	c = c.valid()
 	choice, err := job.WithTree(c.coll.Choice, t.String())
 	if err != nil {
 		return c.notify(fmt.Errorf("set tree of %s: %w", c.Name(), err))

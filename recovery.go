@@ -124,7 +124,9 @@ func (c *Comm) IsRevoked() bool { return c.valid().core.Revoked() }
 // that ([Comm.AckFailed]); the result is valid all the same, and Failed has all ranks that did
 // not contribute. ErrArgument if some rank calls another operation in its place; ErrClosed.
 func (c *Comm) Agree(flag uint64) (uint64, error) {
-	c = c.valid()
+	if !c.plain() {
+		return c.agreeApart(flag)
+	}
 	at := c.flag.Swap(nil)
 	if at == nil {
 		at = new(uint64)
@@ -140,9 +142,8 @@ func (c *Comm) Agree(flag uint64) (uint64, error) {
 // started them. Neither Request.Cancel nor the end of a context takes one back, since other ranks
 // take part. As [Comm.Agree] otherwise: the value is valid with ErrProcFailed too.
 func (c *Comm) Iagree(flag uint64) Result[uint64] {
-	c = c.valid()
-	at := &flag
-	return Result[uint64]{Request{c.agree(at), c}, at}
+	of, at := c.valid(), &flag
+	return Result[uint64]{c.bind(Request{of.agree(at), of}), at}
 }
 
 func (c *Comm) agree(flag *uint64) p2p.Handle {
@@ -166,7 +167,9 @@ func (c *Comm) agree(flag *uint64) p2p.Handle {
 //
 // Errors: ErrArgument if some rank calls another operation in its place; ErrClosed.
 func (c *Comm) Shrink() (*Comm, error) {
-	c = c.valid()
+	if !c.plain() {
+		return c.shrinkApart()
+	}
 	s := c.shrinking.Swap(nil)
 	if s == nil {
 		s = newShrinking(c)
@@ -184,9 +187,9 @@ func (c *Comm) Shrink() (*Comm, error) {
 // Ishrink starts a shrink; its value is the new communicator. Shrinks of several communicators with
 // common members may be started in different orders. As [Comm.Shrink] otherwise.
 func (c *Comm) Ishrink() Result[*Comm] {
-	c = c.valid()
-	s := newShrinking(c)
-	return Result[*Comm]{Request{c.shrink(s), c}, &s.left}
+	of := c.valid()
+	s := newShrinking(of)
+	return Result[*Comm]{c.bind(Request{of.shrink(s), of}), &s.left}
 }
 
 // shrinking is the state of a shrink. That of a blocking one is used again, for the same reason as
@@ -262,7 +265,9 @@ func (c *Comm) wait(h p2p.Handle) error {
 // Errors: ErrArgument if some rank calls another operation in its place, at all ranks, and nothing
 // has changed; ErrClosed.
 func (c *Comm) Validate() (Group, error) {
-	c = c.valid()
+	if !c.plain() {
+		return c.validateApart()
+	}
 	var failed Group
 	err := c.wait(c.validate([]*Comm{c}, func(i int, g Group) { failed = g }))
 	return failed, c.notify(err)
@@ -270,25 +275,30 @@ func (c *Comm) Validate() (Group, error) {
 
 // Ivalidate starts a validate; its value are the failed ranks. As [Comm.Validate] otherwise.
 func (c *Comm) Ivalidate() Result[Group] {
-	c = c.valid()
-	failed := new(Group)
-	return Result[Group]{Request{c.validate([]*Comm{c}, func(_ int, g Group) { *failed = g }), c}, failed}
+	of, failed := c.valid(), new(Group)
+	h := of.validate([]*Comm{of}, func(_ int, g Group) { *failed = g })
+	return Result[Group]{c.bind(Request{h, of}), failed}
 }
 
 // ValidateMultiple is Validate of each of the communicators, whose members may differ: those with
 // equal members share one agreement, all others run at the same time. So ranks may name them in
 // different orders without a deadlock. All ranks of communicators with equal members must name them
 // together. Each result is that of one communicator. It is nil if there is an error, which is that
-// of any of them.
+// of any of them. It ends with the first of the contexts of all ([Comm.WithContext]).
 func ValidateMultiple(comms ...*Comm) ([]Group, error) {
-	failed, err := IvalidateMultiple(comms...).Wait()
+	of, cs, err := entered("validate", comms)
 	if err != nil {
+		return nil, err
+	}
+	failed := make([]Group, len(comms))
+	if _, err := validateMultiple(failed, of).orLeave(cs); err != nil {
 		return nil, err
 	}
 	return failed, nil
 }
 
-// IvalidateMultiple starts ValidateMultiple; its value are the results.
+// IvalidateMultiple starts ValidateMultiple; its value are the results. It waits with the context of the
+// first communicator.
 func IvalidateMultiple(comms ...*Comm) Result[[]Group] {
 	failed := make([]Group, len(comms))
 	return Result[[]Group]{validateMultiple(failed, comms), &failed}
@@ -298,12 +308,17 @@ func validateMultiple(failed []Group, comms []*Comm) Request {
 	if len(comms) == 0 {
 		return Request{}
 	}
-	for _, o := range comms {
+	of := make([]*Comm, len(comms))
+	for i, o := range comms {
 		if err := o.present("validate"); err != nil {
 			return absent().failed(err)
 		}
+		of[i] = o.valid()
 	}
-	c := comms[0]
+	return comms[0].bind(of[0].ivalidateMultiple(failed, of))
+}
+
+func (c *Comm) ivalidateMultiple(failed []Group, comms []*Comm) Request {
 	for _, o := range comms {
 		if o.e != c.e {
 			return Request{c.e.Failed(c.core, fmt.Errorf("validate of %s and %s: %w: they are of different worlds",

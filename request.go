@@ -1,7 +1,6 @@
 package banyan
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/banyan-hpc/banyan/p2p"
@@ -20,12 +19,20 @@ type Request struct {
 // receive from AnySource may have been meant for. Then the request is still active: acknowledge the
 // failure ([Comm.AckFailed]) and wait again, wait again without (the error is returned again unless
 // a message has come), or cancel it and wait.
+//
+// The context of the communicator ends the wait ([Comm.WithContext]). A receive that has not been
+// matched is then taken back and has ended. A send stays under way: wait for it again, with another
+// context ([Request.WithContext]), before its buffer is changed. So does an operation in which other
+// ranks take part (Iagree, Ishrink, Ivalidate, collectives).
 func (r Request) Wait() (Status, error) {
 	if r.h.Empty() {
 		return Status{}, nil
 	}
 	st, err := r.c.e.Wait(r.h)
-	return st, r.c.notify(err)
+	if err != nil {
+		return r.unfinished(st, err)
+	}
+	return st, nil
 }
 
 // Test makes progress and reports whether the operation is complete; if so it has ended, as by
@@ -51,7 +58,17 @@ func (r Request) Cancel() {
 // WaitAll waits for all requests and sets them to the zero Request. It returns the first error in
 // their order. All have ended when it returns, except those that are ErrProcFailedPending (see
 // [Request.Wait]), which stay in the slice.
+//
+// It waits for them in their order, and no longer when the context of any of them has ended (of
+// those that were active at the call). Then all are treated as by Request.Wait: receives that have not
+// been matched are taken back, and what is still under way stays in the slice.
 func WaitAll(reqs []Request) error {
+	if cs, err := contextsOf(reqs); cs != nil || err != nil {
+		if err == nil {
+			err = waitBound(cs, reqs, nil)
+		}
+		return err
+	}
 	var failed failures
 	var locked *p2p.Engine
 	for i := range reqs {
@@ -71,7 +88,7 @@ func WaitAll(reqs []Request) error {
 		_, err := locked.Take(r.h)
 		if err != nil && locked.State(r.h) != p2p.Ended {
 			locked.Poll() // what it waits for may have arrived
-			if _, err = locked.Take(r.h); locked.State(r.h) != p2p.Ended {
+			if _, err = r.take(); locked.State(r.h) != p2p.Ended {
 				reqs[i] = r
 			}
 		}
@@ -96,8 +113,29 @@ func WaitAll(reqs []Request) error {
 
 // WaitAny waits until one of the requests is complete, ends it, and returns its index and outcome.
 // If several are complete it takes the first. The index is -1 if none is active.
+//
+// If none is complete when the context of any of them ends, all stay as they are, and the index is -1.
+// If several contexts have ended, the error is that of the first in the order of the requests.
 func WaitAny(reqs []Request) (index int, st Status, err error) {
-	return WaitAnyContext(context.Background(), reqs)
+	e, err := engine(reqs)
+	if e == nil {
+		return -1, Status{}, err
+	}
+	cs, err := contextsOf(reqs)
+	if err != nil {
+		return -1, Status{}, err
+	}
+	e.Lock()
+	i := awaitOne(cs, e, reqs)
+	if i < 0 {
+		err = underWay(cs, "wait for any request", e, reqs)
+		e.Unlock()
+		return i, Status{}, err
+	}
+	c := reqs[i].c
+	st, err = take(reqs, i)
+	e.Unlock()
+	return i, st, c.notify(err)
 }
 
 // TestAny makes progress and ends the first request that is complete, if one is. If none is active
@@ -164,9 +202,24 @@ type Outcome struct {
 
 // WaitSome waits until at least one of the requests is complete, ends all that are, and appends
 // their outcomes to out. It appends nothing if none is active. The error is a misuse; errors of
-// requests are in their outcomes.
+// requests are in their outcomes. Or it is that of a context, as of WaitAny; then nothing is appended.
 func WaitSome(reqs []Request, out []Outcome) ([]Outcome, error) {
-	return WaitSomeContext(context.Background(), reqs, out)
+	e, err := engine(reqs)
+	if e == nil {
+		return out, err
+	}
+	cs, err := contextsOf(reqs)
+	if err != nil {
+		return out, err
+	}
+	e.Lock()
+	if awaitOne(cs, e, reqs) < 0 {
+		err = underWay(cs, "wait for some requests", e, reqs)
+	}
+	out, failed := takeComplete(e, reqs, out)
+	e.Unlock()
+	_ = failed.notify()
+	return out, err
 }
 
 // TestSome makes progress, ends the requests that are complete, and appends their outcomes to out.
@@ -235,9 +288,9 @@ func look(e *p2p.Engine, reqs []Request) (first, pending int) {
 }
 
 // awaitOne waits until a request is complete or in doubt, and gives its index, or -1 if none is
-// active or the context ends first. It is one wait for any number of requests: each finishes the
+// active or a context ends first. It is one wait for any number of requests: each finishes the
 // watch's completion with its own.
-func awaitOne(ctx context.Context, e *p2p.Engine, reqs []Request) int {
+func awaitOne(cs contexts, e *p2p.Engine, reqs []Request) int {
 	for polled := false; ; {
 		i, pending := look(e, reqs)
 		if i >= 0 && !polled && reqs[i].state(e) == p2p.InDoubt {
@@ -245,7 +298,7 @@ func awaitOne(ctx context.Context, e *p2p.Engine, reqs []Request) int {
 			e.Poll() // one may complete
 			continue
 		}
-		if i >= 0 || pending == 0 || ctx.Err() != nil {
+		if i >= 0 || pending == 0 || cs.err() != nil {
 			return i
 		}
 		w := e.NewWatch()
@@ -254,7 +307,7 @@ func awaitOne(ctx context.Context, e *p2p.Engine, reqs []Request) int {
 				w.Add(reqs[i].h)
 			}
 		}
-		watch(ctx, e, w)
+		watch(cs, e, w)
 		for i := range reqs {
 			w.Drop(reqs[i].h)
 		}
@@ -289,103 +342,8 @@ func takeComplete(e *p2p.Engine, reqs []Request, out []Outcome) (more []Outcome,
 	return out, failed
 }
 
-// Persistent is a send or receive that is described once and started many times. Each start is
-// waited for before the next. Only one goroutine at a time may use it.
-type Persistent struct {
-	begin func(*Comm, []byte, int, int) Request // nil once freed
-	c     *Comm
-	buf   []byte
-	peer  int
-	tag   int
-	round Request // the last start
-}
-
-// errNoPersistent is the error of the zero Persistent.
-var errNoPersistent = fmt.Errorf("%w: no persistent request: SendInit, SsendInit and RecvInit make them", ErrArgument)
-
-// SendInit describes a standard send of buf. Nothing is checked or sent before
-// Start.
-func (c *Comm) SendInit(buf []byte, dst, tag int) *Persistent {
-	c = c.valid()
-	return &Persistent{begin: (*Comm).Isend, c: c, buf: buf, peer: dst, tag: tag}
-}
-
-// SsendInit describes a synchronous send of buf.
-func (c *Comm) SsendInit(buf []byte, dst, tag int) *Persistent {
-	c = c.valid()
-	return &Persistent{begin: (*Comm).Issend, c: c, buf: buf, peer: dst, tag: tag}
-}
-
-// RecvInit describes a receive into buf.
-func (c *Comm) RecvInit(buf []byte, src, tag int) *Persistent {
-	c = c.valid()
-	return &Persistent{begin: (*Comm).Irecv, c: c, buf: buf, peer: src, tag: tag}
-}
-
-// Start starts the operation once more and gives the request of this round, to be waited for alone
-// or with others; Wait does the same. As of Isend and Irecv errors are the request's: ErrArgument
-// if the round before has not been waited for, ErrClosed after Free.
-func (p *Persistent) Start() Request {
-	if p == nil || p.c == nil {
-		return absent().failed(fmt.Errorf("start: %w", errNoPersistent))
-	}
-	switch {
-	case p.begin == nil:
-		return p.c.failed(fmt.Errorf("start on %s: %w: the persistent request has been freed", p.c.Name(), ErrClosed))
-	case p.active():
-		return p.c.failed(fmt.Errorf("start on %s: %w: the persistent request is active: wait for it first",
-			p.c.Name(), ErrArgument))
-	}
-	p.round = p.begin(p.c, p.buf, p.peer, p.tag)
-	return p.round
-}
-
 // failed gives a request that has ended with err.
-func (c *Comm) failed(err error) Request { return Request{c.e.Failed(c.core, err), c} }
-
-// active reports whether the last start has not been waited for.
-func (p *Persistent) active() bool {
-	e := p.c.e
-	e.Lock()
-	defer e.Unlock()
-	return !p.round.h.Empty() && p.round.state(e) != p2p.Ended
-}
-
-// Wait waits for the operation that was started last, and returns its outcome. It returns at once
-// if that has been waited for, or none was started.
-func (p *Persistent) Wait() (Status, error) {
-	switch {
-	case p == nil || p.c == nil:
-		return Status{}, fmt.Errorf("wait: %w", errNoPersistent)
-	case p.round.c == nil:
-		return Status{}, nil
-	}
-	st, err := p.round.Wait()
-	if err == nil || !p.active() { // else it is pending
-		p.round = Request{}
-	}
-	return st, err
-}
-
-// Free releases the buffer. Error: ErrArgument while the operation is active.
-func (p *Persistent) Free() error {
-	if p == nil || p.c == nil {
-		return fmt.Errorf("free: %w", errNoPersistent)
-	}
-	if p.active() {
-		return p.c.notify(fmt.Errorf("free on %s: %w: the persistent request is active: wait for it first",
-			p.c.Name(), ErrArgument))
-	}
-	p.begin, p.buf, p.round = nil, nil, Request{}
-	return nil
-}
-
-// StartAll starts them in order and puts the requests of this round into reqs, as far as there is
-// room: Persistent.Wait waits for the others.
-func StartAll(ps []*Persistent, reqs []Request) {
-	for i, p := range ps {
-		if r := p.Start(); i < len(reqs) {
-			reqs[i] = r
-		}
-	}
+func (c *Comm) failed(err error) Request {
+	c = c.valid()
+	return Request{c.e.Failed(c.core, err), c}
 }

@@ -8,9 +8,15 @@ import (
 // Why unsafe: a slice of numbers is sent from where it lies. The conversion is
 // sound for the types of Number and for Located of them, which have no pointers.
 
+// A communicator with modeBound is the first field of a view.
+var _ [0 - unsafe.Offsetof(view{}.Comm)]byte
+
 // Why the size: a shrink spends most time beyond its agreement on access to cold memory. Six cache
 // lines are a size class of the allocator.
 var _ [6*64 - unsafe.Sizeof(commAlloc{})]byte
+
+// view is the view of which this is the communicator. Precondition: c.mode is modeBound.
+func (c *Comm) view() *view { return (*view)(unsafe.Pointer(c)) }
 
 // Number is the set of types that travel without a copy: numbers in the machine's layout. All ranks
 // of a job must have the same byte order.

@@ -2,7 +2,6 @@ package banyan
 
 import (
 	"bytes"
-	"context"
 	"encoding/gob"
 	"encoding/json"
 	"errors"
@@ -78,12 +77,6 @@ func gatherValue(opts []ValueOption) (valueOptions, error) {
 //
 // Errors: ErrEncoding, then nothing was sent, and those of [Comm.Send].
 func SendValue[T any](c *Comm, v T, dst, tag int, opts ...ValueOption) error {
-	return SendValueContext(context.Background(), c, v, dst, tag, opts...)
-}
-
-// SendValueContext is SendValue that ends with the context; see
-// [Comm.SendContext].
-func SendValueContext[T any](ctx context.Context, c *Comm, v T, dst, tag int, opts ...ValueOption) error {
 	o, err := gatherValue(opts)
 	var b []byte
 	if err == nil {
@@ -92,7 +85,7 @@ func SendValueContext[T any](ctx context.Context, c *Comm, v T, dst, tag int, op
 	if err != nil {
 		return c.valid().notify(fmt.Errorf("send on %s: %w", c.Name(), err))
 	}
-	return c.SendContext(ctx, b, dst, tag)
+	return c.Send(b, dst, tag)
 }
 
 // RecvValue receives a value that was sent by [SendValue]. The Status counts the bytes of its
@@ -100,20 +93,12 @@ func SendValueContext[T any](ctx context.Context, c *Comm, v T, dst, tag int, op
 //
 // Errors: ErrEncoding if the message is no encoding of a T; ErrTruncate if it is longer than the
 // limit; the value is zero then and the message lost. Others are those of [Comm.Recv].
-func RecvValue[T any](c *Comm, src, tag int, opts ...ValueOption) (T, Status, error) {
-	return RecvValueContext[T](context.Background(), c, src, tag, opts...)
-}
-
-// RecvValueContext is RecvValue that ends with the context; see
-// [Comm.RecvContext].
-func RecvValueContext[T any](
-	ctx context.Context, c *Comm, src, tag int, opts ...ValueOption,
-) (v T, st Status, err error) {
+func RecvValue[T any](c *Comm, src, tag int, opts ...ValueOption) (v T, st Status, err error) {
 	o, err := gatherValue(opts)
 	if err != nil {
 		return v, Status{}, c.valid().notify(fmt.Errorf("recv on %s: %w", c.Name(), err))
 	}
-	m, err := c.MprobeContext(ctx, src, tag)
+	m, err := c.Mprobe(src, tag)
 	if err != nil {
 		return v, Status{}, err
 	}

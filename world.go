@@ -1,6 +1,7 @@
 package banyan
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -36,19 +37,15 @@ var _ [job.ExitFenced - ExitFenced]struct{}
 // Init returns when all ranks have called it. The error names ranks that do not come, or fail
 // before all have come (errors.As with *MissingError). A rank that fails later in the start does
 // not keep the others from starting: operations that need it are ErrProcFailed.
-func Init(opts ...Option) (*World, error) { return InitContext(context.Background(), opts...) }
-
-// InitContext is Init that ends with the context. A process joins its job once: a start that was
-// cancelled is not repeated.
-func InitContext(ctx context.Context, opts ...Option) (*World, error) {
-	if ctx == nil {
-		return nil, fmt.Errorf("banyan: %w", errNoContext)
-	}
+//
+// Init ends with the context of [WithContext]. A process joins its job once: a start that was cancelled
+// is not repeated.
+func Init(opts ...Option) (*World, error) {
 	o, err := gather(opts)
 	if err != nil {
 		return nil, fmt.Errorf("banyan: %w", err)
 	}
-	j, err := job.Init(ctx, o.Options)
+	j, err := job.Init(cmp.Or(o.ctx, context.Background()), o.Options)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +115,9 @@ func fail(err error) {
 // every living rank has called it, so that no rank takes the departure for a failure. A living rank
 // that takes no agreement or revocation frame for ten seconds is given up, with a warning. Pending
 // requests are lost, except buffered sends ([Comm.Bsend]): Finalize waits until they are received or
-// their receivers have ended, so a program that does not receive them does not end. A second call does nothing and returns the result of the first.
+// their receivers have ended, so a program that does not receive them does not end. A second call
+// does nothing and returns the result of the first. No context ends it: to wait for the others for a
+// limited time call Barrier before, on [Comm.WithContext].
 //
 // Finalize first deletes the attributes of all communicators that have not been freed, beginning
 // with the communicator that received attributes last. Later operations are ErrClosed.

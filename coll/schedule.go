@@ -77,10 +77,21 @@ type Call struct {
 	// operation works in memory of its own and only reads the buffers of the caller, so they keep their
 	// contents if the outcome is an error.
 	Uniform bool
+	// InTurn: the operation has a turn of the communicator, for which others wait.
+	InTurn bool
 }
 
-// plain reports whether an operation needs neither an agreement nor its arguments reported.
-func (c Call) plain() bool { return !c.Uniform && c.Wrong == nil }
+// plain reports whether an operation needs neither an agreement nor its arguments reported, and may
+// have to wait for turns.
+func (c Call) plain() bool { return !c.Uniform && !c.InTurn && c.Wrong == nil }
+
+// ready is the check of a blocking operation before it begins.
+func (c Call) ready(on *p2p.Comm, op string) error {
+	if c.InTurn {
+		return on.ReadyInTurn(op)
+	}
+	return on.Ready(op)
+}
 
 // Agreement agrees on the outcome of an operation.
 type Agreement interface {
@@ -195,7 +206,7 @@ func (s *Schedule) begin(c *p2p.Comm, k Kind, call Call) {
 		s.w, s.number, err = c.Join(s.op())
 		s.tag = p2p.TagOf(s.number)
 	default:
-		if err = c.Ready(s.op()); err == nil {
+		if err = call.ready(c, s.op()); err == nil {
 			s.w = c.Coll()
 		}
 		s.tag = p2p.BlockingTag(int(k), 0)

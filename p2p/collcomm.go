@@ -28,6 +28,9 @@ func (c *Comm) setColl(group, peers *Group, ctx uint32) *Comm {
 	c.e.register(w, c.name, group, peers, rank, ctx)
 	w.parent, w.inherited, w.cause = c, c.inherited, c.cause
 	w.level.Store(uint32(w.uniform))
+	if c.inTurn() {
+		w.state.Or(stateTurn)
+	}
 	if c.state.Load()&stateRevoked != 0 {
 		w.state.Or(stateRevoked)
 		c.e.revoked.add(ctx)

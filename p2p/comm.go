@@ -35,6 +35,8 @@ const (
 	// stateBroken, in the communicator of collectives: a blocking collective has been given up; see
 	// giveup.go.
 	stateBroken
+	// stateTurn, in the communicator of collectives: see turn.go. No operation fails because of it.
+	stateTurn
 )
 
 // Comm is the core of a communicator. Its methods may be called from any

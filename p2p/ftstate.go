@@ -14,6 +14,7 @@ type ftState struct {
 	nulls           ft.Set    // the same; Comm.someNull is set after it
 	validating      int       // see validate.go
 	validateWaiters []*progress.Completion
+	turns, over     uint32 // see turn.go: started and ended
 	// partly counts the communicators derived from this one by some of its members since the last
 	// validate, by tag and group.
 	partly map[uint64]uint32

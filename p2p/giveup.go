@@ -316,13 +316,23 @@ func (c *Comm) GiveUpLocked() {
 
 // Ready is the check at the start of a collective. Under run-through stabilization any failed
 // member that has not been agreed to have ended is an error. Under ULFM the messages decide, unless
-// this process has given up an earlier collective. It waits for validates under way.
+// this process has given up an earlier collective. It waits for validates and turns under way.
 func (c *Comm) Ready(op string) error {
 	if w := c.coll.Load(); w != nil && w.state.Load() == 0 {
 		return nil
 	}
+	return c.readySlow(op, false)
+}
+
+// ReadyInTurn is Ready for a collective that has a turn.
+func (c *Comm) ReadyInTurn(op string) error { return c.readySlow(op, true) }
+
+func (c *Comm) readySlow(op string, inTurn bool) error {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
+	if !inTurn {
+		c.awaitTurns()
+	}
 	c.awaitValidate()
 	if c.state.Load()&stateFreed != 0 {
 		return c.check(op)

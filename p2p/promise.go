@@ -21,7 +21,7 @@ func (e *Engine) NewPromise(c *Comm) (Promise, Handle) {
 // Precondition: the lock is held.
 func (e *Engine) NewAgreement(c *Comm) (Promise, Handle) {
 	p, h := e.NewPromise(c)
-	h.r.agreement = true
+	h.r.ways = agreement
 	return p, h
 }
 

@@ -59,8 +59,8 @@ type Request struct {
 	// cancelled: a receive or probe that was cancelled, or one from a null rank.
 	cancelled bool
 	// pending: a posted wildcard receive that a failure has put in doubt; see pending.go.
-	pending   bool
-	agreement bool // see NewAgreement
+	pending bool
+	ways    ways // how a goroutine waits for it
 }
 
 type reqKind uint8
@@ -105,7 +105,7 @@ func (e *Engine) recycle(r *Request) {
 	r.gen++
 	r.comm, r.buf, r.link, r.err, r.claimed = nil, nil, nil, nil, nil
 	r.count, r.got, r.total, r.lent = 0, 0, 0, 0
-	r.announced, r.streaming, r.cancelled, r.handed, r.agreement = false, false, false, false, false
+	r.announced, r.streaming, r.cancelled, r.handed, r.ways = false, false, false, false, 0
 	r.next, r.prev = e.free, nil
 	e.free = r
 }
@@ -216,12 +216,16 @@ func (e *Engine) await(r *Request) error {
 		return r.twoWaiters()
 	}
 	r.awaited = true
-	if r.agreement {
-		e.waitAgreement(r)
+	var err error
+	if r.ways != 0 {
+		err = e.waitSpecially(r)
 	} else {
 		e.p.Wait(&r.Completion)
 	}
 	r.awaited = false
+	if err != nil {
+		return err
+	}
 	if r.pending {
 		return r.comm.unacknowledgedError(r.kind.String(), true)
 	}

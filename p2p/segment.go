@@ -24,7 +24,7 @@ func (c *Comm) leaveSegment(departs bool) {
 }
 
 // Disturbed reports whether a blocking collective that waits has to look at Interrupted.
-func (c *Comm) Disturbed() bool { return c.state.Load()&^stateValidating != 0 }
+func (c *Comm) Disturbed() bool { return c.state.Load()&^(stateValidating|stateTurn) != 0 }
 
 // Interrupted is the error of a blocking collective that waits for shared memory and has no end, or nil.
 // Waits: it was called before the communicator was freed, and goes on. Precondition: the lock is held,

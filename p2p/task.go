@@ -87,6 +87,11 @@ func (c *Comm) Done(number uint32) {
 // Quit ends a Join, on the communicator that it returned. Precondition: the lock is held.
 func (c *Comm) Quit(number uint32) {
 	c.Done(number)
+	c.release()
+}
+
+// release ends an operation for which Free keeps the communicator. Precondition: the lock is held.
+func (c *Comm) release() {
 	if c.joinedOps--; c.joinedOps == 0 && c.state.Load()&(stateLeft|stateFreed) == stateLeft {
 		c.free()
 	}

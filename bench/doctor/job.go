@@ -97,9 +97,9 @@ func probe(w *banyan.World) []link {
 		if mine[rank].Fabric == none {
 			continue
 		}
-		_, err := c.RecvContext(ctx, make([]byte, 1), rank, 1)
+		_, err := c.WithContext(ctx).Recv(make([]byte, 1), rank, 1)
 		if err == nil {
-			_, err = sent[rank].WaitContext(ctx)
+			_, err = sent[rank].WithContext(ctx).Wait()
 		}
 		r, lost := w.Route(rank)
 		if err = cmp.Or(err, lost); err != nil {

@@ -20,7 +20,7 @@ func TestFaultDrill(t *testing.T) {
 	code, out, errs := ftbench(t, "fault", "drill", "--runs", "4", "-n", "2-4", "--within", "Probe", "--json", file)
 	require.Zero(t, code, "%s%s", errs, out)
 	require.Regexp(t, `(?m)^# Banyan drill: 4 runs \(`, out)
-	require.Regexp(t, `(?m)^Message.RecvContext( +\d+){3}$`, out)
+	require.Regexp(t, `(?m)^Message.Recv \(context\)( +\d+){3}$`, out)
 	require.Contains(t, out, ": 0 findings\n")
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)

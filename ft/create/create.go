@@ -24,6 +24,7 @@ type Parent struct {
 	Coll    *coll.Comm // its collectives
 	Unaware bool       // the engine does not look for failures
 	Repair  *repair.Repair
+	InTurn  bool // the creation has a turn of the communicator
 }
 
 // on is p on another communicator of the same process.
@@ -33,11 +34,11 @@ func (p Parent) on(core *p2p.Comm) Parent {
 }
 
 func (p Parent) bcast(buf []byte, root int) error {
-	return p.Coll.Bcast(p.Core, coll.Call{}, buf, root)
+	return p.Coll.Bcast(p.Core, coll.Call{InTurn: p.InTurn}, buf, root)
 }
 
 func (p Parent) allgather(mine, all []byte) error {
-	return p.Coll.Allgather(p.Core, coll.Call{}, mine, all)
+	return p.Coll.Allgather(p.Core, coll.Call{InTurn: p.InTurn}, mine, all)
 }
 
 func (p Parent) sendrecv(out, in []byte, peer, tag int) (p2p.Status, error) {

@@ -20,6 +20,9 @@ func (p Parent) uniform(err error) bool {
 	return p.Core.Uniformity() >= p2p.UniformCreation && !errors.Is(err, ft.ErrClosed)
 }
 
+// Agrees reports whether Outcome waits for other ranks.
+func (p Parent) Agrees(err error) bool { return p.uniform(err) }
+
 // Outcome is the outcome of creating a communicator (nil for a rank that is no member) in which this
 // rank met err: where creation is uniform the one that all members agree on.
 func (p Parent) Outcome(what repair.What, made *p2p.Comm, err error) error {

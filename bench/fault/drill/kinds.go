@@ -106,14 +106,14 @@ const (
 )
 
 var kindNames = [kinds]string{
-	"Isend", "Issend", "SendInit", "SsendInit", "Send", "Ssend", "SendContext", "SsendContext",
-	"Sendrecv", "SendrecvContext", "Sendrecv (inter)",
+	"Isend", "Issend", "SendInit", "SsendInit", "Send", "Ssend", "Send (context)", "Ssend (context)",
+	"Sendrecv", "Sendrecv (context)", "Sendrecv (inter)",
 	"Irecv", "RecvInit", "Irecv (any tag)", "Irecv (any source)",
-	"Recv", "Recv (any tag)", "Recv (any source)", "RecvContext",
-	"Probe", "Iprobe", "ProbeContext", "Mprobe", "Improbe", "MprobeContext",
-	"Message.Recv", "Message.Irecv", "Message.RecvContext",
+	"Recv", "Recv (any tag)", "Recv (any source)", "Recv (context)",
+	"Probe", "Iprobe", "Probe (context)", "Mprobe", "Improbe", "Mprobe (context)",
+	"Message.Recv", "Message.Irecv", "Message.Recv (context)",
 	"Wait", "Test", "WaitAll", "TestAll", "WaitAny", "TestAny", "WaitSome", "TestSome",
-	"WaitContext", "WaitAllContext", "WaitAnyContext", "WaitSomeContext",
+	"Wait (context)", "WaitAll (context)", "WaitAny (context)", "WaitSome (context)",
 	"Barrier", "Bcast", "Allreduce", "Reduce", "Gather", "Scatter", "Allgather", "collective (non-blocking)",
 	"Agree", "Iagree", "Shrink", "Ishrink", "Revoke", "IsRevoked",
 	"Validate", "Ivalidate", "ValidateMultiple", "collective (uniform)", "creation (uniform)", "Sendrecv (range)",

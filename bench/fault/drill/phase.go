@@ -193,9 +193,9 @@ func (r *rank) blocking(ph *phase, i int) error {
 	case ssendNow:
 		err = c.Ssend(t.fill(), t.dst, t.tag)
 	case sendContext:
-		err = c.SendContext(r.live, t.fill(), t.dst, t.tag)
+		err = c.WithContext(r.live).Send(t.fill(), t.dst, t.tag)
 	case ssendContext:
-		err = c.SsendContext(r.live, t.fill(), t.dst, t.tag)
+		err = c.WithContext(r.live).Ssend(t.fill(), t.dst, t.tag)
 	}
 	return r.sent(t, r.done(t.send, err))
 }
@@ -210,7 +210,7 @@ func (r *rank) exchange(out, in *transfer) error {
 	case exchange:
 		st, err = r.c.Sendrecv(out.fill(), out.dst, out.tag, buf, in.src, in.tag)
 	case exchangeContext:
-		st, err = r.c.SendrecvContext(r.live, out.fill(), out.dst, out.tag, buf, in.src, in.tag)
+		st, err = r.c.WithContext(r.live).Sendrecv(out.fill(), out.dst, out.tag, buf, in.src, in.tag)
 	case exchangeInter:
 		st, err = r.across(out, in, buf)
 	}

@@ -29,7 +29,7 @@ func (r *rank) receive(t *transfer, ph *phase, wild map[int]*transfer) error {
 		st, err = c.Recv(buf, t.src, t.tag)
 	case recvContext:
 		err = r.patiently(t, func(ctx context.Context) (err error) {
-			if st, err = c.RecvContext(ctx, buf, t.src, t.tag); errors.Is(err, context.DeadlineExceeded) {
+			if st, err = c.WithContext(ctx).Recv(buf, t.src, t.tag); errors.Is(err, context.DeadlineExceeded) {
 				if err := still(buf); err != nil {
 					return err
 				}
@@ -57,7 +57,7 @@ func (r *rank) look(c *banyan.Comm, t *transfer) (st banyan.Status, err error) {
 		return c.Probe(t.src, t.tag)
 	case probeContext:
 		err = r.patiently(t, func(ctx context.Context) (err error) {
-			st, err = c.ProbeContext(ctx, t.src, t.tag)
+			st, err = c.WithContext(ctx).Probe(t.src, t.tag)
 			return err
 		})
 		return st, err
@@ -81,12 +81,10 @@ func (r *rank) matched(t *transfer) error {
 	var st banyan.Status
 	r.begin(how)
 	switch how {
-	case messageRecv:
+	case messageRecv, messageContext:
 		st, err = m.Recv(buf)
 	case messageIrecv:
 		st, err = m.Irecv(buf).Wait()
-	case messageContext:
-		st, err = m.RecvContext(r.live, buf)
 	}
 	return r.received(t, st, buf, r.done(how, err))
 }
@@ -97,7 +95,7 @@ func (r *rank) claim(c *banyan.Comm, t *transfer) (m *banyan.Message, err error)
 		return c.Mprobe(t.src, t.tag)
 	case mprobeContext:
 		err = r.patiently(t, func(ctx context.Context) (err error) {
-			m, err = c.MprobeContext(ctx, t.src, t.tag)
+			m, err = c.WithContext(ctx).Mprobe(t.src, t.tag)
 			return err
 		})
 		return m, err

@@ -55,11 +55,12 @@ func (r *rank) some(how Kind, reqs []banyan.Request) (out []banyan.Outcome, err 
 	case waitSomeContext, waitAnyContext:
 		// Half of these waits have deadlines.
 		err = r.patiently(&transfer{seed: byte(r.ops)}, func(ctx context.Context) (err error) {
+			bind(ctx, reqs)
 			if how == waitSomeContext {
-				out, err = banyan.WaitSomeContext(ctx, reqs, nil)
+				out, err = banyan.WaitSome(reqs, nil)
 				return err
 			}
-			one.Index, one.Status, one.Err = banyan.WaitAnyContext(ctx, reqs)
+			one.Index, one.Status, one.Err = banyan.WaitAny(reqs)
 			if one.Index < 0 {
 				return one.Err
 			}
@@ -82,6 +83,14 @@ func (r *rank) some(how Kind, reqs []banyan.Request) (out []banyan.Outcome, err 
 		}
 	}
 	return []banyan.Outcome{one}, nil
+}
+
+// bind has the waits for requests end with a context.
+func bind(ctx context.Context, reqs []banyan.Request) []banyan.Request {
+	for i, q := range reqs {
+		reqs[i] = q.WithContext(ctx)
+	}
+	return reqs
 }
 
 // awaitEach waits for one request after the other.
@@ -124,7 +133,7 @@ func (r *rank) untilDeadlines(u *under, wild map[int]*transfer) (o banyan.Outcom
 		return o
 	}
 	o.Err = r.patiently(t, func(ctx context.Context) (err error) {
-		o.Status, err = u.req.WaitContext(ctx)
+		o.Status, err = u.req.WithContext(ctx).Wait()
 		if !errors.Is(err, context.DeadlineExceeded) || u.buf == nil {
 			return err
 		}
@@ -158,7 +167,7 @@ func (r *rank) awaitAll(how Kind, ops []under, wild map[int]*transfer) error {
 	case waitAll:
 		err = banyan.WaitAll(reqs)
 	case waitAllContext:
-		err = banyan.WaitAllContext(r.live, reqs)
+		err = banyan.WaitAll(bind(r.live, reqs))
 	default:
 		for done := false; ; r.w.Sleep(pause) {
 			if done, err = banyan.TestAll(reqs); done || err != nil {

@@ -99,7 +99,7 @@ func TestNonblockingCollectivesStay(t *testing.T) {
 		u, _ := start(issue{Collective: ranktest.Collective{Kind: ranktest.Allreduce, Size: 1}}, c)
 		u.q.Cancel()
 		if c.Rank() != 1 {
-			if _, err := u.q.WaitContext(ctx); !errors.Is(err, context.Canceled) {
+			if _, err := u.q.WithContext(ctx).Wait(); !errors.Is(err, context.Canceled) {
 				return fmt.Errorf("a wait that was given up: %w", err)
 			}
 		}

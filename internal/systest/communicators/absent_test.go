@@ -18,7 +18,7 @@ import (
 func TestMethodsOfNothing(t *testing.T) {
 	ending := map[string]bool{"World.Abort": true}
 	harmless := map[string]bool{ // the zero Request has ended, and the zero Group is empty
-		"Request.Wait": true, "Request.Test": true, "Request.Cancel": true,
+		"Request.Wait": true, "Request.Test": true, "Request.Cancel": true, "Request.WithContext": true,
 		"Group.Translate": true, "Group.Include": true, "Group.Exclude": true,
 	}
 	for _, of := range []any{
@@ -118,13 +118,14 @@ func onNoCommunicator() map[string]error {
 // withoutArguments are the errors of calls without a context, an operation, an option or a key.
 func withoutArguments(c *banyan.Comm) map[string]error {
 	var noContext context.Context
+	view := c.WithContext(noContext)
 	one, key := []int{1}, banyan.NewKey[int](nil, nil)
 	return map[string]error{
 		"SendValue, no codec":    banyan.SendValue(c, 1, 0, 0, banyan.WithCodec(nil)),
 		"SendValue, no option":   banyan.SendValue(c, 1, 0, 0, nil),
-		"SendValueContext":       banyan.SendValueContext(noContext, c, 1, 0, 0),
+		"SendValue, no context":  banyan.SendValue(view, 1, 0, 0),
 		"RecvValue, no codec":    third(banyan.RecvValue[int](c, 0, 0, banyan.WithCodec(nil))),
-		"RecvValueContext":       third(banyan.RecvValueContext[int](noContext, c, 0, 0)),
+		"RecvValue, no context":  third(banyan.RecvValue[int](view, 0, 0)),
 		"Reduce, no operation":   banyan.Reduce(c, one, nil, 0),
 		"Allreduce, none":        banyan.Allreduce(c, one, nil),
 		"AllreduceLocated, none": banyan.AllreduceLocated(c, []banyan.Located[int]{{}}, nil),
@@ -136,18 +137,21 @@ func withoutArguments(c *banyan.Comm) map[string]error {
 		"ValidateMultiple":       second(banyan.ValidateMultiple(nil)),
 		"ValidateMultiple, zero": second(banyan.ValidateMultiple(c, new(banyan.Comm))),
 		"IvalidateMultiple":      second(banyan.IvalidateMultiple(nil).Wait()),
-		"InitContext":            second(banyan.InitContext(noContext)),
+		"Init, no context":       second(banyan.Init(banyan.WithContext(noContext))),
 		"Init, no option":        second(banyan.Init(nil)),
 		"Simulate":               banyan.Simulate(1, banyan.Simulation{}, nil),
 		"Simulate, no option": banyan.Simulate(1, banyan.Simulation{Options: []banyan.Option{nil}},
 			func(*banyan.World) error { return nil }),
-		"SendContext":     c.SendContext(noContext, nil, 0, 0),
-		"RecvContext":     second(c.RecvContext(noContext, nil, 0, 0)),
-		"WaitContext":     second(c.Irecv(nil, banyan.ProcNull, 0).WaitContext(noContext)),
-		"WaitAllContext":  banyan.WaitAllContext(noContext, nil),
-		"WaitAnyContext":  third(banyan.WaitAnyContext(noContext, nil)),
-		"WaitSomeContext": second(banyan.WaitSomeContext(noContext, nil, nil)),
-		"CreateInter":     second(c.CreateInter(0, new(banyan.Comm), 0, 0)),
+		"Send, no context":    view.Send(nil, 0, 0),
+		"Recv, no context":    second(view.Recv(nil, 0, 0)),
+		"Wait, no context":    second(c.Irecv(nil, 0, 0).WithContext(noContext).Wait()),
+		"WaitAll, no context": banyan.WaitAll([]banyan.Request{view.Irecv(nil, 0, 0)}),
+		"WaitAny, no context": third(banyan.WaitAny([]banyan.Request{view.Irecv(nil, 0, 0)})),
+		"WaitSome, none":      second(banyan.WaitSome([]banyan.Request{view.Irecv(nil, 0, 0)}, nil)),
+		"Barrier, no context": view.Barrier(),
+		"Agree, no context":   second(view.Agree(1)),
+		"Dup, no context":     second(view.Dup()),
+		"CreateInter":         second(c.CreateInter(0, new(banyan.Comm), 0, 0)),
 	}
 }
 

@@ -72,22 +72,29 @@ var failing = map[string]func(c *banyan.Comm, live context.Context) error{
 		p.Start()
 		return second(p.Wait())
 	},
-	"send context": func(c *banyan.Comm, live context.Context) error { return c.SendContext(live, nil, 2, 1) },
+	"wait context": func(c *banyan.Comm, live context.Context) error {
+		return second(c.WithContext(live).Irecv(nil, 2, 1).Wait())
+	},
+	"barrier context": func(c *banyan.Comm, live context.Context) error { return c.WithContext(live).Barrier() },
+	"split context": func(c *banyan.Comm, live context.Context) error {
+		return second(c.WithContext(live).Split(0, 0))
+	},
+	"send context": func(c *banyan.Comm, live context.Context) error { return c.WithContext(live).Send(nil, 2, 1) },
 	"recv context": func(c *banyan.Comm, live context.Context) error {
-		return second(c.RecvContext(live, nil, 2,
+		return second(c.WithContext(live).Recv(nil, 2,
 			1))
 	},
-	"probe context":  func(c *banyan.Comm, live context.Context) error { return second(c.ProbeContext(live, 2, 1)) },
-	"mprobe context": func(c *banyan.Comm, live context.Context) error { return second(c.MprobeContext(live, 2, 1)) },
-	"ssend context":  func(c *banyan.Comm, live context.Context) error { return c.SsendContext(live, nil, 2, 1) },
+	"probe context":  func(c *banyan.Comm, live context.Context) error { return second(c.WithContext(live).Probe(2, 1)) },
+	"mprobe context": func(c *banyan.Comm, live context.Context) error { return second(c.WithContext(live).Mprobe(2, 1)) },
+	"ssend context":  func(c *banyan.Comm, live context.Context) error { return c.WithContext(live).Ssend(nil, 2, 1) },
 	"sendrecv context": func(c *banyan.Comm, live context.Context) error {
-		return second(c.SendrecvContext(live, nil, 2, 1, nil, 2, 1))
+		return second(c.WithContext(live).Sendrecv(nil, 2, 1, nil, 2, 1))
 	},
 	"sendrecv context, one half": func(c *banyan.Comm, live context.Context) error {
-		return second(c.SendrecvContext(live, nil, 2, 1, nil, 0, 1))
+		return second(c.WithContext(live).Sendrecv(nil, 2, 1, nil, 0, 1))
 	},
 	"wait all context": func(c *banyan.Comm, live context.Context) error {
-		return banyan.WaitAllContext(live, []banyan.Request{{}, c.Irecv(nil, 2, 1)})
+		return banyan.WaitAll([]banyan.Request{{}, c.WithContext(live).Irecv(nil, 2, 1)})
 	},
 	"typed recv": func(c *banyan.Comm, _ context.Context) error { return second(banyan.Recv(c, make([]int, 1), 2, 1)) },
 	"typed recv of half a number": func(c *banyan.Comm, _ context.Context) error {
@@ -179,7 +186,7 @@ func TestHandlerIsNotToldOfSuccess(t *testing.T) {
 		w.Comm().SetErrorHandler(h.handle)
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		_, late := w.Comm().RecvContext(ctx, nil, 0, 3)
+		_, late := w.Comm().WithContext(ctx).Recv(nil, 0, 3)
 		if !errors.Is(late, context.Canceled) {
 			return late
 		}

@@ -57,8 +57,8 @@ func absent(w *banyan.World) error {
 	// Without asynchronous progress it would wait for ever.
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	_, err := c.RecvContext(ctx, in, 1, 2)
-	err = errors.Join(c.SendContext(ctx, ranktest.Pattern(0, size), 1, 1), err,
+	_, err := c.WithContext(ctx).Recv(in, 1, 2)
+	err = errors.Join(c.WithContext(ctx).Send(ranktest.Pattern(0, size), 1, 1), err,
 		os.WriteFile(os.Getenv(ranktest.FIFOEnv), nil, 0))
 	if err != nil {
 		return err

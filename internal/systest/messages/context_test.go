@@ -22,6 +22,14 @@ func alone(t *testing.T) *banyan.Comm {
 	return w.Comm()
 }
 
+// with puts requests with a context in place of others.
+func with(ctx context.Context, reqs []banyan.Request) []banyan.Request {
+	for i, r := range reqs {
+		reqs[i] = r.WithContext(ctx)
+	}
+	return reqs
+}
+
 func soon(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	t.Cleanup(cancel)
@@ -42,15 +50,15 @@ func untilUnderWay(t *testing.T, c *banyan.Comm, tag int) context.Context {
 }
 
 // A receive whose context ends is cancelled. The next receive gets the message that arrives later.
-func TestRecvContextIsTakenBack(t *testing.T) {
+func TestRecvIsTakenBack(t *testing.T) {
 	c := alone(t)
 	buf := []byte("as it was")
-	_, err := c.RecvContext(soon(t), buf, 0, tagTested)
+	_, err := c.WithContext(soon(t)).Recv(buf, 0, tagTested)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	_, err = c.ProbeContext(soon(t), banyan.AnySource, banyan.AnyTag)
+	_, err = c.WithContext(soon(t)).Probe(banyan.AnySource, banyan.AnyTag)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NoError(t, c.Send([]byte("later"), 0, tagTested))
-	st, err := c.ProbeContext(t.Context(), 0, tagTested)
+	st, err := c.WithContext(t.Context()).Probe(0, tagTested)
 	require.NoError(t, err)
 	require.Equal(t, 5, st.Count)
 	require.Equal(t, "as it was", string(buf))
@@ -60,20 +68,20 @@ func TestRecvContextIsTakenBack(t *testing.T) {
 }
 
 // The wait for a send ends with the context; the send goes on.
-func TestWaitContextLeavesSendsUnderWay(t *testing.T) {
+func TestWaitLeavesSendsUnderWay(t *testing.T) {
 	c := alone(t)
 	r := c.Issend(ranktest.Pattern(0, 100), 0, tagTested)
-	_, err := r.WaitContext(soon(t))
+	_, err := r.WithContext(soon(t)).Wait()
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	_, done, _ := r.Test()
 	require.False(t, done)
 	require.NoError(t, ranktest.ExpectPattern(c, 0, tagTested, 100))
-	_, err = r.WaitContext(t.Context())
+	_, err = r.WithContext(t.Context()).Wait()
 	require.NoError(t, err)
 }
 
-// The message of a cancelled SendContext can be received after the context's end.
-func TestSendContextGoesOn(t *testing.T) {
+// The message of a Send whose context ends can be received after the context's end.
+func TestSendGoesOn(t *testing.T) {
 	c := alone(t)
 	const size = 1 << 20
 	for tag := range 3 {
@@ -82,8 +90,8 @@ func TestSendContextGoesOn(t *testing.T) {
 			_, _ = c.Probe(0, tag)
 			cancel()
 		}()
-		require.ErrorIs(t, c.SendContext(ctx, ranktest.Pattern(0, size), 0, tag), context.Canceled)
-		require.NoError(t, c.SendContext(t.Context(), ranktest.Pattern(0, 8), 0, tag))
+		require.ErrorIs(t, c.WithContext(ctx).Send(ranktest.Pattern(0, size), 0, tag), context.Canceled)
+		require.NoError(t, c.WithContext(t.Context()).Send(ranktest.Pattern(0, 8), 0, tag))
 	}
 	for tag := range 3 {
 		require.NoError(t, ranktest.ExpectPattern(c, 0, tag, size))
@@ -96,14 +104,14 @@ func TestEndedContextStartsNothing(t *testing.T) {
 	c := alone(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, c.SendContext(ctx, []byte("x"), 0, tagTested), context.Canceled)
+	require.ErrorIs(t, c.WithContext(ctx).Send([]byte("x"), 0, tagTested), context.Canceled)
 	_, found, err := c.Iprobe(0, tagTested)
 	require.NoError(t, err)
 	require.False(t, found)
 	require.NoError(t, c.Send([]byte("x"), 0, tagTested))
-	_, err = c.RecvContext(ctx, make([]byte, 1), 0, tagTested)
+	_, err = c.WithContext(ctx).Recv(make([]byte, 1), 0, tagTested)
 	require.ErrorIs(t, err, context.Canceled)
-	_, err = c.ProbeContext(ctx, 0, tagTested)
+	_, err = c.WithContext(ctx).Probe(0, tagTested)
 	require.ErrorIs(t, err, context.Canceled)
 	_, err = c.Recv(make([]byte, 1), 0, tagTested)
 	require.NoError(t, err)
@@ -123,7 +131,7 @@ func TestContextsEndWhileMessagesCome(t *testing.T) {
 	for i := 0; i < n; {
 		ctx, cancel := context.WithCancel(t.Context())
 		go cancel()
-		_, err := c.RecvContext(ctx, buf, 0, tagTested)
+		_, err := c.WithContext(ctx).Recv(buf, 0, tagTested)
 		cancel()
 		if errors.Is(err, context.Canceled) {
 			continue
@@ -140,16 +148,16 @@ func TestNoAllocationWithBackground(t *testing.T) {
 	buf := make([]byte, 8)
 	ctx := context.Background()
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
-		if err := c.SendContext(ctx, buf, 0, 1); err != nil {
+		if err := c.WithContext(ctx).Send(buf, 0, 1); err != nil {
 			t.Error(err)
 		}
-		if _, err := c.ProbeContext(ctx, 0, 1); err != nil {
+		if _, err := c.WithContext(ctx).Probe(0, 1); err != nil {
 			t.Error(err)
 		}
-		if _, err := c.RecvContext(ctx, buf, 0, 1); err != nil {
+		if _, err := c.WithContext(ctx).Recv(buf, 0, 1); err != nil {
 			t.Error(err)
 		}
-		if _, err := c.Isend(buf, banyan.ProcNull, 1).WaitContext(ctx); err != nil {
+		if _, err := c.WithContext(ctx).Isend(buf, banyan.ProcNull, 1).Wait(); err != nil {
 			t.Error(err)
 		}
 	}))
@@ -174,7 +182,7 @@ func TestContextInASimulation(t *testing.T) {
 			return err
 		}
 		buf := make([]byte, size)
-		_, err := c.RecvContext(ctx, buf, 1, 7)
+		_, err := c.WithContext(ctx).Recv(buf, 1, 7)
 		if !errors.Is(err, context.Canceled) {
 			return fmt.Errorf("nobody sends: %v", err)
 		}
@@ -183,30 +191,30 @@ func TestContextInASimulation(t *testing.T) {
 		}
 		other, stop := context.WithCancel(t.Context())
 		defer stop()
-		_, err = c.RecvContext(other, buf, 2, 7)
+		_, err = c.WithContext(other).Recv(buf, 2, 7)
 		return ranktest.WantFailed(err, 2)
 	}))
 	cancel()
 }
 
 // An Mprobe whose context ends has taken no message; one that finds a message returns it.
-func TestMprobeContext(t *testing.T) {
+func TestMprobeWithContext(t *testing.T) {
 	c := alone(t)
-	_, err := c.MprobeContext(soon(t), 0, tagTested)
+	_, err := c.WithContext(soon(t)).Mprobe(0, tagTested)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NoError(t, c.Send([]byte("for the probe"), 0, tagTested))
-	m, err := c.MprobeContext(t.Context(), banyan.AnySource, tagTested)
+	m, err := c.WithContext(t.Context()).Mprobe(banyan.AnySource, tagTested)
 	require.NoError(t, err)
 	_, found, err := c.Iprobe(0, tagTested)
 	require.NoError(t, err)
 	require.False(t, found, "it has been taken out")
 	buf := make([]byte, m.Status().Count)
-	_, err = m.RecvContext(t.Context(), buf)
+	_, err = m.Recv(buf)
 	require.NoError(t, err)
 	require.Equal(t, "for the probe", string(buf))
-	_, err = c.MprobeContext(t.Context(), 9, tagTested)
+	_, err = c.WithContext(t.Context()).Mprobe(9, tagTested)
 	require.ErrorIs(t, err, banyan.ErrArgument)
-	none, err := c.MprobeContext(t.Context(), banyan.ProcNull, tagTested)
+	none, err := c.WithContext(t.Context()).Mprobe(banyan.ProcNull, tagTested)
 	require.NoError(t, err)
 	require.Equal(t, banyan.ProcNull, none.Status().Source)
 }
@@ -216,16 +224,20 @@ func TestSeveralRequestsWithContexts(t *testing.T) {
 	in := make([]byte, 100)
 	send, recv := c.Issend(ranktest.Pattern(0, 100), 0, tagTested), c.Irecv(in, 0, tagTested+1)
 	reqs := []banyan.Request{send, {}, recv}
-	i, _, err := banyan.WaitAnyContext(soon(t), reqs)
+	i, _, err := banyan.WaitAny(with(soon(t), reqs))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.Equal(t, -1, i)
-	out, err := banyan.WaitSomeContext(soon(t), reqs, nil)
+	out, err := banyan.WaitSome(with(soon(t), reqs), nil)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.Empty(t, out)
-	require.Equal(t, []banyan.Request{send, {}, recv}, reqs, "all are as they were")
+	for i, active := range []bool{true, false, true} {
+		_, done, err := reqs[i].Test()
+		require.NoError(t, err)
+		require.Equal(t, !active, done, "all are as they were")
+	}
 
 	require.NoError(t, c.Send(ranktest.Pattern(0, 100), 0, tagTested+1))
-	i, st, err := banyan.WaitAnyContext(t.Context(), reqs)
+	i, st, err := banyan.WaitAny(with(t.Context(), reqs))
 	require.NoError(t, err)
 	require.Equal(t, 2, i)
 	require.Equal(t, 100, st.Count)
@@ -233,47 +245,48 @@ func TestSeveralRequestsWithContexts(t *testing.T) {
 
 	// The receive is cancelled, the send stays.
 	reqs[2] = c.Irecv(in, 0, tagTested+2)
-	require.ErrorIs(t, banyan.WaitAllContext(soon(t), reqs), context.DeadlineExceeded)
-	require.Equal(t, []banyan.Request{send, {}, {}}, reqs)
+	require.ErrorIs(t, banyan.WaitAll(with(soon(t), reqs)), context.DeadlineExceeded)
+	require.NotZero(t, reqs[0])
+	require.Equal(t, []banyan.Request{{}, {}}, reqs[1:])
 	require.NoError(t, ranktest.ExpectPattern(c, 0, tagTested, 100))
-	out, err = banyan.WaitSomeContext(t.Context(), reqs, nil)
+	out, err = banyan.WaitSome(with(t.Context(), reqs), nil)
 	require.NoError(t, err)
 	require.Len(t, out, 1)
-	require.NoError(t, banyan.WaitAllContext(t.Context(), reqs))
+	require.NoError(t, banyan.WaitAll(with(t.Context(), reqs)))
 
-	p := c.SsendInit(ranktest.Pattern(0, 10), 0, tagTested)
+	p := c.WithContext(soon(t)).SsendInit(ranktest.Pattern(0, 10), 0, tagTested)
 	p.Start()
-	_, err = p.WaitContext(soon(t))
+	_, err = p.Wait()
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NoError(t, ranktest.ExpectPattern(c, 0, tagTested, 10))
-	_, err = p.WaitContext(t.Context())
+	_, err = p.Wait()
 	require.NoError(t, err)
 	require.NoError(t, p.Free())
 }
 
-func TestInitContext(t *testing.T) {
+func TestInitWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := banyan.InitContext(ctx)
+	_, err := banyan.Init(banyan.WithContext(ctx))
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestSendrecvContext(t *testing.T) {
+func TestSendrecvWithContext(t *testing.T) {
 	c := alone(t)
 	in := make([]byte, 100)
-	st, err := c.SendrecvContext(t.Context(), ranktest.Pattern(0, 50), 0, tagTested, in, 0, tagTested)
+	st, err := c.WithContext(t.Context()).Sendrecv(ranktest.Pattern(0, 50), 0, tagTested, in, 0, tagTested)
 	require.NoError(t, err)
 	require.Equal(t, 50, st.Count)
-	_, err = c.SendrecvContext(untilUnderWay(t, c, tagTested), ranktest.Pattern(0, 50), 0, tagTested, in, 0,
+	_, err = c.WithContext(untilUnderWay(t, c, tagTested)).Sendrecv(ranktest.Pattern(0, 50), 0, tagTested, in, 0,
 		tagTested+1)
 	require.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, ranktest.ExpectPattern(c, 0, tagTested, 50), "what was sent has been sent")
 	_, found, err := c.Iprobe(banyan.AnySource, banyan.AnyTag)
 	require.NoError(t, err)
 	require.False(t, found)
-	require.ErrorIs(t, c.SsendContext(untilUnderWay(t, c, tagTested), ranktest.Pattern(0, 50), 0, tagTested),
+	require.ErrorIs(t, c.WithContext(untilUnderWay(t, c, tagTested)).Ssend(ranktest.Pattern(0, 50), 0, tagTested),
 		context.Canceled)
 	require.NoError(t, ranktest.ExpectPattern(c, 0, tagTested, 50), "it stays under way")
-	_, err = c.SendrecvContext(t.Context(), nil, 7, 0, nil, 0, tagTested)
+	_, err = c.WithContext(t.Context()).Sendrecv(nil, 7, 0, nil, 0, tagTested)
 	require.ErrorIs(t, err, banyan.ErrArgument)
 }

@@ -150,8 +150,11 @@ var sets = map[string]func(c *banyan.Comm, reqs []banyan.Request) error{
 	},
 	"wait some, context": func(_ *banyan.Comm, reqs []banyan.Request) error {
 		ctx, cancel := context.WithCancel(context.Background())
-		defer cancel()
-		return pendingAndComplete(banyan.WaitSomeContext(ctx, reqs, nil))
+		defer func() {
+			with(context.Background(), reqs)
+			cancel()
+		}()
+		return pendingAndComplete(banyan.WaitSome(with(ctx, reqs), nil))
 	},
 	"test some": func(_ *banyan.Comm, reqs []banyan.Request) error {
 		out, active, err := banyan.TestSome(reqs, nil)
@@ -188,8 +191,11 @@ var sets = map[string]func(c *banyan.Comm, reqs []banyan.Request) error{
 			return err
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		defer cancel()
-		err := banyan.WaitAllContext(ctx, reqs)
+		defer func() {
+			with(context.Background(), reqs)
+			cancel()
+		}()
+		err := banyan.WaitAll(with(ctx, reqs))
 		reqs[2] = c.Irecv(make([]byte, 1), c.Rank(), 3)
 		return err
 	},
@@ -294,16 +300,16 @@ func TestBlockingCallsOnAnySource(t *testing.T) {
 	calls := map[string]func(c *banyan.Comm, ctx context.Context) error{
 		"recv": func(c *banyan.Comm, _ context.Context) error { return lastOf(c.Recv(nil, banyan.AnySource, 1)) },
 		"recv context": func(c *banyan.Comm, ctx context.Context) error {
-			return lastOf(c.RecvContext(ctx, nil, banyan.AnySource, 1))
+			return lastOf(c.WithContext(ctx).Recv(nil, banyan.AnySource, 1))
 		},
 		"sendrecv": func(c *banyan.Comm, _ context.Context) error {
 			return lastOf(c.Sendrecv(nil, c.Rank(), 7, nil, banyan.AnySource, 1))
 		},
 		"sendrecv context": func(c *banyan.Comm, ctx context.Context) error {
-			return lastOf(c.SendrecvContext(ctx, nil, c.Rank(), 7, nil, banyan.AnySource, 1))
+			return lastOf(c.WithContext(ctx).Sendrecv(nil, c.Rank(), 7, nil, banyan.AnySource, 1))
 		},
 		"mprobe context": func(c *banyan.Comm, ctx context.Context) error {
-			return lastOf(c.MprobeContext(ctx, banyan.AnySource, 1))
+			return lastOf(c.WithContext(ctx).Mprobe(banyan.AnySource, 1))
 		},
 		"value": func(c *banyan.Comm, _ context.Context) error {
 			_, _, err := banyan.RecvValue[int](c, banyan.AnySource, 1)
@@ -354,12 +360,12 @@ func TestContextOfAPendingReceive(t *testing.T) {
 		if err := dead(c, 2); err != nil {
 			return err
 		}
-		_, err := r.WaitContext(ctx)
+		_, err := r.WithContext(ctx).Wait()
 		if err := isPending(err, 2); err != nil {
 			return err
 		}
 		cancel()
-		if _, err := r.WaitContext(ctx); !errors.Is(err, context.Canceled) {
+		if _, err := r.WithContext(ctx).Wait(); !errors.Is(err, context.Canceled) {
 			return fmt.Errorf("got %w", err)
 		}
 		_, err = r.Wait()

@@ -184,9 +184,10 @@ func TestIagreeOutlivesTheContextOfAWait(t *testing.T) {
 		reqs := []banyan.Request{agree.Request()}
 		ended, end := context.WithCancel(context.Background())
 		end()
-		_, one := reqs[0].WaitContext(ended)
-		all := banyan.WaitAllContext(ended, reqs)
-		_, _, any := banyan.WaitAnyContext(ended, reqs)
+		reqs[0] = reqs[0].WithContext(ended)
+		_, one := reqs[0].Wait()
+		all := banyan.WaitAll(reqs)
+		_, _, any := banyan.WaitAny(reqs)
 		for _, err := range []error{one, all, any} {
 			if !errors.Is(err, context.Canceled) {
 				return fmt.Errorf("want the context's error: %w", err)
@@ -195,7 +196,8 @@ func TestIagreeOutlivesTheContextOfAWait(t *testing.T) {
 		if err := c.Send(nil, 1, 1); err != nil {
 			return err
 		}
-		if err := banyan.WaitAllContext(context.Background(), reqs); err != nil || agree.Value() != 2 {
+		reqs[0] = reqs[0].WithContext(context.Background())
+		if err := banyan.WaitAll(reqs); err != nil || agree.Value() != 2 {
 			return fmt.Errorf("%d, %w", agree.Value(), err)
 		}
 		return nil

@@ -51,7 +51,7 @@ func sendHeld(c *banyan.Comm, msg []byte, early bool) error {
 	if early { // as soon as there is a connection; an announced message would wait for ever
 		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 		defer stop()
-		if _, err = req.WaitContext(ctx); err != nil {
+		if _, err = req.WithContext(ctx).Wait(); err != nil {
 			return fmt.Errorf("rank %d: %d bytes without a receive: %w", c.Rank(), len(msg), err)
 		}
 	} else if _, done, failed := req.Test(); failed != nil || done {

@@ -1,0 +1,380 @@
+package messages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan"
+)
+
+// bounds are the communicators of a rank of two, bound to a context.
+type bounds struct {
+	c, side, inter *banyan.Comm
+	world          *banyan.Comm // c without the context
+	ctx            context.Context
+}
+
+// large is longer than what is sent before a receive is posted.
+const large = 1 << 20
+
+// uniform marks calls that wait only where creation is uniform.
+const uniform = " (uniform)"
+
+// waiting are the calls that wait for rank 1, which answers none.
+var waiting = map[string]func(b bounds) error{
+	"Comm.Send":  func(b bounds) error { return b.c.Send(make([]byte, large), 1, 5) },
+	"Comm.Ssend": func(b bounds) error { return b.c.Ssend(nil, 1, 5) },
+	"Comm.Rsend": func(b bounds) error { return b.c.Rsend(make([]byte, large), 1, 5) },
+	"Comm.Recv":  func(b bounds) error { return lastOf(b.c.Recv(nil, 1, 5)) },
+	"Comm.Sendrecv": func(b bounds) error {
+		return lastOf(b.c.Sendrecv(make([]byte, large), 1, 5, nil, 1, 5))
+	},
+	"Comm.Probe":  func(b bounds) error { return lastOf(b.c.Probe(banyan.AnySource, 5)) },
+	"Comm.Mprobe": func(b bounds) error { return lastOf(b.c.Mprobe(1, 5)) },
+
+	"Comm.Barrier":        func(b bounds) error { return b.c.Barrier() },
+	"Comm.Bcast":          func(b bounds) error { return b.c.Bcast(make([]byte, 8), 1) },
+	"Comm.ReduceBytes":    func(b bounds) error { return b.c.ReduceBytes(make([]byte, 8), fold, 0) },
+	"Comm.AllreduceBytes": func(b bounds) error { return b.c.AllreduceBytes(make([]byte, 8), fold) },
+	"Comm.GatherBytes":    func(b bounds) error { return b.c.GatherBytes(make([]byte, 8), make([]byte, 16), 0) },
+	"Comm.ScatterBytes":   func(b bounds) error { return b.c.ScatterBytes(nil, make([]byte, 8), 1) },
+	"Comm.AllgatherBytes": func(b bounds) error { return b.c.AllgatherBytes(make([]byte, 8), make([]byte, 16)) },
+
+	"Comm.Split":                 func(b bounds) error { return lastOf(b.c.Split(0, 0)) },
+	"Comm.SplitByNode":           func(b bounds) error { return lastOf(b.c.SplitByNode(0)) },
+	"Comm.CreateInter":           func(b bounds) error { return lastOf(b.side.CreateInter(0, b.c, 1, 8)) },
+	"Comm.Merge":                 func(b bounds) error { return lastOf(b.inter.Merge(false)) },
+	"Comm.Dup" + uniform:         func(b bounds) error { return lastOf(b.c.Dup()) },
+	"Comm.Create" + uniform:      func(b bounds) error { return lastOf(b.c.Create(b.c.Group())) },
+	"Comm.CreateGroup" + uniform: func(b bounds) error { return lastOf(b.c.CreateGroup(b.c.Group(), 1)) },
+
+	"Comm.Agree":    func(b bounds) error { return lastOf(b.c.Agree(1)) },
+	"Comm.Shrink":   func(b bounds) error { return lastOf(b.c.Shrink()) },
+	"Comm.Validate": func(b bounds) error { return lastOf(b.c.Validate()) },
+
+	"Request.Wait": func(b bounds) error { return lastOf(b.c.Irecv(nil, 1, 5).Wait()) },
+	"Request.Wait, with another context": func(b bounds) error {
+		return lastOf(b.world.Isend(make([]byte, large), 1, 5).WithContext(b.ctx).Wait())
+	},
+	"Result.Wait":              func(b bounds) error { return lastOf(b.c.Iagree(1).Wait()) },
+	"Result.Wait, of a shrink": func(b bounds) error { return lastOf(b.c.Ishrink().Wait()) },
+	"Result.Wait, with another context": func(b bounds) error {
+		return lastOf(b.world.Ivalidate().WithContext(b.ctx).Wait())
+	},
+	"Persistent.Wait": func(b bounds) error {
+		p := b.c.RecvInit(nil, 1, 5)
+		p.Start()
+		return lastOf(p.Wait())
+	},
+
+	"Send":      func(b bounds) error { return banyan.Send(b.c, make([]int, large), 1, 5) },
+	"Ssend":     func(b bounds) error { return banyan.Ssend(b.c, []int{1}, 1, 5) },
+	"Recv":      func(b bounds) error { return lastOf(banyan.Recv(b.c, []int{1}, 1, 5)) },
+	"Sendrecv":  func(b bounds) error { return lastOf(banyan.Sendrecv(b.c, []int{1}, 1, 5, []int{1}, 1, 5)) },
+	"SendValue": func(b bounds) error { return banyan.SendValue(b.c, make([]byte, large), 1, 5) },
+	"RecvValue": func(b bounds) error {
+		_, _, err := banyan.RecvValue[int](b.c, 1, 5)
+		return err
+	},
+	"Bcast":     func(b bounds) error { return banyan.Bcast(b.c, []int{1}, 1) },
+	"Reduce":    func(b bounds) error { return banyan.Reduce(b.c, []int{1}, banyan.Sum, 0) },
+	"Allreduce": func(b bounds) error { return banyan.Allreduce(b.c, []int{1}, banyan.Sum) },
+	"AllreduceLocated": func(b bounds) error {
+		return banyan.AllreduceLocated(b.c, []banyan.Located[int]{{}}, banyan.MinLoc)
+	},
+	"ReduceLocated": func(b bounds) error {
+		return banyan.ReduceLocated(b.c, []banyan.Located[int]{{}}, banyan.MinLoc, 0)
+	},
+	"Gather":    func(b bounds) error { return banyan.Gather(b.c, []int{1}, []int{1, 2}, 0) },
+	"Scatter":   func(b bounds) error { return banyan.Scatter(b.c, nil, []int{1}, 1) },
+	"Allgather": func(b bounds) error { return banyan.Allgather(b.c, []int{1}, []int{1, 2}) },
+	"WaitAll": func(b bounds) error {
+		return banyan.WaitAll([]banyan.Request{b.world.Issend(nil, 1, 5), b.c.Irecv(nil, 1, 5)})
+	},
+	"WaitEach": func(b bounds) error {
+		var out [2]banyan.Outcome
+		err := banyan.WaitEach([]banyan.Request{b.world.Issend(nil, 1, 5), b.c.Irecv(nil, 1, 5)}, out[:])
+		return errors.Join(err, out[0].Err, out[1].Err)
+	},
+	"WaitAny": func(b bounds) error {
+		_, _, err := banyan.WaitAny([]banyan.Request{b.world.Issend(nil, 1, 5), b.c.Ibarrier()})
+		return err
+	},
+	"WaitSome": func(b bounds) error {
+		return lastOf(banyan.WaitSome([]banyan.Request{b.c.Isend(make([]byte, large), 1, 5)}, nil))
+	},
+	"ValidateMultiple": func(b bounds) error { return lastOf(banyan.ValidateMultiple(b.world, b.c)) },
+}
+
+// instant are the calls that wait for no other rank, or for a message that has been matched.
+const instant = `Comm.AckFailed Comm.Acknowledged Comm.Failed Comm.FailedRanks Comm.SetName Comm.Compare Comm.Design Comm.ErrorHandler Comm.ErrorRange Comm.FailureAck
+	Comm.FailureGetAcked Comm.Free Comm.GetFailed Comm.Group Comm.GroupFailed Comm.IallgatherBytes
+	Comm.Bsend Comm.Ibsend Bsend Ibsend
+	Comm.IallreduceBytes Comm.Iagree Comm.Ibarrier Comm.Ibcast Comm.IgatherBytes Comm.Improbe Comm.Iprobe
+	Comm.Irecv Comm.IreduceBytes Comm.Irsend Comm.IsInter Comm.IscatterBytes Comm.Isend Comm.Ishrink
+	Comm.IsRevoked Comm.Issend Comm.Ivalidate Comm.Name Comm.Profile Comm.Rank Comm.RecvInit
+	Comm.ReenableAnySource Comm.RemoteGroup Comm.RemoteGroupFailed Comm.Revoke Comm.SendInit
+	Comm.SetDesign Comm.SetErrorHandler Comm.SetErrorRange Comm.SetProfile Comm.SetTree Comm.SetUniformity
+	Comm.Size Comm.SsendInit Comm.Tree Comm.Uniformity Comm.WithContext
+	Message.Irecv Message.Recv Message.Status Persistent.Free Persistent.Start
+	Result.Request Result.Test Result.Value Result.WithContext Request.Cancel Request.Test Request.WithContext
+	Attr CopyValue DeleteAttr ErrorsAreFatal ErrorsReturn Iallgather Iallreduce Ibcast Igather Irecv Ireduce Iscatter
+	Isend Issend IvalidateMultiple SetAttr StartAll TestAll TestAny TestSome `
+
+func fold(_, _ []byte) {}
+
+// Each call that waits ends with the context of its communicator, and messages pass afterwards.
+func TestBoundCallsEnd(t *testing.T) {
+	for name, call := range waiting {
+		for _, u := range []banyan.Uniformity{banyan.UniformNothing, banyan.UniformCollectives} {
+			if u == banyan.UniformNothing && strings.HasSuffix(name, uniform) {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s/%d", name, u), func(t *testing.T) { endsBound(t, u, call) })
+		}
+	}
+}
+
+func endsBound(t *testing.T, u banyan.Uniformity, call func(bounds) error) {
+	ctx, cancel := context.WithCancel(t.Context())
+	require.NoError(t, banyan.Simulate(2, banyan.Simulation{}, func(w *banyan.World) error {
+		c := w.Comm()
+		if err := c.SetUniformity(u); err != nil {
+			return err
+		}
+		side, err := c.Split(c.Rank(), 0)
+		if err != nil {
+			return err
+		}
+		inter, err := side.CreateInter(0, c, 1-c.Rank(), 7)
+		if err != nil {
+			return err
+		}
+		if c.Rank() == 1 {
+			if _, err := c.Recv(nil, 0, 1); err != nil {
+				return err
+			}
+			w.Sleep(time.Millisecond)
+			cancel()
+		} else {
+			bound := bounds{c.WithContext(ctx), side.WithContext(ctx), inter.WithContext(ctx), c, ctx}
+			called := 0
+			c.SetErrorHandler(func(*banyan.Comm, error) { called++ })
+			if err := c.Send(nil, 1, 1); err != nil {
+				return err
+			}
+			if err := call(bound); !errors.Is(err, context.Canceled) || called > 0 {
+				return fmt.Errorf("want the context's error, and no handler: %w, %d calls", err, called)
+			}
+		}
+		in := make([]byte, 1)
+		_, err = c.Sendrecv([]byte{byte(c.Rank())}, 1-c.Rank(), 2, in, 1-c.Rank(), 2)
+		if in[0] != byte(1-c.Rank()) {
+			err = errors.Join(err, fmt.Errorf("rank %d got %d", c.Rank(), in[0]))
+		}
+		return err
+	}))
+}
+
+// Each method and each function with a communicator or requests is in one of the tables.
+func TestBoundCallsAreComplete(t *testing.T) {
+	var all []string
+	for _, of := range []any{(*banyan.Comm)(nil), (*banyan.Message)(nil), (*banyan.Persistent)(nil), banyan.Request{},
+		banyan.Result[int]{}} {
+		typ := reflect.TypeOf(of)
+		name := strings.TrimPrefix(strings.TrimPrefix(typ.String(), "*"), "banyan.")
+		for i := range typ.NumMethod() {
+			name, _, _ := strings.Cut(name, "[")
+			all = append(all, name+"."+typ.Method(i).Name)
+		}
+	}
+	all = append(all, functions(t)...)
+	rest := strings.Fields(instant)
+	for _, name := range all {
+		waits := waiting[name] != nil || waiting[name+uniform] != nil
+		rest = slices.DeleteFunc(rest, func(o string) bool { return o == name })
+		require.NotEqual(t, waits, slices.Contains(strings.Fields(instant), name), "%s: in one table", name)
+	}
+	require.Empty(t, rest, "no such calls")
+}
+
+// functions are the package's functions that take a communicator or requests.
+func functions(t *testing.T) (names []string) {
+	paths, err := filepath.Glob("../../../*.go")
+	require.NoError(t, err)
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		require.NoError(t, err)
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Recv != nil || !f.Name.IsExported() {
+				continue
+			}
+			for _, p := range f.Type.Params.List {
+				if taken(p.Type) {
+					names = append(names, f.Name.Name)
+					break
+				}
+			}
+		}
+	}
+	require.NotEmpty(t, names)
+	return names
+}
+
+// taken reports whether this is the type of a communicator, of communicators, or of requests.
+func taken(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return taken(e.X)
+	case *ast.ArrayType:
+		return taken(e.Elt)
+	case *ast.Ellipsis:
+		return taken(e.Elt)
+	case *ast.Ident:
+		return e.Name == "Comm" || e.Name == "Request"
+	}
+	return false
+}
+
+// What a caller has left goes on: a barrier and a split of which this rank is no longer told match those
+// of the other ranks, a later collective waits for them, and the group without the late rank needs none.
+func TestCollectivesGoOn(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	require.NoError(t, banyan.Simulate(3, banyan.Simulation{}, func(w *banyan.World) error {
+		c := w.Comm()
+		if c.Rank() == 2 {
+			w.Sleep(time.Millisecond)
+			cancel()
+			w.Sleep(time.Millisecond)
+			if err := errors.Join(c.Barrier(), sum(c, 3)); err != nil {
+				return err
+			}
+			d, err := c.Split(0, 0)
+			if err != nil {
+				return err
+			}
+			return errors.Join(sum(c, 3), expect(d.Name(), "world.1"))
+		}
+		if err := c.WithContext(ctx).Barrier(); !errors.Is(err, context.Canceled) {
+			return fmt.Errorf("barrier: %w", err)
+		}
+		if _, err := c.WithContext(ctx).Split(0, 0); !errors.Is(err, context.Canceled) {
+			return fmt.Errorf("an ended context starts nothing: %w", err)
+		}
+		g, err := c.Group().Include(0, 1)
+		if err != nil {
+			return err
+		}
+		two, err := c.CreateGroup(g, 1)
+		if err != nil {
+			return err
+		}
+		if err := sum(two, 2); err != nil || w.Now() > 2*time.Millisecond {
+			return fmt.Errorf("at %v the group is ready: %w", w.Now(), err)
+		}
+		if err := sum(c, 3); err != nil {
+			return err
+		}
+		d, err := c.Split(0, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(sum(c, 3), expect(d.Name(), "world.1"))
+	}))
+}
+
+// A communicator that comes out of a creation that its caller has left is freed, and the next creation
+// gives the next one at all ranks.
+func TestLateCommunicatorsAreFreed(t *testing.T) {
+	for name, create := range map[string]func(*banyan.Comm) (*banyan.Comm, error){
+		"split":  func(c *banyan.Comm) (*banyan.Comm, error) { return c.Split(0, 0) },
+		"shrink": (*banyan.Comm).Shrink, "dup": (*banyan.Comm).Dup,
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		require.NoError(t, banyan.Simulate(2, banyan.Simulation{}, func(w *banyan.World) error {
+			c := w.Comm()
+			if err := c.SetUniformity(banyan.UniformCreation); err != nil {
+				return err
+			}
+			if c.Rank() == 0 {
+				if d, err := create(c.WithContext(ctx)); d != nil || !errors.Is(err, context.Canceled) {
+					return fmt.Errorf("%v: %w", d, err)
+				}
+			} else {
+				w.Sleep(time.Millisecond)
+				cancel()
+				w.Sleep(time.Millisecond)
+				d, err := create(c)
+				if err != nil {
+					return err
+				}
+				defer d.Free()
+			}
+			d, err := create(c)
+			if err != nil {
+				return err
+			}
+			return sum(d, 2)
+		}), name)
+	}
+}
+
+// A view is the same communicator.
+func TestViewIsTheSameCommunicator(t *testing.T) {
+	c := alone(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	v := c.WithContext(ctx)
+	require.Equal(t, banyan.Identical, c.Compare(v))
+	require.Equal(t, c.Name(), v.Name())
+	key := banyan.NewKey[int](nil, nil)
+	require.NoError(t, banyan.SetAttr(v, key, 3))
+	got, ok := banyan.Attr(c, key)
+	require.True(t, ok)
+	require.Equal(t, 3, got)
+	require.NoError(t, v.SetTree(banyan.FlatTree))
+	require.Equal(t, banyan.FlatTree, c.Tree())
+	var on *banyan.Comm
+	v.SetErrorHandler(func(c *banyan.Comm, _ error) { on = c })
+	require.ErrorIs(t, v.Send(nil, 7, 0), banyan.ErrArgument)
+	require.Same(t, c, on)
+	require.Same(t, c, v.WithContext(context.Background()), "a context that cannot end")
+	cancel()
+	require.ErrorIs(t, v.Send(nil, 0, 0), context.Canceled)
+	require.NoError(t, v.WithContext(soon(t)).Ssend(nil, banyan.ProcNull, 0), "the new context alone")
+	d, err := c.Dup()
+	require.NoError(t, err)
+	require.NoError(t, d.WithContext(soon(t)).Free())
+	require.ErrorIs(t, d.Barrier(), banyan.ErrClosed)
+}
+
+// sum checks a collective of n ranks.
+func sum(c *banyan.Comm, n int) error {
+	one := []int{1}
+	if err := banyan.Allreduce(c, one, banyan.Sum); err != nil {
+		return fmt.Errorf("sum on %s: %w", c.Name(), err)
+	}
+	return expect(one[0], n)
+}
+
+func expect[T comparable](got, want T) error {
+	if got != want {
+		return fmt.Errorf("got %v, want %v", got, want)
+	}
+	return nil
+}

@@ -1,0 +1,219 @@
+package banyan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/banyan-hpc/banyan/p2p"
+)
+
+// Persistent is a send or receive that is described once and started many times. Each start is
+// waited for before the next. Only one goroutine at a time may use it.
+type Persistent struct {
+	begin func(*Comm, []byte, int, int) Request // nil once freed
+	c     *Comm
+	buf   []byte
+	peer  int
+	tag   int
+	round Request // the last start
+}
+
+// errNoPersistent is the error of the zero Persistent.
+var errNoPersistent = fmt.Errorf("%w: no persistent request: SendInit, SsendInit and RecvInit make them", ErrArgument)
+
+// SendInit describes a standard send of buf. Nothing is checked or sent before
+// Start.
+func (c *Comm) SendInit(buf []byte, dst, tag int) *Persistent {
+	if !c.bound() {
+		c = c.valid()
+	}
+	return &Persistent{begin: (*Comm).Isend, c: c, buf: buf, peer: dst, tag: tag}
+}
+
+// SsendInit describes a synchronous send of buf.
+func (c *Comm) SsendInit(buf []byte, dst, tag int) *Persistent {
+	if !c.bound() {
+		c = c.valid()
+	}
+	return &Persistent{begin: (*Comm).Issend, c: c, buf: buf, peer: dst, tag: tag}
+}
+
+// RecvInit describes a receive into buf.
+func (c *Comm) RecvInit(buf []byte, src, tag int) *Persistent {
+	if !c.bound() {
+		c = c.valid()
+	}
+	return &Persistent{begin: (*Comm).Irecv, c: c, buf: buf, peer: src, tag: tag}
+}
+
+// Start starts the operation once more and gives the request of this round, to be waited for alone
+// or with others; Wait does the same. As of Isend and Irecv errors are the request's: ErrArgument
+// if the round before has not been waited for, ErrClosed after Free.
+func (p *Persistent) Start() Request {
+	if p == nil || p.c == nil {
+		return absent().failed(fmt.Errorf("start: %w", errNoPersistent))
+	}
+	switch {
+	case p.begin == nil:
+		return p.c.failed(fmt.Errorf("start on %s: %w: the persistent request has been freed", p.c.Name(), ErrClosed))
+	case p.active():
+		return p.c.failed(fmt.Errorf("start on %s: %w: the persistent request is active: wait for it first",
+			p.c.Name(), ErrArgument))
+	}
+	p.round = p.begin(p.c, p.buf, p.peer, p.tag)
+	return p.round
+}
+
+// active reports whether the last start has not been waited for.
+func (p *Persistent) active() bool {
+	e := p.c.e
+	e.Lock()
+	defer e.Unlock()
+	return !p.round.h.Empty() && p.round.state(e) != p2p.Ended
+}
+
+// Wait waits for the operation that was started last, and returns its outcome. It returns at once
+// if that has been waited for, or none was started.
+func (p *Persistent) Wait() (Status, error) {
+	switch {
+	case p == nil || p.c == nil:
+		return Status{}, fmt.Errorf("wait: %w", errNoPersistent)
+	case p.round.c == nil:
+		return Status{}, nil
+	}
+	st, err := p.round.Wait()
+	if err == nil || !p.active() { // else it is pending
+		p.round = Request{}
+	}
+	return st, err
+}
+
+// Free releases the buffer. Error: ErrArgument while the operation is active.
+func (p *Persistent) Free() error {
+	if p == nil || p.c == nil {
+		return fmt.Errorf("free: %w", errNoPersistent)
+	}
+	if p.active() {
+		return p.c.notify(fmt.Errorf("free on %s: %w: the persistent request is active: wait for it first",
+			p.c.Name(), ErrArgument))
+	}
+	p.begin, p.buf, p.round = nil, nil, Request{}
+	return nil
+}
+
+// StartAll starts them in order and puts the requests of this round into reqs, as far as there is
+// room: Persistent.Wait waits for the others.
+func StartAll(ps []*Persistent, reqs []Request) {
+	for i, p := range ps {
+		if r := p.Start(); i < len(reqs) {
+			reqs[i] = r
+		}
+	}
+}
+
+// Bsend is the buffered Send: it copies buf and returns at once, whatever the receiver does
+// (MPI_Bsend). The copy is freed after the message has been received, or after its receiver has
+// failed or the communicator was revoked: that is not reported. [World.Finalize] waits for all
+// these messages.
+//
+// Errors as of Send as far as they are known at once, and ErrArgument, with nothing sent, if the
+// copies under way would exceed the limit of [World.SetBufferLimit].
+func (c *Comm) Bsend(buf []byte, dst, tag int) error {
+	c = c.valid()
+	return c.notify(c.bsend(buf, dst, tag))
+}
+
+// Ibsend is Bsend as a request, which has ended when the call returns (MPI_Ibsend).
+func (c *Comm) Ibsend(buf []byte, dst, tag int) Request {
+	c = c.valid()
+	if err := c.bsend(buf, dst, tag); err != nil {
+		return c.failed(err)
+	}
+	return Request{}
+}
+
+func (c *Comm) bsend(buf []byte, dst, tag int) error {
+	b, e, n := &c.world.buffered, c.e, len(buf)+bufferOverhead
+	e.Lock()
+	if b.used+n > b.limit {
+		e.Poll() // some may have been received
+	}
+	if b.used+n > b.limit || len(b.sends) >= b.most {
+		b.free()
+	}
+	if b.used+n > b.limit {
+		defer e.Unlock()
+		return fmt.Errorf("bsend on %s: %w: %d bytes beside %d in %d messages that have not been received, limit %d: "+
+			"receive first, use Send, or raise the limit (World.SetBufferLimit)",
+			c.Name(), ErrArgument, n, b.used, len(b.sends), b.limit)
+	}
+	b.used += n
+	e.Unlock()
+	r := c.Isend(slices.Clone(buf), dst, tag)
+	e.Lock()
+	defer e.Unlock()
+	if r.state(e) == p2p.Pending {
+		b.sends = append(b.sends, bufferedSend{r, n})
+		return nil
+	}
+	b.used -= n
+	_, err := e.Take(r.h)
+	return err
+}
+
+const (
+	bufferLimit    = 16 << 20 // by default
+	bufferOverhead = 64       // of a message, beside its bytes
+)
+
+// buffered are a rank's buffered sends, under the engine's lock.
+type buffered struct {
+	limit, used int // bytes
+	sends       []bufferedSend
+	most        int // sends at which to look for complete ones: so a call looks at a few on average
+}
+
+// bufferedSend is one under way; it counts as so many bytes.
+type bufferedSend struct {
+	r     Request
+	bytes int
+}
+
+// free ends the sends that are complete.
+func (b *buffered) free() {
+	b.sends = slices.DeleteFunc(b.sends, func(s bufferedSend) bool {
+		if s.r.state(s.r.c.e) == p2p.Pending {
+			return false
+		}
+		_, _ = s.r.c.e.Take(s.r.h) // documented: not reported
+		b.used -= s.bytes
+		return true
+	})
+	b.most = 2*len(b.sends) + 16
+}
+
+// SetBufferLimit sets how many bytes the copies of [Comm.Bsend] of this rank may take, each message
+// counted with 64 bytes more: 16 MiB by default. Messages under way stay. Error: ErrArgument if it
+// is negative.
+func (w *World) SetBufferLimit(bytes int) error {
+	if w.absent() || bytes < 0 {
+		return fmt.Errorf("set buffer limit: %w: %d bytes", ErrArgument, bytes)
+	}
+	w.job.P2P.Lock()
+	defer w.job.P2P.Unlock()
+	w.buffered.limit = bytes
+	return nil
+}
+
+// drain returns when all buffered sends have ended.
+func (w *World) drain() {
+	e := w.job.P2P
+	e.Lock()
+	defer e.Unlock()
+	for b := &w.buffered; len(b.sends) > 0; {
+		last := b.sends[len(b.sends)-1]
+		b.sends = b.sends[:len(b.sends)-1]
+		_, _ = e.Take(last.r.h)
+		b.used -= last.bytes
+	}
+}
