@@ -23,11 +23,11 @@
 //	[World]                       the job: start, end, facts about it
 //	[Comm], [Group]               communicators, and the groups of their ranks
 //	[Comm.Send], [Comm.Recv]      messages of bytes; [Send], [Recv] of numbers; [SendValue] of any value
-//	[Request], [Persistent]       non-blocking and repeated operations
+//	[Request], [Persistent]       non-blocking and repeated operations; [Result] of those with a value
 //	[Comm.Barrier], [Allreduce]   collectives; [Comm.Ibarrier], [Iallreduce] do not block
 //	[Comm.Revoke], [Comm.Shrink]  recovery; [Comm.Agree], [Comm.Validate] too
 //	[ProcFailedError]             errors and their classes
-//	[Simulate]                    the same program in virtual time, for tests
+//	[Simulate], [Kill]            the same program in virtual time, for tests; failures there
 //
 // # Failure
 //
