@@ -279,44 +279,44 @@ func (d Detector) plus(o Detector) Detector {
 	return Detector{max(d.Late, o.Late), max(d.Silence, o.Silence), d.Suspicions + o.Suspicions}
 }
 
-// Refused counts the rejected connections to this rank's sockets, by reason. Crowded may include
+// Refused counts the rejected connections to this rank's sockets, by reason. TooMany may include
 // the job's own ranks, which connect again; all others were never part of the job.
 type Refused struct {
-	// Strangers did not speak this protocol, or left before the first message.
-	Strangers uint64
-	// Versions are processes of another version of this library.
-	Versions uint64
-	// Forgers spoke the protocol and did not know the job's secret.
-	Forgers uint64
-	// Misled knew the secret, and looked for another process.
-	Misled uint64
-	// Dawdlers did not complete their handshake in time.
-	Dawdlers uint64
-	// Crowded were rejected because too many handshakes were under way.
-	Crowded uint64
+	// NotPeer did not speak this protocol, or left before the first message.
+	NotPeer uint64
+	// OtherVersion are processes of another version of this library.
+	OtherVersion uint64
+	// WrongSecret spoke the protocol and did not know the job's secret.
+	WrongSecret uint64
+	// OtherTarget knew the secret, and looked for another process.
+	OtherTarget uint64
+	// TimedOut did not complete their handshake in time.
+	TimedOut uint64
+	// TooMany were rejected because too many handshakes were under way.
+	TooMany uint64
 }
 
 // Total is the sum of all.
 func (r Refused) Total() uint64 {
-	return r.Strangers + r.Versions + r.Forgers + r.Misled + r.Dawdlers + r.Crowded
+	return r.NotPeer + r.OtherVersion + r.WrongSecret + r.OtherTarget + r.TimedOut + r.TooMany
 }
 
 // Plus is the sum of two ranks' counters, and the maximum of their times.
 func (c Counters) Plus(o Counters) Counters {
 	c.Admitted += o.Admitted
 	c.Healed += o.Healed
-	c.Refused.Strangers += o.Refused.Strangers
-	c.Refused.Versions += o.Refused.Versions
-	c.Refused.Forgers += o.Refused.Forgers
-	c.Refused.Misled += o.Refused.Misled
-	c.Refused.Dawdlers += o.Refused.Dawdlers
-	c.Refused.Crowded += o.Refused.Crowded
+	c.Refused.NotPeer += o.Refused.NotPeer
+	c.Refused.OtherVersion += o.Refused.OtherVersion
+	c.Refused.WrongSecret += o.Refused.WrongSecret
+	c.Refused.OtherTarget += o.Refused.OtherTarget
+	c.Refused.TimedOut += o.Refused.TimedOut
+	c.Refused.TooMany += o.Refused.TooMany
 	c.Detector = c.Detector.plus(o.Detector)
 	return c
 }
 
-// String gives the socket counters in a line, as "admitted 3, healed 0, refused 12 (10 strangers, 2
-// forgers)".
+// String gives the socket counters in a line, as "admitted 3, healed 0, refused 12 (10 not
+// peers, 2 with a wrong secret)".
 func (c Counters) String() string {
 	s := fmt.Sprintf("admitted %d, healed %d, refused %d", c.Admitted, c.Healed, c.Refused.Total())
 	var kinds []string
@@ -324,8 +324,9 @@ func (c Counters) String() string {
 		n    uint64
 		what string
 	}{
-		{c.Refused.Strangers, "strangers"}, {c.Refused.Versions, "of other versions"}, {c.Refused.Forgers, "forgers"},
-		{c.Refused.Misled, "misled"}, {c.Refused.Dawdlers, "dawdlers"}, {c.Refused.Crowded, "crowded out"},
+		{c.Refused.NotPeer, "not peers"}, {c.Refused.OtherVersion, "of other versions"},
+		{c.Refused.WrongSecret, "with a wrong secret"}, {c.Refused.OtherTarget, "for another process"},
+		{c.Refused.TimedOut, "timed out"}, {c.Refused.TooMany, "too many at once"},
 	} {
 		if k.n > 0 {
 			kinds = append(kinds, fmt.Sprintf("%d %s", k.n, k.what))
