@@ -356,6 +356,32 @@ func (w *World) Counters() Counters {
 	return c
 }
 
+// PeerCounters are what this rank has exchanged with another one since Init. They count frames where a
+// connection numbers them anyway, so messages cost nothing more: an eager message is one frame, or
+// several if it is longer than a frame of the fabric; announcements, answers, acknowledgements and the
+// traffic of collectives and of the failure detector are frames too.
+type PeerCounters struct {
+	// Fabric is the one of the connection, as in [Route]; "" without a connection, and then all is 0.
+	Fabric string
+	// FramesSent and FramesReceived count the frames; 0 for this rank itself and in the simulator.
+	FramesSent, FramesReceived uint64
+	// RendezvousSent and RendezvousReceived count the messages that were announced, because they were
+	// long, synchronous, or beyond the limit of unexpected messages, with their bytes.
+	RendezvousSent, RendezvousReceived           uint64
+	RendezvousBytesSent, RendezvousBytesReceived uint64
+	// Broken counts the breaks of the connection, Healed those after which it was made again.
+	Broken, Healed uint64
+}
+
+// PeerCounters counts the traffic with another rank of the job. It sends nothing and does not connect.
+// Any goroutine may call it. The zero value: there is no such rank, or no connection to it.
+func (w *World) PeerCounters(rank int) PeerCounters {
+	if w.absent() || rank < 0 || rank >= w.job.Size() {
+		return PeerCounters{}
+	}
+	return PeerCounters(w.job.PeerCounters(rank))
+}
+
 // logCounters logs the counters of sockets, if there were any.
 func (w *World) logCounters() {
 	if len(w.job.Sockets()) > 0 {

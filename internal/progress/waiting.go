@@ -1,6 +1,9 @@
 package progress
 
-import "github.com/banyan-hpc/banyan/fabric"
+import (
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/internal/proc"
+)
 
 // tryPause is the time between two series of attempts to take the lock, tryLooks their length. A
 // goroutine that polls releases the lock for an instant between two polls.
@@ -24,6 +27,10 @@ func (e *Engine) TryLock(series int) bool {
 	}
 	return false
 }
+
+// Known returns the endpoint of a peer to which there is a connection, or nil. Precondition: the lock
+// is held.
+func (e *Engine) Known(peer proc.ID) *Endpoint { return e.endpoints.get(peer) }
 
 // stamp notes the time at which the waiter of c first gives up its processor.
 func (e *Engine) stamp(c *Completion) {

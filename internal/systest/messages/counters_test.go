@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"testing"
 
@@ -124,4 +125,53 @@ func TestCountersInWords(t *testing.T) {
 		}
 		return nil
 	}))
+}
+
+// Each rank counts the frames and the messages by rendezvous of each peer, over each fabric.
+func TestPeerCounters(t *testing.T) {
+	for _, fabric := range []string{"shm", "unix", "tcp"} {
+		ranktest.Succeed(t, 2, "peer counters", "BANYAN_FABRIC="+fabric)
+	}
+}
+
+func countedPeer(w *banyan.World) error {
+	const small, long = 5, 100
+	c, peer := w.Comm(), 1-w.Comm().Rank()
+	if err := c.Barrier(); err != nil {
+		return err
+	}
+	if c.Rank() == 0 {
+		for range small {
+			if err := c.Send(make([]byte, 8), 1, 0); err != nil {
+				return err
+			}
+		}
+		if err := c.Ssend(make([]byte, long), 1, 0); err != nil {
+			return err
+		}
+	} else {
+		for range small + 1 {
+			if _, err := c.Recv(make([]byte, long), 0, 0); err != nil {
+				return err
+			}
+		}
+	}
+	now := w.PeerCounters(peer)
+	frames, messages, bytes := now.FramesSent, now.RendezvousSent, now.RendezvousBytesSent
+	if c.Rank() == 1 {
+		frames, messages, bytes = now.FramesReceived, now.RendezvousReceived, now.RendezvousBytesReceived
+	}
+	switch {
+	case frames < small+1 || messages != 1 || bytes != long:
+		return fmt.Errorf("rank %d: %+v", c.Rank(), now)
+	case now.Fabric != os.Getenv("BANYAN_FABRIC") || now.Broken != 0 || now.Healed != 0:
+		return fmt.Errorf("rank %d: %+v", c.Rank(), now)
+	case w.PeerCounters(2) != banyan.PeerCounters{}:
+		return fmt.Errorf("there is no rank 2: %+v", w.PeerCounters(2))
+	}
+	if err := w.Finalize(); err != nil {
+		return err
+	}
+	w.PeerCounters(peer) // is possible
+	return nil
 }
