@@ -278,44 +278,44 @@ func (d Detector) plus(o Detector) Detector {
 	return Detector{max(d.Late, o.Late), max(d.Silence, o.Silence), d.Suspicions + o.Suspicions}
 }
 
-// Refused counts the rejected connections to this rank's sockets, by reason. Crowded may include
+// Refused counts the rejected connections to this rank's sockets, by reason. TooMany may include
 // the job's own ranks, which connect again; all others were never part of the job.
 type Refused struct {
-	// Strangers did not speak this protocol, or left before the first message.
-	Strangers uint64
-	// Versions are processes of another version of this library.
-	Versions uint64
-	// Forgers spoke the protocol and did not know the job's secret.
-	Forgers uint64
-	// Misled knew the secret, and looked for another process.
-	Misled uint64
-	// Dawdlers did not complete their handshake in time.
-	Dawdlers uint64
-	// Crowded were rejected because too many handshakes were under way.
-	Crowded uint64
+	// NotPeer did not speak this protocol, or left before the first message.
+	NotPeer uint64
+	// OtherVersion are processes of another version of this library.
+	OtherVersion uint64
+	// WrongSecret spoke the protocol and did not know the job's secret.
+	WrongSecret uint64
+	// OtherTarget knew the secret, and looked for another process.
+	OtherTarget uint64
+	// TimedOut did not complete their handshake in time.
+	TimedOut uint64
+	// TooMany were rejected because too many handshakes were under way.
+	TooMany uint64
 }
 
 // Total is the sum of all.
 func (r Refused) Total() uint64 {
-	return r.Strangers + r.Versions + r.Forgers + r.Misled + r.Dawdlers + r.Crowded
+	return r.NotPeer + r.OtherVersion + r.WrongSecret + r.OtherTarget + r.TimedOut + r.TooMany
 }
 
 // Plus is the sum of two ranks' counters, and the maximum of their times.
 func (c Counters) Plus(o Counters) Counters {
 	c.Admitted += o.Admitted
 	c.Healed += o.Healed
-	c.Refused.Strangers += o.Refused.Strangers
-	c.Refused.Versions += o.Refused.Versions
-	c.Refused.Forgers += o.Refused.Forgers
-	c.Refused.Misled += o.Refused.Misled
-	c.Refused.Dawdlers += o.Refused.Dawdlers
-	c.Refused.Crowded += o.Refused.Crowded
+	c.Refused.NotPeer += o.Refused.NotPeer
+	c.Refused.OtherVersion += o.Refused.OtherVersion
+	c.Refused.WrongSecret += o.Refused.WrongSecret
+	c.Refused.OtherTarget += o.Refused.OtherTarget
+	c.Refused.TimedOut += o.Refused.TimedOut
+	c.Refused.TooMany += o.Refused.TooMany
 	c.Detector = c.Detector.plus(o.Detector)
 	return c
 }
 
-// String gives the socket counters in a line, as "admitted 3, healed 0, refused 12 (10 strangers, 2
-// forgers)".
+// String gives the socket counters in a line, as "admitted 3, healed 0, refused 12 (10 not
+// peers, 2 with a wrong secret)".
 func (c Counters) String() string {
 	s := fmt.Sprintf("admitted %d, healed %d, refused %d", c.Admitted, c.Healed, c.Refused.Total())
 	var kinds []string
@@ -323,8 +323,9 @@ func (c Counters) String() string {
 		n    uint64
 		what string
 	}{
-		{c.Refused.Strangers, "strangers"}, {c.Refused.Versions, "of other versions"}, {c.Refused.Forgers, "forgers"},
-		{c.Refused.Misled, "misled"}, {c.Refused.Dawdlers, "dawdlers"}, {c.Refused.Crowded, "crowded out"},
+		{c.Refused.NotPeer, "not peers"}, {c.Refused.OtherVersion, "of other versions"},
+		{c.Refused.WrongSecret, "with a wrong secret"}, {c.Refused.OtherTarget, "for another process"},
+		{c.Refused.TimedOut, "timed out"}, {c.Refused.TooMany, "too many at once"},
 	} {
 		if k.n > 0 {
 			kinds = append(kinds, fmt.Sprintf("%d %s", k.n, k.what))
@@ -352,6 +353,32 @@ func (w *World) Counters() Counters {
 	s := w.job.DetectorStats()
 	c.Detector = Detector{time.Duration(s.Late), time.Duration(s.Silence), s.Suspicions}
 	return c
+}
+
+// PeerCounters are what this rank has exchanged with another one since Init. They count frames where a
+// connection numbers them anyway, so messages cost nothing more: an eager message is one frame, or
+// several if it is longer than a frame of the fabric; announcements, answers, acknowledgements and the
+// traffic of collectives and of the failure detector are frames too.
+type PeerCounters struct {
+	// Fabric is the one of the connection, as in [Route]; "" without a connection, and then all is 0.
+	Fabric string
+	// FramesSent and FramesReceived count the frames; 0 for this rank itself and in the simulator.
+	FramesSent, FramesReceived uint64
+	// RendezvousSent and RendezvousReceived count the messages that were announced, because they were
+	// long, synchronous, or beyond the limit of unexpected messages, with their bytes.
+	RendezvousSent, RendezvousReceived           uint64
+	RendezvousBytesSent, RendezvousBytesReceived uint64
+	// Broken counts the breaks of the connection, Healed those after which it was made again.
+	Broken, Healed uint64
+}
+
+// PeerCounters counts the traffic with another rank of the job. It sends nothing and does not connect.
+// Any goroutine may call it. The zero value: there is no such rank, or no connection to it.
+func (w *World) PeerCounters(rank int) PeerCounters {
+	if w.absent() || rank < 0 || rank >= w.job.Size() {
+		return PeerCounters{}
+	}
+	return PeerCounters(w.job.PeerCounters(rank))
 }
 
 // logCounters logs the counters of sockets, if there were any.

@@ -151,6 +151,19 @@ type Lender interface {
 	DetachBuffers()
 }
 
+// Traffic counts the frames of a connection since it was made, and its interruptions.
+type Traffic struct {
+	Sent, Received uint64 // frames, of all classes
+	Broken, Healed uint64
+}
+
+// Meter is a Conn that counts its traffic. The engine calls it with its lock held.
+type Meter interface {
+	Conn
+	// Traffic counts since the connection was made.
+	Traffic() Traffic
+}
+
 // Awaiter is a Conn with a shortcut past Poll, for a goroutine that waits for one frame.
 type Awaiter interface {
 	Lender

@@ -96,6 +96,8 @@ type link struct {
 	active               *Request // requests that end with the peer
 	in                   *message // the eager message that is arriving in fragments
 	loans                loans    // loans of our sends that have not been returned
+	// announcedEver, heardEver count the messages by rendezvous, to the peer and from it.
+	announcedEver, heardEver Rendezvous
 }
 
 // findLink returns the link to a connected peer, or nil. Precondition: the lock is held.

@@ -6,6 +6,24 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
+// Rendezvous counts messages that were announced, and their bytes.
+type Rendezvous struct{ Messages, Bytes uint64 }
+
+func (c *Rendezvous) add(n int) {
+	c.Messages++
+	c.Bytes += uint64(n)
+}
+
+// Announced counts the messages by rendezvous to a peer and from it. Those of collectives count too.
+//
+// Precondition: the lock is held.
+func (e *Engine) Announced(peer proc.ID) (sent, received Rendezvous) {
+	if l := e.findLink(peer); l != nil {
+		return l.announcedEver, l.heardEver
+	}
+	return sent, received
+}
+
 // sendRendezvous announces the message and keeps the buffer for the receiver.
 func (e *Engine) sendRendezvous(l *link, r *Request, imm uint64) {
 	var region fabric.Region
@@ -18,6 +36,7 @@ func (e *Engine) sendRendezvous(l *link, r *Request, imm uint64) {
 	l.addActive(r)
 	r.total, r.announced = len(r.buf), true
 	l.announced++
+	l.announcedEver.add(len(r.buf))
 	e.control(l, fabric.ClassRTS, imm, appendRTS(e.scratch[:0],
 		rts{sender: r.wire(), total: uint64(len(r.buf)), region: region}))
 }
@@ -75,6 +94,7 @@ func (e *Engine) onRTS(from proc.ID, imm uint64, payload []byte) {
 		return
 	}
 	l.waiting++
+	l.heardEver.add(int(a.total))
 	m.from, m.imm, m.total, m.rts, m.link = from, imm, int(a.total), true, l
 	m.region, m.remote = a.region, a.sender
 	if r := e.posted.match(from, imm); r != nil {

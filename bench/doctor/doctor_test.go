@@ -49,12 +49,12 @@ func TestSocketsTable(t *testing.T) {
 	all[0] = &rankReport{Links: []link{{Fabric: "self"}, {Fabric: "unix", Detail: "unix"},
 		{Fabric: "tcp", Detail: "tcp a > b, eth0"}}}
 	all[1] = &rankReport{Links: []link{{Fabric: "unix", Detail: "unix"}, {Fabric: "self"}, {Fabric: "shm"}}}
-	all[1].Counters = banyan.Counters{Admitted: 1, Healed: 2, Refused: banyan.Refused{Forgers: 3, Crowded: 1}}
+	all[1].Counters = banyan.Counters{Admitted: 1, Healed: 2, Refused: banyan.Refused{WrongSecret: 3, TooMany: 1}}
 	require.Equal(t, `# sockets
      0 > 1: unix
      0 > 2: tcp a > b, eth0
-connections: admitted 1, healed 2, refused 4 (3 forgers, 1 crowded out)
-rank 1: admitted 1, healed 2, refused 4 (3 forgers, 1 crowded out)
+connections: admitted 1, healed 2, refused 4 (3 with a wrong secret, 1 too many at once)
+rank 1: admitted 1, healed 2, refused 4 (3 with a wrong secret, 1 too many at once)
 `, sockets(all))
 	all[0].Links = slices.Repeat([]link{{Detail: "unix"}}, socketLines+2)
 	require.Contains(t, sockets(all), "and 2 pairs more\n")

@@ -73,7 +73,8 @@ A failure that ends the job, World.Abort with a code, and output that cannot be 
 SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1 and SIGUSR2 are forwarded to the ranks and their children; the
 second of the first three kills them. One that comes again within a second is the same one: timeout(1)
 sends each twice. Ctrl-Z and fg stop and continue the ranks with the launcher. SIGINT and SIGHUP stay
-ignored where they are when the launcher starts (nohup).
+ignored where they are when the launcher starts (nohup). SIGQUIT (Ctrl-\) makes each rank print the
+operations that it waits for, and its stacks.
 
 Rank 0 has the launcher's standard input. Output comes by whole lines; without --tag-output an
 unfinished line, a prompt, comes after 50 ms. Output that cannot be written does not disturb the ranks,

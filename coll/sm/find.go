@@ -151,7 +151,7 @@ func (m *Memory) open(c *p2p.Comm, name uint64, around []int) (*Segment, error) 
 	for _, rank := range around {
 		s.around = append(s.around, m.e.Lookup(c.Group().Proc(rank)))
 	}
-	s.watcher = progress.Watcher{Look: s.look, Doze: s.doze}
+	s.watcher = progress.Watcher{Look: s.look, Doze: s.doze, Waiting: s.waiting}
 	c.Attach(s)
 	return s, nil
 }

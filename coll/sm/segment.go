@@ -21,6 +21,7 @@ type Segment struct {
 	ranks   []int                // theirs
 	scratch []byte               // of Allreduce
 	using   bool                 // an operation is under way
+	op      string               // its name, once it waits
 	left    bool
 	err     error
 	done    progress.Completion
@@ -38,7 +39,7 @@ func (s *Segment) Barrier() (done bool, err error) {
 	if s.left {
 		return true, s.interrupted()
 	}
-	return true, s.enter(board.Everyone)
+	return true, s.enter("barrier", board.Everyone)
 }
 
 // Bcast copies the root's buf into that of each member. Done: false if it is too long, at all members
@@ -68,7 +69,7 @@ func (s *Segment) spread(root int, payload []byte) (laid []byte, length int, err
 	if s.c.Rank() == root {
 		s.phase.Lay(payload)
 	}
-	if err = s.enter(s.phase.From(root)); err != nil {
+	if err = s.enter("bcast", s.phase.From(root)); err != nil {
 		return nil, 0, err
 	}
 	laid, length, ok := s.phase.Laid(root) // at the root too: another rank may have laid a payload there
@@ -83,7 +84,7 @@ func (s *Segment) spread(root int, payload []byte) (laid []byte, length int, err
 // memory. Done: false if the from of a member is too long, which all members learn. Then each waits
 // for messages of all before it comes to another step.
 func (s *Segment) Allreduce(from, to []byte, op func(acc, in []byte)) (done bool, err error) {
-	if elsewhere, err := s.meet(from); elsewhere || err != nil {
+	if elsewhere, err := s.meet("allreduce", from); elsewhere || err != nil {
 		return !elsewhere, err
 	}
 	if len(s.scratch) < len(from) {
@@ -108,7 +109,7 @@ func (s *Segment) Allreduce(from, to []byte, op func(acc, in []byte)) (done bool
 // Allgather puts mine of all members into all, in the order of ranks. Mine may lie in all in its place.
 // Done as of Allreduce.
 func (s *Segment) Allgather(mine, all []byte) (done bool, err error) {
-	if elsewhere, err := s.meet(mine); elsewhere || err != nil {
+	if elsewhere, err := s.meet("allgather", mine); elsewhere || err != nil {
 		return !elsewhere, err
 	}
 	for rank := range s.c.Size() {
@@ -124,7 +125,7 @@ func (s *Segment) Allgather(mine, all []byte) (done bool, err error) {
 // meet enters the next step with a part and returns when all members have entered it. Elsewhere: some
 // member came with a part that is too long. Whether the parts fit together is for the caller to check,
 // until the next step with parts.
-func (s *Segment) meet(part []byte) (elsewhere bool, err error) {
+func (s *Segment) meet(op string, part []byte) (elsewhere bool, err error) {
 	s.m.e.Lock()
 	defer s.m.e.Unlock()
 	if s.left {
@@ -136,7 +137,7 @@ func (s *Segment) meet(part []byte) (elsewhere bool, err error) {
 		s.rouse()
 		return true, nil
 	}
-	err = s.enter(board.Everyone)
+	err = s.enter(op, board.Everyone)
 	return err == nil && s.phase.Apart(), err
 }
 
@@ -150,10 +151,11 @@ func (s *Segment) sameLength(rank, length, want int) error {
 }
 
 // enter enters the next step and waits until a rank has, or everyone. Precondition: the lock is held.
-func (s *Segment) enter(from int) error {
+func (s *Segment) enter(op string, from int) error {
 	s.phase.Enter(from)
 	s.using = true
 	if !s.soon() {
+		s.op = op
 		s.done.Reset()
 		s.m.e.Watch(&s.watcher)
 		s.m.e.Wait(&s.done)
@@ -233,6 +235,11 @@ func (s *Segment) doze() bool {
 		s.done.Finish()
 	}
 	return false
+}
+
+// waiting describes the operation that waits, for progress.Watcher.
+func (s *Segment) waiting() (string, *progress.Completion) {
+	return fmt.Sprintf("%s on %s, waiting for rank %d", s.op, s.c.Name(), s.c.OriginalRank(s.phase.Awaited())), &s.done
 }
 
 // interrupted is the error of a wait that has no end, or nil.

@@ -81,6 +81,14 @@ func (p *Phase) Here() bool {
 	return true
 }
 
+// Awaited is a member that has to come and was not seen to have come.
+func (p *Phase) Awaited() int {
+	if p.from == Everyone {
+		return p.next
+	}
+	return p.from
+}
+
 // Apart reports whether a member was seen to have come to this step with a part that is too long.
 func (p *Phase) Apart() bool {
 	for member := range p.segment.slots {

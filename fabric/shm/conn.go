@@ -149,6 +149,9 @@ func (c *Conn) refused() {
 // Received is the number of frames taken from the peer's ring.
 func (c *Conn) Received() uint64 { return c.in.head }
 
+// Traffic implements fabric.Meter: the cursors of the rings count the frames.
+func (c *Conn) Traffic() fabric.Traffic { return fabric.Traffic{Sent: c.out.tail, Received: c.in.head} }
+
 // NotYet is the result of Await if no frame has arrived.
 const NotYet = takeNone
 

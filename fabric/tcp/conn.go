@@ -58,6 +58,8 @@ type Conn struct {
 	retryPause   time.Duration
 	lastError    error // of the last attempt
 	wasUp        bool  // has been up
+	// broken, healed count the interruptions.
+	broken, healed uint64
 
 	informedCause *proc.Cause // Inform: how the peer has ended
 	invalidated   bool        // Invalidate
@@ -126,6 +128,11 @@ func (c *Conn) TryLend(class fabric.Class, imm uint64, payload []byte) bool {
 
 // Received implements fabric.Lender.
 func (c *Conn) Received() uint64 { return c.received }
+
+// Traffic implements fabric.Meter.
+func (c *Conn) Traffic() fabric.Traffic {
+	return fabric.Traffic{Sent: c.out.added, Received: c.received, Broken: c.broken, Healed: c.healed}
+}
 
 // Lends is the longest payload of TryLend.
 func (c *Conn) Lends() int { return maxLent }

@@ -33,6 +33,7 @@ func TestCuts(t *testing.T) {
 			tn := newMesh(t, cfg, 3, seed)
 			tn.run(cuts)
 			tn.settle()
+			tn.requireCounted()
 			tn.depart()
 			require.GreaterOrEqual(t, tn.heals(), cuts/4, "most cuts must have hit a connection")
 		})

@@ -238,6 +238,7 @@ func (c *Conn) adopt(fd int, w path, s *statement) {
 	c.acked, c.unackedBytes = c.got, 0
 	if c.wasUp {
 		c.p.stats.reconnects.Add(1)
+		c.healed++
 		c.p.cfg.Log.Info("connected again", "peer", int(c.peer), "path", w.String(),
 			"after", time.Since(c.downSince).Round(time.Millisecond))
 	} else {

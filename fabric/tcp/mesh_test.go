@@ -326,6 +326,19 @@ func (tn *mesh) depart() {
 	}
 }
 
+// requireCounted: the connections have counted their cuts, and that they were healed.
+func (tn *mesh) requireCounted() {
+	healed := 0
+	for _, a := range tn.nodes {
+		for _, c := range a.conns {
+			now := c.Traffic()
+			require.LessOrEqual(tn, now.Healed, now.Broken)
+			healed += int(now.Healed)
+		}
+	}
+	require.Equal(tn, tn.heals(), healed)
+}
+
 func (tn *mesh) heals() (n int) {
 	for _, a := range tn.nodes {
 		n += int(a.Stats().Reconnects)

@@ -9,6 +9,7 @@ type outbox struct {
 	head, sent, tail uint64 // oldest kept byte, next to be written, end
 	first            uint32 // number of the frame at head
 	next             uint32 // number of the next frame
+	added            uint64 // frames
 	lent             []loan
 	// cursor is the first loan that has not been written whole, offset the number of its bytes that
 	// have been.
@@ -42,6 +43,7 @@ func (o *outbox) add(h *header) {
 	}
 	h.number = o.next
 	o.next++
+	o.added++
 	h.put(o.scratch[:])
 	o.append(o.scratch[:])
 }

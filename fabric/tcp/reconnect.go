@@ -23,6 +23,7 @@ func (c *Conn) broke(why error) {
 		c.finish()
 		return
 	}
+	c.broken++
 	now := time.Now()
 	c.downSince, c.lastError = now, why
 	c.p.cfg.Log.Info("the connection broke: connecting again", "peer", int(c.peer), "for at most", c.p.cfg.Heal, "reason", why)

@@ -24,6 +24,7 @@ func (j *Job) Finalize(detach func() error, report func()) error {
 		j.final = errors.New("finalize: a panic has ended it")
 		j.final = j.finalize(detach)
 		j.boot.Closing()
+		j.quit.stop()
 		report()
 	})
 	return j.final

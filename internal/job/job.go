@@ -47,8 +47,9 @@ type Job struct {
 	log         *slog.Logger // nil: no log
 
 	finalizing atomic.Bool
-	once       sync.Once // of Finalize
-	final      error     // the result of Finalize; written within once
+	once       sync.Once   // of Finalize
+	quit       *quitReport // nil in a simulation
+	final      error       // the result of Finalize; written within once
 }
 
 // The context ids of World, and of the communicator on which ranks release each other from the last

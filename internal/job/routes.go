@@ -33,6 +33,33 @@ func (r Route) String() string {
 	return s
 }
 
+// PeerCounters count what a rank and this one have exchanged. The root package says what its fields
+// mean.
+type PeerCounters struct {
+	Fabric                                       string
+	FramesSent, FramesReceived                   uint64
+	RendezvousSent, RendezvousReceived           uint64
+	RendezvousBytesSent, RendezvousBytesReceived uint64
+	Broken, Healed                               uint64
+}
+
+// PeerCounters counts the traffic with a rank of the job. It does not connect.
+func (j *Job) PeerCounters(rank int) PeerCounters {
+	j.Progress.Lock()
+	defer j.Progress.Unlock()
+	ep := j.Progress.Known(proc.ID(rank))
+	if ep == nil {
+		return PeerCounters{}
+	}
+	t := ep.Traffic()
+	sent, received := j.P2P.Announced(proc.ID(rank))
+	return PeerCounters{
+		Fabric: routeOf(ep).Fabric, FramesSent: t.Sent, FramesReceived: t.Received, Broken: t.Broken, Healed: t.Healed,
+		RendezvousSent: sent.Messages, RendezvousBytesSent: sent.Bytes,
+		RendezvousReceived: received.Messages, RendezvousBytesReceived: received.Bytes,
+	}
+}
+
 // Route reports how this rank reaches another one, and connects to it if it has not done so.
 func (j *Job) Route(rank int) (Route, error) {
 	if rank < 0 || rank >= j.Size() {

@@ -38,17 +38,23 @@ func Init(ctx context.Context, o Options) (*Job, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("banyan: the start was not attempted: %w", err)
 	}
+	quit := reportOnQuit()
 	link, err := join.Join(ctx)
 	if err != nil {
+		quit.stop()
 		return nil, fmt.Errorf("banyan: %w%s", err, cureOf(err))
 	}
 	if c.Log != nil {
 		c.Log = c.Log.With("rank", link.Rank())
 	}
+	quit.known(fmt.Sprintf("banyan: rank %d: ", link.Rank()))
 	j, err := start(ctx, link, c, set)
 	if err != nil {
+		quit.stop()
 		return nil, fmt.Errorf("banyan: rank %d: %w%s", link.Rank(), err, cureOf(err))
 	}
+	j.quit = quit
+	quit.job.Store(j)
 	joined.Store(j)
 	return j, nil
 }

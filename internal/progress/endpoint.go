@@ -126,6 +126,14 @@ func (ep *Endpoint) Received() uint64 {
 	return 0
 }
 
+// Traffic counts the frames to and from the peer, where the connection counts them; else it is zero.
+func (ep *Endpoint) Traffic() fabric.Traffic {
+	if m, ok := ep.conn.(fabric.Meter); ok {
+		return m.Traffic()
+	}
+	return fabric.Traffic{}
+}
+
 // Conn is the connection, for calls that are not on every message's path.
 func (ep *Endpoint) Conn() fabric.Conn { return ep.conn }
 

@@ -132,6 +132,8 @@ type Watcher struct {
 	// Doze is called before the process sleeps, and reports whether it may: then a frame will
 	// announce the next arrival.
 	Doze func() bool
+	// Waiting, if set, is what a goroutine waits for, and how, for reports of hangs.
+	Waiting func() (what string, c *Completion)
 }
 
 // Watch adds a watcher until Unwatch. A goroutine that waits for its result calls Wait next; else

@@ -15,6 +15,7 @@ type Completion struct {
 	parker    fabric.Parker // allocated at the first park
 	then      func()        // called when it finishes
 	next      *Completion   // in the engine's list of parked completions
+	since     fabric.Time   // start of the first sleep or park of its waiter; 0: there was none
 }
 
 // Done reports whether c is complete. Precondition: the lock is held.
@@ -24,7 +25,7 @@ func (c *Completion) Done() bool { return c.done }
 func (c *Completion) Reset() {
 	c.done = false
 	if c.observed {
-		c.observed, c.then = false, nil
+		c.observed, c.then, c.since = false, nil, 0
 	}
 }
 
@@ -60,7 +61,7 @@ func (c *Completion) notify() {
 // finishes another Completion, or submits a job. Precondition: the lock is held.
 func (c *Completion) Then(fn func()) {
 	c.then = fn
-	c.observed = c.in != nil || c.asleep != nil || fn != nil
+	c.observed = c.in != nil || c.asleep != nil || c.since != 0 || fn != nil
 	if c.done && fn != nil {
 		fn()
 	}
@@ -175,9 +176,10 @@ func (e *Engine) drive(c *Completion) bool {
 		case e.asleep:
 			return false
 		default:
+			e.stamp(c)
 			c.asleep, c.observed = e.host, true
 			e.sleep()
-			c.asleep, c.observed = nil, c.then != nil
+			c.asleep = nil // it stays observed, so that Reset clears since
 			idle = e.spins // woken for a reason, or spuriously: no long spin
 		}
 		if e.woken > 0 {
@@ -356,6 +358,7 @@ func (e *Engine) parkAt(place **Completion, c *Completion) {
 	if c.parker == nil {
 		c.parker = e.host.NewParker()
 	}
+	e.stamp(c)
 	c.in, c.observed = e, true
 	c.next = *place
 	*place = c
@@ -365,7 +368,7 @@ func (e *Engine) parkAt(place **Completion, c *Completion) {
 	if c.in == nil {
 		e.woken--
 	}
-	c.in, c.observed = nil, c.then != nil
+	c.in = nil
 	for at := &e.parked; *at != nil; at = &(*at).next {
 		if *at == c {
 			*at = c.next

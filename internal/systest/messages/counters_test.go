@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"testing"
 
@@ -74,12 +75,12 @@ func besieged(w *banyan.World) error {
 		}
 	}
 	mine := w.Counters()
-	sum := []uint64{mine.Admitted, mine.Refused.Forgers}
+	sum := []uint64{mine.Admitted, mine.Refused.WrongSecret}
 	if err := banyan.Allreduce(c, sum, banyan.Sum); err != nil {
 		return err
 	}
 	if want := uint64(c.Size() * (c.Size() - 1) / 2); sum[0] != want || sum[1] != 1 || mine.Healed != 0 {
-		return fmt.Errorf("%d admitted and %d forgers, want %d and 1; mine: %v", sum[0], sum[1], want, mine)
+		return fmt.Errorf("%d admitted and %d with a wrong secret, want %d and 1; mine: %v", sum[0], sum[1], want, mine)
 	}
 	return nil
 }
@@ -110,10 +111,10 @@ func forge(w *banyan.World) error {
 }
 
 func TestCountersInWords(t *testing.T) {
-	c := banyan.Counters{Admitted: 3, Refused: banyan.Refused{Strangers: 1, Versions: 2, Forgers: 3, Misled: 4,
-		Dawdlers: 5, Crowded: 6}}
+	c := banyan.Counters{Admitted: 3, Refused: banyan.Refused{NotPeer: 1, OtherVersion: 2, WrongSecret: 3, OtherTarget: 4,
+		TimedOut: 5, TooMany: 6}}
 	require.Equal(t, "admitted 3, healed 0, refused 21 "+
-		"(1 strangers, 2 of other versions, 3 forgers, 4 misled, 5 dawdlers, 6 crowded out)", c.String())
+		"(1 not peers, 2 of other versions, 3 with a wrong secret, 4 for another process, 5 timed out, 6 too many at once)", c.String())
 	require.Equal(t, "admitted 0, healed 0, refused 0", banyan.Counters{}.String())
 	twice := c.Plus(c)
 	require.Equal(t, uint64(6), twice.Admitted)
@@ -124,4 +125,53 @@ func TestCountersInWords(t *testing.T) {
 		}
 		return nil
 	}))
+}
+
+// Each rank counts the frames and the messages by rendezvous of each peer, over each fabric.
+func TestPeerCounters(t *testing.T) {
+	for _, fabric := range []string{"shm", "unix", "tcp"} {
+		ranktest.Succeed(t, 2, "peer counters", "BANYAN_FABRIC="+fabric)
+	}
+}
+
+func countedPeer(w *banyan.World) error {
+	const small, long = 5, 100
+	c, peer := w.Comm(), 1-w.Comm().Rank()
+	if err := c.Barrier(); err != nil {
+		return err
+	}
+	if c.Rank() == 0 {
+		for range small {
+			if err := c.Send(make([]byte, 8), 1, 0); err != nil {
+				return err
+			}
+		}
+		if err := c.Ssend(make([]byte, long), 1, 0); err != nil {
+			return err
+		}
+	} else {
+		for range small + 1 {
+			if _, err := c.Recv(make([]byte, long), 0, 0); err != nil {
+				return err
+			}
+		}
+	}
+	now := w.PeerCounters(peer)
+	frames, messages, bytes := now.FramesSent, now.RendezvousSent, now.RendezvousBytesSent
+	if c.Rank() == 1 {
+		frames, messages, bytes = now.FramesReceived, now.RendezvousReceived, now.RendezvousBytesReceived
+	}
+	switch {
+	case frames < small+1 || messages != 1 || bytes != long:
+		return fmt.Errorf("rank %d: %+v", c.Rank(), now)
+	case now.Fabric != os.Getenv("BANYAN_FABRIC") || now.Broken != 0 || now.Healed != 0:
+		return fmt.Errorf("rank %d: %+v", c.Rank(), now)
+	case w.PeerCounters(2) != banyan.PeerCounters{}:
+		return fmt.Errorf("there is no rank 2: %+v", w.PeerCounters(2))
+	}
+	if err := w.Finalize(); err != nil {
+		return err
+	}
+	w.PeerCounters(peer) // is possible
+	return nil
 }

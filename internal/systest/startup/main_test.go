@@ -21,6 +21,7 @@ var programs = ranktest.Programs{
 	"counted":             counted,
 	"dead start":          deadStart,
 	"few files":           fewFiles,
+	"hangs":               hangs,
 	"home":                inForeignHome,
 	"launches strangers":  func() error { return ranktest.LaunchRole("strangers", strangerRanks) },
 	"launches unmet pair": func() error { return ranktest.LaunchRole("unmet pair", strangerRanks) },
