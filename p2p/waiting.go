@@ -55,7 +55,7 @@ func (r *Request) describe(kind func(int) string) string {
 		tag = strconv.Itoa(int(uint32(r.imm)))
 	}
 	switch {
-	case r.kind == reqPromise && r.agreement:
+	case r.kind == reqPromise && r.ways&agreement != 0:
 		return "agreement on " + c.Name()
 	case r.kind == reqPromise:
 		return "non-blocking operation on " + c.Name()
