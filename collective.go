@@ -75,14 +75,14 @@ func (c *Comm) Ibcast(buf []byte, root int) Request {
 	return Request{c.coll.Ibcast(c.core, c.call(nil, false), buf, root), c}
 }
 
-// AllreduceBytes folds the bufs of all ranks with op and leaves the result in
+// Allreduce folds the bufs of all ranks with op and leaves the result in
 // each of them, the same bytes at all ranks. All are of the same length; op folds its second argument into
 // its first, is associative, and gets the operands in the order of ranks, or with AnyOrder as they come over the tree.
 // It gets whole buffers. For numbers see [Allreduce].
 //
 // Errors as of Barrier, and ErrArgument for no op. After one a buf holds what it held, or that folded with what some
 // other ranks gave, or the result, or a part of each: to call again with fewer ranks, keep a copy; see [Comm.SetUniformity].
-func (c *Comm) AllreduceBytes(buf []byte, op func(acc, in []byte), order ...Order) error {
+func (c *Comm) Allreduce(buf []byte, op func(acc, in []byte), order ...Order) error {
 	return c.allreduce(buf, coll.Fold{Op: op, AnyOrder: anyOrder(order)})
 }
 
@@ -98,8 +98,8 @@ func (c *Comm) doAllreduce(buf []byte, f coll.Fold, inTurn bool) error {
 	return c.coll.Allreduce(c.core, c.call(wrong, inTurn), buf, f)
 }
 
-// IallreduceBytes is the non-blocking [Comm.AllreduceBytes]. Op is called as by [Comm.IreduceBytes].
-func (c *Comm) IallreduceBytes(buf []byte, op func(acc, in []byte), order ...Order) Request {
+// Iallreduce is the non-blocking [Comm.Allreduce]. Op is called as by [Comm.Ireduce].
+func (c *Comm) Iallreduce(buf []byte, op func(acc, in []byte), order ...Order) Request {
 	return c.iallreduce(buf, coll.Fold{Op: op, AnyOrder: anyOrder(order)})
 }
 
@@ -111,10 +111,10 @@ func (c *Comm) iallreduce(buf []byte, f coll.Fold) Request {
 	return Request{c.coll.Iallreduce(c.core, c.call(wrong, false), buf, f), c}
 }
 
-// ReduceBytes folds as AllreduceBytes does and leaves the result in the root's
-// buf; those of the other ranks are undefined afterwards. Errors as of AllreduceBytes, and the bufs after
+// Reduce folds as Allreduce does and leaves the result in the root's
+// buf; those of the other ranks are undefined afterwards. Errors as of Allreduce, and the bufs after
 // one, the root's too.
-func (c *Comm) ReduceBytes(buf []byte, op func(acc, in []byte), root int, order ...Order) error {
+func (c *Comm) Reduce(buf []byte, op func(acc, in []byte), root int, order ...Order) error {
 	return c.reduce(buf, coll.Fold{Op: op, AnyOrder: anyOrder(order)}, root)
 }
 
@@ -130,9 +130,9 @@ func (c *Comm) doReduce(buf []byte, f coll.Fold, root int, inTurn bool) error {
 	return c.coll.Reduce(c.core, c.call(wrong, inTurn), buf, f, root)
 }
 
-// IreduceBytes is the non-blocking [Comm.ReduceBytes]. Op is called by any goroutine that makes
+// Ireduce is the non-blocking [Comm.Reduce]. Op is called by any goroutine that makes
 // progress, without locks.
-func (c *Comm) IreduceBytes(buf []byte, op func(acc, in []byte), root int, order ...Order) Request {
+func (c *Comm) Ireduce(buf []byte, op func(acc, in []byte), root int, order ...Order) Request {
 	return c.ireduce(buf, coll.Fold{Op: op, AnyOrder: anyOrder(order)}, root)
 }
 
@@ -153,12 +153,12 @@ func (c *Comm) toFold(what string, buf []byte, f *coll.Fold) ([]byte, error) {
 	return nil, fmt.Errorf("%s on %s: %w: no operation to fold with", what, c.Name(), ErrArgument)
 }
 
-// GatherBytes puts the blocks of all ranks, which are of the same length, into the root's all, in the
+// Gather puts the blocks of all ranks, which are of the same length, into the root's all, in the
 // order of ranks; all is Size() times as long, and nil at the other ranks. The root's mine may lie in all
 // where it belongs. The places of ranks that are agreed to have failed stay as they are. Errors as of
 // Barrier; ErrArgument for lengths that do not fit. After one the root's all holds, at any place, what it
 // held, or that rank's block, or a part of each; see [Comm.SetUniformity].
-func (c *Comm) GatherBytes(mine, all []byte, root int) error {
+func (c *Comm) Gather(mine, all []byte, root int) error {
 	if !c.plain() {
 		return c.collective("gatherbytes", func(c *Comm, inTurn bool) error { return c.doGatherBytes(mine, all, root, inTurn) })
 	}
@@ -170,20 +170,20 @@ func (c *Comm) doGatherBytes(mine, all []byte, root int, inTurn bool) error {
 	return c.coll.Gather(c.core, c.call(wrong, inTurn), mine, all, root)
 }
 
-// IgatherBytes is the non-blocking [Comm.GatherBytes].
-func (c *Comm) IgatherBytes(mine, all []byte, root int) Request {
+// Igather is the non-blocking [Comm.Gather].
+func (c *Comm) Igather(mine, all []byte, root int) Request {
 	if !c.plain() {
-		return c.bind(c.valid().IgatherBytes(mine, all, root))
+		return c.bind(c.valid().Igather(mine, all, root))
 	}
 	mine, all, wrong := c.blocks(coll.Gather.Nonblocking(), mine, all, root)
 	return Request{c.coll.Igather(c.core, c.call(wrong, false), mine, all, root), c}
 }
 
-// ScatterBytes puts each rank's block of the root's all into its mine; blocks are of the same length. All
+// Scatter puts each rank's block of the root's all into its mine; blocks are of the same length. All
 // is Size() times as long, and nil at the other ranks; it is only read. The root's mine may lie there where
 // it belongs. Errors as of Barrier; ErrArgument for lengths that do not fit. After one mine holds what it
 // held, or its block, or a part of each; see [Comm.SetUniformity].
-func (c *Comm) ScatterBytes(all, mine []byte, root int) error {
+func (c *Comm) Scatter(all, mine []byte, root int) error {
 	if !c.plain() {
 		return c.collective("scatterbytes", func(c *Comm, inTurn bool) error { return c.doScatterBytes(all, mine, root, inTurn) })
 	}
@@ -195,21 +195,21 @@ func (c *Comm) doScatterBytes(all, mine []byte, root int, inTurn bool) error {
 	return c.coll.Scatter(c.core, c.call(wrong, inTurn), all, mine, root)
 }
 
-// IscatterBytes is the non-blocking [Comm.ScatterBytes].
-func (c *Comm) IscatterBytes(all, mine []byte, root int) Request {
+// Iscatter is the non-blocking [Comm.Scatter].
+func (c *Comm) Iscatter(all, mine []byte, root int) Request {
 	if !c.plain() {
-		return c.bind(c.valid().IscatterBytes(all, mine, root))
+		return c.bind(c.valid().Iscatter(all, mine, root))
 	}
 	mine, all, wrong := c.blocks(coll.Scatter.Nonblocking(), mine, all, root)
 	return Request{c.coll.Iscatter(c.core, c.call(wrong, false), all, mine, root), c}
 }
 
-// AllgatherBytes puts the blocks of all ranks, which are of the same length, into
+// Allgather puts the blocks of all ranks, which are of the same length, into
 // all of every rank, in the order of ranks; all is Size() times as long. Mine may
 // lie in all where it belongs. Errors as of Barrier; ErrArgument for lengths that
 // do not fit. After one all holds, at any place, what it held, or that rank's block, or a part of each; see
 // [Comm.SetUniformity].
-func (c *Comm) AllgatherBytes(mine, all []byte) error {
+func (c *Comm) Allgather(mine, all []byte) error {
 	if !c.plain() {
 		return c.collective("allgatherbytes", func(c *Comm, inTurn bool) error { return c.doAllgatherBytes(mine, all, inTurn) })
 	}
@@ -221,10 +221,10 @@ func (c *Comm) doAllgatherBytes(mine, all []byte, inTurn bool) error {
 	return c.coll.Allgather(c.core, c.call(wrong, inTurn), mine, all)
 }
 
-// IallgatherBytes is the non-blocking [Comm.AllgatherBytes].
-func (c *Comm) IallgatherBytes(mine, all []byte) Request {
+// Iallgather is the non-blocking [Comm.Allgather].
+func (c *Comm) Iallgather(mine, all []byte) Request {
 	if !c.plain() {
-		return c.bind(c.valid().IallgatherBytes(mine, all))
+		return c.bind(c.valid().Iallgather(mine, all))
 	}
 	mine, all, wrong := c.blocks(coll.Allgather.Nonblocking(), mine, all, c.Rank())
 	return Request{c.coll.Iallgather(c.core, c.call(wrong, false), mine, all), c}

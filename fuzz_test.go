@@ -92,17 +92,17 @@ func meddled(c *Comm, op uint8, n int) error {
 	wait := func(r Request) error { _, err := r.Wait(); return err }
 	err := [...]func() error{
 		func() error { return c.Bcast(buf, 1) },
-		func() error { return c.ReduceBytes(buf, fold, 0) },
-		func() error { return c.AllreduceBytes(buf, fold) },
-		func() error { return c.GatherBytes(buf, all, 0) },
-		func() error { return c.ScatterBytes(all, buf, 1) },
-		func() error { return c.AllgatherBytes(buf, all) },
+		func() error { return c.Reduce(buf, fold, 0) },
+		func() error { return c.Allreduce(buf, fold) },
+		func() error { return c.Gather(buf, all, 0) },
+		func() error { return c.Scatter(all, buf, 1) },
+		func() error { return c.Allgather(buf, all) },
 		func() error { return wait(c.Ibcast(buf, 1)) },
-		func() error { return wait(c.IreduceBytes(buf, fold, 0)) },
-		func() error { return wait(c.IallreduceBytes(buf, fold)) },
-		func() error { return wait(c.IgatherBytes(buf, all, 0)) },
-		func() error { return wait(c.IscatterBytes(all, buf, 1)) },
-		func() error { return wait(c.IallgatherBytes(buf, all)) },
+		func() error { return wait(c.Ireduce(buf, fold, 0)) },
+		func() error { return wait(c.Iallreduce(buf, fold)) },
+		func() error { return wait(c.Igather(buf, all, 0)) },
+		func() error { return wait(c.Iscatter(all, buf, 1)) },
+		func() error { return wait(c.Iallgather(buf, all)) },
 	}[op%12]()
 	beyond := func(part []byte) bool { return bytes.Count(part, []byte{0xa5}) != len(part) }
 	if beyond(memory[n:2*n]) || beyond(memory[5*n:]) {

@@ -133,59 +133,59 @@ func Bcast[T Number](c *Comm, data []T, root int) error { return c.Bcast(Bytes(d
 // each of them. All have the same length. Op is associative; it gets the operands in the order of
 // ranks, so floating-point results are the same on all ranks and in every run with as many ranks.
 // With AnyOrder it is commutative as well: that saves time and memory where a tree was chosen
-// ([Comm.SetTree]). After an error see [Comm.AllreduceBytes].
+// ([Comm.SetTree]). After an error see [Comm.Allreduce].
 func Allreduce[T Number](c *Comm, data []T, op func(a, b T) T, order ...Order) error {
 	return c.allreduce(Bytes(data), elementwise(op, order))
 }
 
 // Reduce reduces as [Allreduce] does and leaves the result at the root alone; the slices of the
-// others are undefined afterwards. After an error see [Comm.ReduceBytes].
+// others are undefined afterwards. After an error see [Comm.Reduce].
 func Reduce[T Number](c *Comm, data []T, op func(a, b T) T, root int, order ...Order) error {
 	return c.reduce(Bytes(data), elementwise(op, order), root)
 }
 
 // Gather puts the slices of all ranks, which have the same length, into the root's all, in the
-// order of ranks; the others give nil for it. See [Comm.GatherBytes].
+// order of ranks; the others give nil for it. See [Comm.Gather].
 func Gather[T Number](c *Comm, mine, all []T, root int) error {
-	return c.GatherBytes(Bytes(mine), Bytes(all), root)
+	return c.Gather(Bytes(mine), Bytes(all), root)
 }
 
 // Scatter puts each rank's part of the root's all into its mine; the others give nil for all. See
-// [Comm.ScatterBytes].
+// [Comm.Scatter].
 func Scatter[T Number](c *Comm, all, mine []T, root int) error {
-	return c.ScatterBytes(Bytes(all), Bytes(mine), root)
+	return c.Scatter(Bytes(all), Bytes(mine), root)
 }
 
 // Allgather puts the slices of all ranks, which have the same length, into every rank's all, in the
-// order of ranks; all has room for Size() of them. After an error see [Comm.AllgatherBytes].
+// order of ranks; all has room for Size() of them. After an error see [Comm.Allgather].
 func Allgather[T Number](c *Comm, mine, all []T) error {
-	return c.AllgatherBytes(Bytes(mine), Bytes(all))
+	return c.Allgather(Bytes(mine), Bytes(all))
 }
 
 // Ibcast is the non-blocking [Bcast]; see [Comm.Ibcast].
 func Ibcast[T Number](c *Comm, data []T, root int) Request { return c.Ibcast(Bytes(data), root) }
 
-// Ireduce is the non-blocking [Reduce]; see [Comm.IreduceBytes].
+// Ireduce is the non-blocking [Reduce]; see [Comm.Ireduce].
 func Ireduce[T Number](c *Comm, data []T, op func(a, b T) T, root int, order ...Order) Request {
 	return c.ireduce(Bytes(data), elementwise(op, order), root)
 }
 
-// Iallreduce is the non-blocking [Allreduce]; see [Comm.IallreduceBytes].
+// Iallreduce is the non-blocking [Allreduce]; see [Comm.Iallreduce].
 func Iallreduce[T Number](c *Comm, data []T, op func(a, b T) T, order ...Order) Request {
 	return c.iallreduce(Bytes(data), elementwise(op, order))
 }
 
-// Igather is the non-blocking [Gather]; see [Comm.IgatherBytes].
+// Igather is the non-blocking [Gather]; see [Comm.Igather].
 func Igather[T Number](c *Comm, mine, all []T, root int) Request {
-	return c.IgatherBytes(Bytes(mine), Bytes(all), root)
+	return c.Igather(Bytes(mine), Bytes(all), root)
 }
 
-// Iscatter is the non-blocking [Scatter]; see [Comm.IscatterBytes].
+// Iscatter is the non-blocking [Scatter]; see [Comm.Iscatter].
 func Iscatter[T Number](c *Comm, all, mine []T, root int) Request {
-	return c.IscatterBytes(Bytes(all), Bytes(mine), root)
+	return c.Iscatter(Bytes(all), Bytes(mine), root)
 }
 
-// Iallgather is the non-blocking [Allgather]; see [Comm.IallgatherBytes].
+// Iallgather is the non-blocking [Allgather]; see [Comm.Iallgather].
 func Iallgather[T Number](c *Comm, mine, all []T) Request {
-	return c.IallgatherBytes(Bytes(mine), Bytes(all))
+	return c.Iallgather(Bytes(mine), Bytes(all))
 }

@@ -115,7 +115,7 @@ func (r *collectiveRank) gather(at *lineComm) operation {
 	return operation{
 		do: func(i int) error {
 			root, here := r.root(at, i)
-			return at.c.GatherBytes(mine, atRoot(here, all), root)
+			return at.c.Gather(mine, atRoot(here, all), root)
 		},
 		fill: func(i int) { fillWith(mine, pattern(i, me)); clear(all) },
 		right: func(i int) bool {
@@ -134,7 +134,7 @@ func (r *collectiveRank) scatter(at *lineComm) operation {
 	return operation{
 		do: func(i int) error {
 			root, here := r.root(at, i)
-			return at.c.ScatterBytes(atRoot(here, all), mine, root)
+			return at.c.Scatter(atRoot(here, all), mine, root)
 		},
 		fill: func(i int) {
 			clear(mine)

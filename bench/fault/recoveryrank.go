@@ -184,7 +184,7 @@ func (r *recoveryRank) block(op call, into *stats.Histogram, counts bool) (time.
 // gather collects the times of all ranks and returns their mean.
 func (r *recoveryRank) gather(mine []byte, into *stats.Histogram, counts bool) (time.Duration, error) {
 	all := r.took
-	if err := r.living.AllgatherBytes(mine, all); err != nil {
+	if err := r.living.Allgather(mine, all); err != nil {
 		return 0, err
 	}
 	var sum time.Duration

@@ -117,12 +117,12 @@ func (k *call) once() error {
 	case Bcast:
 		return k.c.Bcast(k.buf, k.job.Root)
 	case Reduce:
-		return k.c.ReduceBytes(k.buf, keep, k.job.Root)
+		return k.c.Reduce(k.buf, keep, k.job.Root)
 	case Allreduce:
-		return k.c.AllreduceBytes(k.buf, keep)
+		return k.c.Allreduce(k.buf, keep)
 	case Gather:
-		return k.c.GatherBytes(k.buf, k.more, k.job.Root)
+		return k.c.Gather(k.buf, k.more, k.job.Root)
 	default:
-		return k.c.ScatterBytes(k.more, k.buf, k.job.Root)
+		return k.c.Scatter(k.more, k.buf, k.job.Root)
 	}
 }

@@ -172,15 +172,15 @@ func (o Collective) Call(c *banyan.Comm, buf []uint64) error {
 	case Bcast:
 		return c.Bcast(b, o.Root)
 	case Reduce:
-		return c.ReduceBytes(b, onBytes(op), o.Root, order)
+		return c.Reduce(b, onBytes(op), o.Root, order)
 	case Allreduce:
-		return c.AllreduceBytes(b, onBytes(op), order)
+		return c.Allreduce(b, onBytes(op), order)
 	case Gather:
-		return c.GatherBytes(mine, b, o.Root)
+		return c.Gather(mine, b, o.Root)
 	case Scatter:
-		return c.ScatterBytes(mine, b, o.Root)
+		return c.Scatter(mine, b, o.Root)
 	}
-	return c.AllgatherBytes(mine, b)
+	return c.Allgather(mine, b)
 }
 
 func (o Collective) callTyped(c *banyan.Comm, buf []uint64) error {
@@ -216,15 +216,15 @@ func (o Collective) Start(c *banyan.Comm, buf []uint64) banyan.Request {
 	case Bcast:
 		return c.Ibcast(b, o.Root)
 	case Reduce:
-		return c.IreduceBytes(b, onBytes(op), o.Root, order)
+		return c.Ireduce(b, onBytes(op), o.Root, order)
 	case Allreduce:
-		return c.IallreduceBytes(b, onBytes(op), order)
+		return c.Iallreduce(b, onBytes(op), order)
 	case Gather:
-		return c.IgatherBytes(mine, b, o.Root)
+		return c.Igather(mine, b, o.Root)
 	case Scatter:
-		return c.IscatterBytes(mine, b, o.Root)
+		return c.Iscatter(mine, b, o.Root)
 	}
-	return c.IallgatherBytes(mine, b)
+	return c.Iallgather(mine, b)
 }
 
 func (o Collective) startTyped(c *banyan.Comm, buf []uint64) banyan.Request {

@@ -83,12 +83,12 @@ func TestLongReductionsThatDiffer(t *testing.T) {
 			}
 			err := do(nonblocking, func() error {
 				if op == nil && !none {
-					return c.ReduceBytes(bytes.Repeat([]byte{1 << c.Rank(), 0, 0, 0}, len(buf)), xor, root, order)
+					return c.Reduce(bytes.Repeat([]byte{1 << c.Rank(), 0, 0, 0}, len(buf)), xor, root, order)
 				}
 				return banyan.Reduce(c, buf, op, root, order)
 			}, func() banyan.Request {
 				if op == nil && !none {
-					return c.IreduceBytes(bytes.Repeat([]byte{1 << c.Rank(), 0, 0, 0}, len(buf)), xor, root, order)
+					return c.Ireduce(bytes.Repeat([]byte{1 << c.Rank(), 0, 0, 0}, len(buf)), xor, root, order)
 				}
 				return banyan.Ireduce(c, buf, op, root, order)
 			})
@@ -121,9 +121,9 @@ func TestReductionOfWhatLooksLikeAMark(t *testing.T) {
 				return err
 			}
 			nonblocking, buf := i > 1, slices.Clone(mark)
-			if err := errors.Join(do(nonblocking, func() error { return c.ReduceBytes(buf, xor, 0, banyan.AnyOrder) },
+			if err := errors.Join(do(nonblocking, func() error { return c.Reduce(buf, xor, 0, banyan.AnyOrder) },
 				func() banyan.Request {
-					return c.IreduceBytes(buf, xor, 0,
+					return c.Ireduce(buf, xor, 0,
 						banyan.AnyOrder)
 				}), c.Barrier()); err != nil {
 				return err

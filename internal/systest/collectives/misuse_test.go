@@ -30,8 +30,8 @@ func TestLengthErrorsNameRealLengths(t *testing.T) {
 					fold := func(acc, in []byte) { copy(acc, in) }
 					for _, nonblocking := range []bool{false, true} {
 						errs := []error{
-							do(nonblocking, func() error { return c.AllreduceBytes(buf, fold) },
-								func() banyan.Request { return c.IallreduceBytes(buf, fold) }),
+							do(nonblocking, func() error { return c.Allreduce(buf, fold) },
+								func() banyan.Request { return c.Iallreduce(buf, fold) }),
 							do(nonblocking, func() error { return banyan.Reduce(c, buf, banyan.Sum, 1) },
 								func() banyan.Request { return banyan.Ireduce(c, buf, banyan.Sum, 1) }),
 							do(nonblocking, func() error { return c.Bcast(buf, 0) },
@@ -76,28 +76,28 @@ func TestWrongArgumentsAtOneRank(t *testing.T) {
 	for name, op := range map[string]func(c *banyan.Comm, nonblocking, wrong bool, size int) error{
 		"allreduce": func(c *banyan.Comm, nonblocking, wrong bool, size int) error {
 			buf, fold := make([]byte, size), unless(wrong, fold)
-			return do(nonblocking, func() error { return c.AllreduceBytes(buf, fold) },
-				func() banyan.Request { return c.IallreduceBytes(buf, fold) })
+			return do(nonblocking, func() error { return c.Allreduce(buf, fold) },
+				func() banyan.Request { return c.Iallreduce(buf, fold) })
 		},
 		"reduce": func(c *banyan.Comm, nonblocking, wrong bool, size int) error {
 			buf, fold := make([]byte, size), unless(wrong, fold)
-			return do(nonblocking, func() error { return c.ReduceBytes(buf, fold, 0) },
-				func() banyan.Request { return c.IreduceBytes(buf, fold, 0) })
+			return do(nonblocking, func() error { return c.Reduce(buf, fold, 0) },
+				func() banyan.Request { return c.Ireduce(buf, fold, 0) })
 		},
 		"gather": func(c *banyan.Comm, nonblocking, wrong bool, size int) error {
 			block, all := make([]byte, size), make([]byte, blocksOf(c, wrong, size))
-			return do(nonblocking, func() error { return c.GatherBytes(block, all, 2) },
-				func() banyan.Request { return c.IgatherBytes(block, all, 2) })
+			return do(nonblocking, func() error { return c.Gather(block, all, 2) },
+				func() banyan.Request { return c.Igather(block, all, 2) })
 		},
 		"scatter": func(c *banyan.Comm, nonblocking, wrong bool, size int) error {
 			block, all := make([]byte, size), make([]byte, blocksOf(c, wrong, size))
-			return do(nonblocking, func() error { return c.ScatterBytes(all, block, 2) },
-				func() banyan.Request { return c.IscatterBytes(all, block, 2) })
+			return do(nonblocking, func() error { return c.Scatter(all, block, 2) },
+				func() banyan.Request { return c.Iscatter(all, block, 2) })
 		},
 		"allgather": func(c *banyan.Comm, nonblocking, wrong bool, size int) error {
 			block, all := make([]byte, size), make([]byte, blocksOf(c, wrong, size))
-			return do(nonblocking, func() error { return c.AllgatherBytes(block, all) },
-				func() banyan.Request { return c.IallgatherBytes(block, all) })
+			return do(nonblocking, func() error { return c.Allgather(block, all) },
+				func() banyan.Request { return c.Iallgather(block, all) })
 		},
 	} {
 		for i, size := range []int{0, 16, 40_000, 3_000_000, 0, 16, 40_000, 3_000_000} {
@@ -192,8 +192,8 @@ func (m *misfit) folds(root int) error {
 func (m *misfit) blocks(root int) error {
 	mine, all := make([]byte, m.here), make([]byte, m.here*m.c.Size())
 	some := m.here > 0 || !m.is()
-	err := do(m.nonblocking, func() error { return m.c.AllgatherBytes(mine, all) },
-		func() banyan.Request { return m.c.IallgatherBytes(mine, all) })
+	err := do(m.nonblocking, func() error { return m.c.Allgather(mine, all) },
+		func() banyan.Request { return m.c.Iallgather(mine, all) })
 	if some {
 		if err := m.wants("allgather", m.is(), err); err != nil {
 			return err
@@ -203,15 +203,15 @@ func (m *misfit) blocks(root int) error {
 	if !top {
 		all = nil
 	}
-	err = do(m.nonblocking, func() error { return m.c.GatherBytes(mine, all, root) },
-		func() banyan.Request { return m.c.IgatherBytes(mine, all, root) })
+	err = do(m.nonblocking, func() error { return m.c.Gather(mine, all, root) },
+		func() banyan.Request { return m.c.Igather(mine, all, root) })
 	if top && some {
 		if err := m.wants("gather", m.is(), err); err != nil {
 			return err
 		}
 	}
-	err = do(m.nonblocking, func() error { return m.c.ScatterBytes(all, mine, root) },
-		func() banyan.Request { return m.c.IscatterBytes(all, mine, root) })
+	err = do(m.nonblocking, func() error { return m.c.Scatter(all, mine, root) },
+		func() banyan.Request { return m.c.Iscatter(all, mine, root) })
 	if m.c.Rank() == m.odd && !top && some {
 		return m.wants("scatter", m.is(), err)
 	}
@@ -292,7 +292,7 @@ func TestDifferentRoots(t *testing.T) {
 	for name, op := range map[string]func(c *banyan.Comm, root int) error{
 		"bcast": func(c *banyan.Comm, root int) error { return c.Bcast(make([]byte, 8), root) },
 		"scatter": func(c *banyan.Comm, root int) error {
-			return c.ScatterBytes(make([]byte, 16), make([]byte, 8),
+			return c.Scatter(make([]byte, 16), make([]byte, 8),
 				root)
 		},
 		"ibcast": func(c *banyan.Comm, root int) error {
@@ -301,7 +301,7 @@ func TestDifferentRoots(t *testing.T) {
 			return err
 		},
 		"iscatter": func(c *banyan.Comm, root int) error {
-			_, err := c.IscatterBytes(make([]byte, 16), make([]byte, 8), root).Wait()
+			_, err := c.Iscatter(make([]byte, 16), make([]byte, 8), root).Wait()
 			return err
 		},
 	} {

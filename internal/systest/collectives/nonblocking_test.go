@@ -74,8 +74,8 @@ func TestRevokeEndsNonblockingCollectives(t *testing.T) {
 			return c.Revoke()
 		}
 		big := make([]byte, 200_000)
-		for i, q := range []banyan.Request{c.Ibarrier(), c.IallreduceBytes(big, xor),
-			c.IallgatherBytes(big[:8], make([]byte, 48))} {
+		for i, q := range []banyan.Request{c.Ibarrier(), c.Iallreduce(big, xor),
+			c.Iallgather(big[:8], make([]byte, 48))} {
 			if _, err := q.Wait(); !errors.Is(err, banyan.ErrRevoked) {
 				return fmt.Errorf("operation %d: %w", i, err)
 			}
@@ -160,10 +160,10 @@ func TestNonblockingCollectivesThatDoNotFit(t *testing.T) {
 			}
 			met := 0
 			for kind, q := range []banyan.Request{
-				c.Ibcast(make([]byte, size), 0), c.IreduceBytes(make([]byte, size), xor, 0),
-				c.IallreduceBytes(make([]byte, size), xor), c.IallgatherBytes(make([]byte, size), make([]byte, 6*size)),
-				c.IgatherBytes(make([]byte, size), make([]byte, 6*size), 2),
-				c.IscatterBytes(make([]byte, 6*size), make([]byte, size), 2),
+				c.Ibcast(make([]byte, size), 0), c.Ireduce(make([]byte, size), xor, 0),
+				c.Iallreduce(make([]byte, size), xor), c.Iallgather(make([]byte, size), make([]byte, 6*size)),
+				c.Igather(make([]byte, size), make([]byte, 6*size), 2),
+				c.Iscatter(make([]byte, 6*size), make([]byte, size), 2),
 			} {
 				_, err := q.Wait()
 				if err != nil && !errors.Is(err, banyan.ErrArgument) || err == nil &&
@@ -181,8 +181,8 @@ func TestNonblockingCollectivesThatDoNotFit(t *testing.T) {
 				return nil
 			}
 			for kind, q := range []banyan.Request{
-				c.IallreduceBytes(nil, nil), c.Ibcast(nil, 6), c.IscatterBytes(nil, make([]byte, 1), 3),
-				c.IgatherBytes(make([]byte, 1), make([]byte, 7), 3),
+				c.Iallreduce(nil, nil), c.Ibcast(nil, 6), c.Iscatter(nil, make([]byte, 1), 3),
+				c.Igather(make([]byte, 1), make([]byte, 7), 3),
 			} {
 				if _, err := q.Wait(); !errors.Is(err, banyan.ErrArgument) && (kind < 3 || c.Rank() == 3) {
 					return fmt.Errorf("wrong argument %d: %w", kind, err)
@@ -241,9 +241,9 @@ func nonblockingAllocs(w *banyan.World) error {
 	for kind, call := range []func() banyan.Request{
 		c.Ibarrier,
 		func() banyan.Request { return c.Ibcast(big, 1) },
-		func() banyan.Request { return c.IallreduceBytes(small, xor) },
-		func() banyan.Request { return c.IgatherBytes(small, all, 1) },
-		func() banyan.Request { return c.IscatterBytes(all, small, 1) },
+		func() banyan.Request { return c.Iallreduce(small, xor) },
+		func() banyan.Request { return c.Igather(small, all, 1) },
+		func() banyan.Request { return c.Iscatter(all, small, 1) },
 	} {
 		if err := w.Comm().Barrier(); err != nil {
 			return err

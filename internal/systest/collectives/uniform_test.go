@@ -73,14 +73,14 @@ var collectives = map[string]func(c *banyan.Comm) error{
 	"bcast":         func(c *banyan.Comm) error { return c.Bcast(make([]byte, 8), 1) },
 	"bcast of much": func(c *banyan.Comm) error { return banyan.Bcast(c, make([]int, 20_000), 2) },
 	"reduce":        func(c *banyan.Comm) error { return banyan.Reduce(c, []int{1, 2}, banyan.Sum, 3) },
-	"reduce bytes":  func(c *banyan.Comm) error { return c.ReduceBytes(make([]byte, 8), func(_, _ []byte) {}, 0) },
+	"reduce bytes":  func(c *banyan.Comm) error { return c.Reduce(make([]byte, 8), func(_, _ []byte) {}, 0) },
 	"allreduce":     func(c *banyan.Comm) error { return banyan.Allreduce(c, []int{1, 2}, banyan.Max) },
 	"allreduce bytes": func(c *banyan.Comm) error {
-		return c.AllreduceBytes(make([]byte, 90_000),
+		return c.Allreduce(make([]byte, 90_000),
 			func(_, _ []byte) {})
 	},
 	"allgather":       func(c *banyan.Comm) error { return banyan.Allgather(c, []int{1}, make([]int, c.Size())) },
-	"allgather bytes": func(c *banyan.Comm) error { return c.AllgatherBytes([]byte{1}, make([]byte, c.Size())) },
+	"allgather bytes": func(c *banyan.Comm) error { return c.Allgather([]byte{1}, make([]byte, c.Size())) },
 }
 
 // With UniformCollectives all living ranks have success, or all have an error.

@@ -46,11 +46,11 @@ var waiting = map[string]func(b bounds) error{
 
 	"Comm.Barrier":        func(b bounds) error { return b.c.Barrier() },
 	"Comm.Bcast":          func(b bounds) error { return b.c.Bcast(make([]byte, 8), 1) },
-	"Comm.ReduceBytes":    func(b bounds) error { return b.c.ReduceBytes(make([]byte, 8), fold, 0) },
-	"Comm.AllreduceBytes": func(b bounds) error { return b.c.AllreduceBytes(make([]byte, 8), fold) },
-	"Comm.GatherBytes":    func(b bounds) error { return b.c.GatherBytes(make([]byte, 8), make([]byte, 16), 0) },
-	"Comm.ScatterBytes":   func(b bounds) error { return b.c.ScatterBytes(nil, make([]byte, 8), 1) },
-	"Comm.AllgatherBytes": func(b bounds) error { return b.c.AllgatherBytes(make([]byte, 8), make([]byte, 16)) },
+	"Comm.Reduce":    func(b bounds) error { return b.c.Reduce(make([]byte, 8), fold, 0) },
+	"Comm.Allreduce": func(b bounds) error { return b.c.Allreduce(make([]byte, 8), fold) },
+	"Comm.Gather":    func(b bounds) error { return b.c.Gather(make([]byte, 8), make([]byte, 16), 0) },
+	"Comm.Scatter":   func(b bounds) error { return b.c.Scatter(nil, make([]byte, 8), 1) },
+	"Comm.Allgather": func(b bounds) error { return b.c.Allgather(make([]byte, 8), make([]byte, 16)) },
 
 	"Comm.Split":                 func(b bounds) error { return lastOf(b.c.Split(0, 0)) },
 	"Comm.SplitByNode":           func(b bounds) error { return lastOf(b.c.SplitByNode(0)) },
@@ -120,10 +120,10 @@ var waiting = map[string]func(b bounds) error{
 
 // instant are the calls that wait for no other rank, or for a message that has been matched.
 const instant = `Comm.AckFailed Comm.Acknowledged Comm.Failed Comm.FailedRanks Comm.SetName Comm.Compare Comm.Design Comm.ErrorHandler Comm.ErrorRange Comm.FailureAck
-	Comm.FailureGetAcked Comm.Free Comm.GetFailed Comm.Group Comm.GroupFailed Comm.IallgatherBytes
+	Comm.FailureGetAcked Comm.Free Comm.GetFailed Comm.Group Comm.GroupFailed Comm.Iallgather
 	Comm.Bsend Comm.Ibsend Bsend Ibsend
-	Comm.IallreduceBytes Comm.Iagree Comm.Ibarrier Comm.Ibcast Comm.IgatherBytes Comm.Improbe Comm.Iprobe
-	Comm.Irecv Comm.IreduceBytes Comm.Irsend Comm.IsInter Comm.IscatterBytes Comm.Isend Comm.Ishrink
+	Comm.Iallreduce Comm.Iagree Comm.Ibarrier Comm.Ibcast Comm.Igather Comm.Improbe Comm.Iprobe
+	Comm.Irecv Comm.Ireduce Comm.Irsend Comm.IsInter Comm.Iscatter Comm.Isend Comm.Ishrink
 	Comm.IsRevoked Comm.Issend Comm.Ivalidate Comm.Name Comm.Profile Comm.Rank Comm.RecvInit
 	Comm.ReenableAnySource Comm.RemoteGroup Comm.RemoteGroupFailed Comm.Revoke Comm.SendInit
 	Comm.SetDesign Comm.SetErrorHandler Comm.SetErrorRange Comm.SetProfile Comm.SetTree Comm.SetUniformity

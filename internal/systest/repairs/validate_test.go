@@ -124,7 +124,7 @@ func validates(w *banyan.World) error {
 	}
 	all := make([]byte, 8*c.Size())
 	mine := binary.LittleEndian.AppendUint64(nil, history.Sum64())
-	if err := c.AllgatherBytes(mine, all); err != nil {
+	if err := c.Allgather(mine, all); err != nil {
 		return err
 	}
 	for rank := range c.Size() {
@@ -166,8 +166,8 @@ func TestValidateKilledInside(t *testing.T) {
 
 // collective are the operations of barred that need all ranks.
 var collective = []string{
-	"Barrier", "Bcast", "ReduceBytes", "AllreduceBytes", "AllgatherBytes", "GatherBytes", "ScatterBytes",
-	"Ibarrier", "Ibcast", "IreduceBytes", "IallreduceBytes", "IallgatherBytes", "IgatherBytes", "IscatterBytes",
+	"Barrier", "Bcast", "Reduce", "Allreduce", "Allgather", "Gather", "Scatter",
+	"Ibarrier", "Ibcast", "Ireduce", "Iallreduce", "Iallgather", "Igather", "Iscatter",
 	"bcast", "reduce", "allreduce", "allgather", "Split", "SplitByNode",
 }
 
