@@ -75,82 +75,104 @@ func (c *Comm) Ibcast(buf []byte, root int) Request {
 	return Request{c.coll.Ibcast(c.core, c.call(nil, false), buf, root), c}
 }
 
-// Allreduce folds the bufs of all ranks with op and leaves the result in
-// each of them, the same bytes at all ranks. All are of the same length; op folds its second argument into
-// its first, is associative, and gets the operands in the order of ranks, or with AnyOrder as they come over the tree.
+// Allreduce folds the sends of all ranks with op and leaves the result in each recv, the same bytes at
+// all ranks. All are of the same length. Send is only read; the same slice for both folds in place, and
+// slices that overlap otherwise are ErrArgument. Op folds its second argument into its first, is
+// associative, and gets the operands in the order of ranks, or with AnyOrder as they come over the tree.
 // It gets whole buffers. For numbers see [Allreduce].
 //
-// Errors as of Barrier, and ErrArgument for no op. After one a buf holds what it held, or that folded with what some
-// other ranks gave, or the result, or a part of each: to call again with fewer ranks, keep a copy; see [Comm.SetUniformity].
-func (c *Comm) Allreduce(buf []byte, op func(acc, in []byte), order ...Order) error {
-	return c.allreduce(buf, coll.Fold{Op: op, AnyOrder: anyOrder(order)})
+// Errors as of Barrier, and ErrArgument for no op. After one recv is undefined, and send is as it was: the
+// operation can be called again with fewer ranks. In place it is lost; see [Comm.SetUniformity].
+func (c *Comm) Allreduce(send, recv []byte, op func(acc, in []byte), order ...Order) error {
+	return c.allreduce(send, recv, coll.Fold{Op: op, AnyOrder: anyOrder(order)})
 }
 
-func (c *Comm) allreduce(buf []byte, f coll.Fold) error {
+func (c *Comm) allreduce(send, recv []byte, f coll.Fold) error {
 	if !c.plain() {
-		return c.collective("allreduce", func(c *Comm, inTurn bool) error { return c.doAllreduce(buf, f, inTurn) })
+		return c.collective("allreduce", func(c *Comm, inTurn bool) error {
+			return c.doAllreduce(send, recv, f, inTurn)
+		})
 	}
-	return c.notify(c.doAllreduce(buf, f, false))
+	return c.notify(c.doAllreduce(send, recv, f, false))
 }
 
-func (c *Comm) doAllreduce(buf []byte, f coll.Fold, inTurn bool) error {
-	buf, wrong := c.toFold(coll.Allreduce.String(), buf, &f)
-	return c.coll.Allreduce(c.core, c.call(wrong, inTurn), buf, f)
+func (c *Comm) doAllreduce(send, recv []byte, f coll.Fold, inTurn bool) error {
+	send, recv, wrong := c.toFold(coll.Allreduce.String(), send, recv, &f)
+	return c.coll.Allreduce(c.core, c.call(wrong, inTurn), send, recv, f)
 }
 
 // Iallreduce is the non-blocking [Comm.Allreduce]. Op is called as by [Comm.Ireduce].
-func (c *Comm) Iallreduce(buf []byte, op func(acc, in []byte), order ...Order) Request {
-	return c.iallreduce(buf, coll.Fold{Op: op, AnyOrder: anyOrder(order)})
+func (c *Comm) Iallreduce(send, recv []byte, op func(acc, in []byte), order ...Order) Request {
+	return c.iallreduce(send, recv, coll.Fold{Op: op, AnyOrder: anyOrder(order)})
 }
 
-func (c *Comm) iallreduce(buf []byte, f coll.Fold) Request {
+func (c *Comm) iallreduce(send, recv []byte, f coll.Fold) Request {
 	if !c.plain() {
-		return c.bind(c.valid().iallreduce(buf, f))
+		return c.bind(c.valid().iallreduce(send, recv, f))
 	}
-	buf, wrong := c.toFold(coll.Allreduce.Nonblocking(), buf, &f)
-	return Request{c.coll.Iallreduce(c.core, c.call(wrong, false), buf, f), c}
+	send, recv, wrong := c.toFold(coll.Allreduce.Nonblocking(), send, recv, &f)
+	return Request{c.coll.Iallreduce(c.core, c.call(wrong, false), send, recv, f), c}
 }
 
-// Reduce folds as Allreduce does and leaves the result in the root's
-// buf; those of the other ranks are undefined afterwards. Errors as of Allreduce, and the bufs after
-// one, the root's too.
-func (c *Comm) Reduce(buf []byte, op func(acc, in []byte), root int, order ...Order) error {
-	return c.reduce(buf, coll.Fold{Op: op, AnyOrder: anyOrder(order)}, root)
+// Reduce folds as Allreduce does and leaves the result in the root's recv. The other ranks give nil for
+// it. Errors as of Allreduce, and the buffers after one.
+func (c *Comm) Reduce(send, recv []byte, op func(acc, in []byte), root int, order ...Order) error {
+	return c.reduce(send, recv, coll.Fold{Op: op, AnyOrder: anyOrder(order)}, root)
 }
 
-func (c *Comm) reduce(buf []byte, f coll.Fold, root int) error {
+func (c *Comm) reduce(send, recv []byte, f coll.Fold, root int) error {
 	if !c.plain() {
-		return c.collective("reduce", func(c *Comm, inTurn bool) error { return c.doReduce(buf, f, root, inTurn) })
+		return c.collective("reduce", func(c *Comm, inTurn bool) error {
+			return c.doReduce(send, recv, f, root, inTurn)
+		})
 	}
-	return c.notify(c.doReduce(buf, f, root, false))
+	return c.notify(c.doReduce(send, recv, f, root, false))
 }
 
-func (c *Comm) doReduce(buf []byte, f coll.Fold, root int, inTurn bool) error {
-	buf, wrong := c.toFold(coll.Reduce.String(), buf, &f)
-	return c.coll.Reduce(c.core, c.call(wrong, inTurn), buf, f, root)
+func (c *Comm) doReduce(send, recv []byte, f coll.Fold, root int, inTurn bool) error {
+	send, recv, wrong := c.toReduce(coll.Reduce.String(), send, recv, &f, root)
+	return c.coll.Reduce(c.core, c.call(wrong, inTurn), send, recv, f, root)
 }
 
 // Ireduce is the non-blocking [Comm.Reduce]. Op is called by any goroutine that makes
 // progress, without locks.
-func (c *Comm) Ireduce(buf []byte, op func(acc, in []byte), root int, order ...Order) Request {
-	return c.ireduce(buf, coll.Fold{Op: op, AnyOrder: anyOrder(order)}, root)
+func (c *Comm) Ireduce(send, recv []byte, op func(acc, in []byte), root int, order ...Order) Request {
+	return c.ireduce(send, recv, coll.Fold{Op: op, AnyOrder: anyOrder(order)}, root)
 }
 
-func (c *Comm) ireduce(buf []byte, f coll.Fold, root int) Request {
+func (c *Comm) ireduce(send, recv []byte, f coll.Fold, root int) Request {
 	if !c.plain() {
-		return c.bind(c.valid().ireduce(buf, f, root))
+		return c.bind(c.valid().ireduce(send, recv, f, root))
 	}
-	buf, wrong := c.toFold(coll.Reduce.Nonblocking(), buf, &f)
-	return Request{c.coll.Ireduce(c.core, c.call(wrong, false), buf, f, root), c}
+	send, recv, wrong := c.toReduce(coll.Reduce.Nonblocking(), send, recv, &f, root)
+	return Request{c.coll.Ireduce(c.core, c.call(wrong, false), send, recv, f, root), c}
 }
 
-// toFold gives the buffer that a rank has to fold: without an operation none, and an error.
-func (c *Comm) toFold(what string, buf []byte, f *coll.Fold) ([]byte, error) {
-	if f.Op != nil {
-		return buf, nil
+// toReduce is toFold for an operation with a root: the other ranks have no recv.
+func (c *Comm) toReduce(what string, send, recv []byte, f *coll.Fold, root int) (_, _ []byte, wrong error) {
+	if c.Rank() == root {
+		return c.toFold(what, send, recv, f)
 	}
-	f.Op = func(acc, in []byte) {} // the other ranks may have none either
-	return nil, fmt.Errorf("%s on %s: %w: no operation to fold with", what, c.Name(), ErrArgument)
+	send, _, wrong = c.toFold(what, send, send, f)
+	return send, nil, wrong
+}
+
+// toFold gives the buffers with which a rank takes part: with a wrong argument none, and an error.
+func (c *Comm) toFold(what string, send, recv []byte, f *coll.Fold) (_, _ []byte, wrong error) {
+	switch {
+	case f.Op == nil:
+		f.Op = func(acc, in []byte) {} // the other ranks may have none either
+		wrong = fmt.Errorf("%s on %s: %w: no operation to fold with", what, c.Name(), ErrArgument)
+	case len(send) != len(recv):
+		wrong = fmt.Errorf("%s on %s: %w: %d bytes to send and %d to receive: give slices of one length",
+			what, c.Name(), ErrArgument, len(send), len(recv))
+	case overlap(send, recv):
+		wrong = fmt.Errorf("%s on %s: %w: the two slices overlap: give the same one twice, or two",
+			what, c.Name(), ErrArgument)
+	default:
+		return send, recv, nil
+	}
+	return nil, nil, wrong
 }
 
 // Gather puts the blocks of all ranks, which are of the same length, into the root's all, in the

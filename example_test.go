@@ -21,7 +21,7 @@ func ExampleRun() {
 	banyan.Run(func(w *banyan.World) error {
 		c := w.Comm()
 		sum := []int{c.Rank()}
-		if err := banyan.Allreduce(c, sum, banyan.Sum); err != nil {
+		if err := banyan.Allreduce(c, sum, sum, banyan.Sum); err != nil {
 			return err // this rank has failed
 		}
 		fmt.Printf("rank %d of %d, sum %d\n", c.Rank(), c.Size(), sum[0])
@@ -142,7 +142,7 @@ func ExampleAllreduce() {
 	run(4, func(w *banyan.World) error {
 		c := w.Comm()
 		x := []float64{1, float64(c.Rank())}
-		if err := banyan.Allreduce(c, x, banyan.Sum); err != nil {
+		if err := banyan.Allreduce(c, x, x, banyan.Sum); err != nil {
 			return err
 		}
 		if c.Rank() == 2 {
@@ -194,7 +194,7 @@ func ExampleProcFailedError() {
 			return err
 		}
 		n := []int{1}
-		if err := banyan.Allreduce(rest, n, banyan.Sum); err != nil {
+		if err := banyan.Allreduce(rest, n, n, banyan.Sum); err != nil {
 			return err
 		}
 		if rest.Rank() == 0 {
@@ -300,7 +300,7 @@ func ExampleComm_Validate() {
 		}
 		for known := 0; ; {
 			sum := []int{c.Rank()}
-			berr := errors.Join(c.Barrier(), banyan.Allreduce(c, sum, banyan.Sum))
+			berr := errors.Join(c.Barrier(), banyan.Allreduce(c, sum, sum, banyan.Sum))
 			failed, err := c.Validate()
 			if err != nil {
 				return err
@@ -343,7 +343,7 @@ func ExampleComm_Shrink() {
 		c := w.Comm()
 		var err error
 		for err == nil {
-			err = banyan.Allreduce(c, []int{1}, banyan.Sum)
+			err = banyan.Allreduce(c, []int{1}, make([]int, 1), banyan.Sum)
 		}
 		if !errors.Is(err, banyan.ErrRevoked) {
 			if err := c.Revoke(); err != nil {
@@ -355,7 +355,7 @@ func ExampleComm_Shrink() {
 			return err
 		}
 		sum := []int{c.Rank()}
-		if err := banyan.Allreduce(left, sum, banyan.Sum); err != nil {
+		if err := banyan.Allreduce(left, sum, sum, banyan.Sum); err != nil {
 			return err
 		}
 		if left.Rank() == 0 {

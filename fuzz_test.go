@@ -92,14 +92,14 @@ func meddled(c *Comm, op uint8, n int) error {
 	wait := func(r Request) error { _, err := r.Wait(); return err }
 	err := [...]func() error{
 		func() error { return c.Bcast(buf, 1) },
-		func() error { return c.Reduce(buf, fold, 0) },
-		func() error { return c.Allreduce(buf, fold) },
+		func() error { return c.Reduce(buf, buf, fold, 0) },
+		func() error { return c.Allreduce(buf, buf, fold) },
 		func() error { return c.Gather(buf, all, 0) },
 		func() error { return c.Scatter(all, buf, 1) },
 		func() error { return c.Allgather(buf, all) },
 		func() error { return wait(c.Ibcast(buf, 1)) },
-		func() error { return wait(c.Ireduce(buf, fold, 0)) },
-		func() error { return wait(c.Iallreduce(buf, fold)) },
+		func() error { return wait(c.Ireduce(buf, buf, fold, 0)) },
+		func() error { return wait(c.Iallreduce(buf, buf, fold)) },
 		func() error { return wait(c.Igather(buf, all, 0)) },
 		func() error { return wait(c.Iscatter(all, buf, 1)) },
 		func() error { return wait(c.Iallgather(buf, all)) },

@@ -102,16 +102,16 @@ func MaxLoc[T Ordered](a, b Located[T]) Located[T] {
 
 // AllreduceLocated is [Allreduce] of values with places.
 func AllreduceLocated[T Ordered](
-	c *Comm, data []Located[T], op func(a, b Located[T]) Located[T], order ...Order,
+	c *Comm, send, recv []Located[T], op func(a, b Located[T]) Located[T], order ...Order,
 ) error {
-	return c.allreduce(locatedBytes(data), eachLocated(op, order))
+	return c.allreduce(locatedBytes(send), locatedBytes(recv), eachLocated(op, order))
 }
 
 // ReduceLocated is [Reduce] of values with places.
 func ReduceLocated[T Ordered](
-	c *Comm, data []Located[T], op func(a, b Located[T]) Located[T], root int, order ...Order,
+	c *Comm, send, recv []Located[T], op func(a, b Located[T]) Located[T], root int, order ...Order,
 ) error {
-	return c.reduce(locatedBytes(data), eachLocated(op, order), root)
+	return c.reduce(locatedBytes(send), locatedBytes(recv), eachLocated(op, order), root)
 }
 
 func eachLocated[T Ordered](op func(a, b Located[T]) Located[T], order []Order) coll.Fold {

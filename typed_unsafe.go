@@ -55,6 +55,12 @@ func size[T Number]() int {
 	return int(unsafe.Sizeof(zero))
 }
 
+// overlap reports whether slices of one length overlap without being the same.
+func overlap(a, b []byte) bool {
+	x, y := uintptr(unsafe.Pointer(unsafe.SliceData(a))), uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	return x != y && max(x, y)-min(x, y) < uintptr(len(a))
+}
+
 // codeOf is the address of the code of a function. A func value points to a word with that address.
 func codeOf[T Number](op func(a, b T) T) uintptr {
 	return **(**uintptr)(unsafe.Pointer(&op))
@@ -129,19 +135,20 @@ func Sendrecv[T Number](c *Comm, send []T, dst, stag int, recv []T, src, rtag in
 // error.
 func Bcast[T Number](c *Comm, data []T, root int) error { return c.Bcast(Bytes(data), root) }
 
-// Allreduce reduces the slices of all ranks element by element with op and leaves the result in
-// each of them. All have the same length. Op is associative; it gets the operands in the order of
-// ranks, so floating-point results are the same on all ranks and in every run with as many ranks.
-// With AnyOrder it is commutative as well: that saves time and memory where a tree was chosen
-// ([Comm.SetTree]). After an error see [Comm.Allreduce].
-func Allreduce[T Number](c *Comm, data []T, op func(a, b T) T, order ...Order) error {
-	return c.allreduce(Bytes(data), elementwise(op, order))
+// Allreduce reduces the sends of all ranks element by element with op and leaves the result in each
+// recv. All have the same length. Send is only read; the same slice for both reduces in place. Op is
+// associative; it gets the operands in the order of ranks, so floating-point results are the same on all
+// ranks and in every run with as many ranks. With AnyOrder it is commutative as well: that saves time and
+// memory where a tree was chosen ([Comm.SetTree]). After an error send is as it was; see
+// [Comm.Allreduce].
+func Allreduce[T Number](c *Comm, send, recv []T, op func(a, b T) T, order ...Order) error {
+	return c.allreduce(Bytes(send), Bytes(recv), elementwise(op, order))
 }
 
-// Reduce reduces as [Allreduce] does and leaves the result at the root alone; the slices of the
-// others are undefined afterwards. After an error see [Comm.Reduce].
-func Reduce[T Number](c *Comm, data []T, op func(a, b T) T, root int, order ...Order) error {
-	return c.reduce(Bytes(data), elementwise(op, order), root)
+// Reduce reduces as [Allreduce] does and leaves the result in the root's recv; the others give nil for
+// it. See [Comm.Reduce].
+func Reduce[T Number](c *Comm, send, recv []T, op func(a, b T) T, root int, order ...Order) error {
+	return c.reduce(Bytes(send), Bytes(recv), elementwise(op, order), root)
 }
 
 // Gather puts the slices of all ranks, which have the same length, into the root's all, in the
@@ -166,13 +173,15 @@ func Allgather[T Number](c *Comm, mine, all []T) error {
 func Ibcast[T Number](c *Comm, data []T, root int) Request { return c.Ibcast(Bytes(data), root) }
 
 // Ireduce is the non-blocking [Reduce]; see [Comm.Ireduce].
-func Ireduce[T Number](c *Comm, data []T, op func(a, b T) T, root int, order ...Order) Request {
-	return c.ireduce(Bytes(data), elementwise(op, order), root)
+func Ireduce[T Number](
+	c *Comm, send, recv []T, op func(a, b T) T, root int, order ...Order,
+) Request {
+	return c.ireduce(Bytes(send), Bytes(recv), elementwise(op, order), root)
 }
 
 // Iallreduce is the non-blocking [Allreduce]; see [Comm.Iallreduce].
-func Iallreduce[T Number](c *Comm, data []T, op func(a, b T) T, order ...Order) Request {
-	return c.iallreduce(Bytes(data), elementwise(op, order))
+func Iallreduce[T Number](c *Comm, send, recv []T, op func(a, b T) T, order ...Order) Request {
+	return c.iallreduce(Bytes(send), Bytes(recv), elementwise(op, order))
 }
 
 // Igather is the non-blocking [Gather]; see [Comm.Igather].

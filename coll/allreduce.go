@@ -11,38 +11,36 @@ const longAllreduce = 16 << 10
 
 // allreduce reduces to the lowest rank over a chosen tree and broadcasts from there. Else it needs no
 // root: it goes by recursive doubling, or for long buffers by recursive halving and doubling.
-func (s *Schedule) allreduce(buf []byte, f Fold) {
+func (s *Schedule) allreduce(in, out []byte, f Fold) {
 	switch {
 	case s.ended:
 	case !s.free():
-		to := s.reduceTo(buf, f, 0)
+		to := s.reduceTo(in, out, f, 0)
 		s.spread(s.o.to(0), to)
-		s.result = result{to: buf, from: to}
+		s.result = result{to: out, from: to}
 	default:
-		to, scratch := s.toFold(buf)
-		s.result = result{to: buf, from: to}
-		if !s.alone(func(g *sm.Segment) (bool, error) { return g.Allreduce(buf, to, f.Op) }) {
-			s.rootless(buf, to, scratch, f)
+		to, scratch := s.toFold(out, len(in))
+		s.result = result{to: out, from: to}
+		if !s.alone(func(g *sm.Segment) (bool, error) { return g.Allreduce(in, to, f.Op) }) {
+			s.rootless(in, to, scratch, f)
 		}
 	}
 }
 
 // rootless folds without a root. Before long buffers are folded in parts, all ranks agree on the length
 // by a length header.
-func (s *Schedule) rootless(buf, to, scratch []byte, f Fold) {
+func (s *Schedule) rootless(in, to, scratch []byte, f Fold) {
 	s.fold = f.Op
-	if s.staged() {
-		copy(to, buf)
-	}
+	copyTo(to, in)
 	h := cubeAt(s.w.Size(), s.w.Rank())
-	parts := h.parts(len(buf), f.Unit)
-	if parts || len(buf) == headerLen {
+	parts := h.parts(len(in), f.Unit)
+	if parts || len(in) == headerLen {
 		unit := 0
 		if parts {
 			unit = f.Unit
 		}
 		m := s.headers()
-		s.add(stepAgreed, 0, nil, s.recursiveDoubling(h, m[0].set(len(buf), unit), m[1][:], stepSame))
+		s.add(stepAgreed, 0, nil, s.recursiveDoubling(h, m[0].set(len(in), unit), m[1][:], stepSame))
 	}
 	if parts {
 		s.halvingDoubling(h, to, scratch, f)

@@ -36,15 +36,15 @@ func segments(length int) int { return (length + segment - 1) / segment }
 
 // climb folds up the tree, in the order in which subtrees are ready: the smallest first. It gives the
 // place of the result at the root.
-func (s *Schedule) climb(r *route, buf []byte, f Fold) (to []byte) {
-	to, scratch := s.toFold(buf)
+func (s *Schedule) climb(r *route, in, out []byte, f Fold) (to []byte) {
+	to, scratch := s.toFold(out, len(in))
 	if s.o.segmented() {
-		s.climbLong(r, buf, to, scratch, f.streams(len(buf)))
+		s.climbLong(r, in, to, scratch, f.streams(len(in)))
 		return to
 	}
-	acc := buf
-	if s.staged() && (len(r.children) > 0 || r.parent < 0) {
-		copy(to, buf)
+	acc := in
+	if len(r.children) > 0 || r.parent < 0 {
+		copyTo(to, in)
 		acc = to
 	}
 	for _, child := range slices.Backward(r.children) {
@@ -83,7 +83,10 @@ func (s *Schedule) climbLong(r *route, from, to, scratch []byte, long bool) {
 			s.add(stepSend, a.parent, nil, s.headers()[0].set(len(from), 0))
 		}
 	} else if len(a.children) > 0 {
-		copy(to, from)
+		copyTo(to, from)
+	}
+	if len(a.children) == 0 && a.parent < 0 {
+		copyTo(to, from)
 	}
 	a.rounds = a.own
 	for _, child := range a.children {
@@ -139,7 +142,7 @@ func (s *Schedule) takeIn() {
 		round, turn := a.position(a.at)
 		out := piece(a.to, round*segment)
 		if turn == 0 {
-			copy(out, piece(a.from, round*segment))
+			copyTo(out, piece(a.from, round*segment))
 		}
 		s.fold(out, in)
 	}

@@ -87,41 +87,41 @@ func (o *Comm) Ibcast(c *p2p.Comm, call Call, buf []byte, root int) p2p.Handle {
 	return s.start()
 }
 
-// Reduce folds the bufs of all ranks and leaves the result in root's. The bufs of the other ranks are
-// undefined afterwards, or if it is uniform as they were before. Ranks that are agreed to have failed
+// Reduce folds the ins of all ranks and leaves the result in root's out, which may be its in; the others
+// have none. In is only read, but for one that is also out. Ranks that are agreed to have failed
 // contribute nothing, and with a root that is one of them it does nothing.
-func (o *Comm) Reduce(c *p2p.Comm, call Call, buf []byte, f Fold, root int) error {
+func (o *Comm) Reduce(c *p2p.Comm, call Call, in, out []byte, f Fold, root int) error {
 	s := o.blocking(c, Reduce, call)
-	s.reduce(buf, f, root)
+	s.reduce(in, out, f, root)
 	return s.run()
 }
 
 // Ireduce is the non-blocking Reduce.
-func (o *Comm) Ireduce(c *p2p.Comm, call Call, buf []byte, f Fold, root int) p2p.Handle {
+func (o *Comm) Ireduce(c *p2p.Comm, call Call, in, out []byte, f Fold, root int) p2p.Handle {
 	s := o.nonblocking(c, Reduce, call)
-	s.reduce(buf, f, root)
+	s.reduce(in, out, f, root)
 	return s.start()
 }
 
-// Allreduce folds the bufs of all ranks and leaves the result in each of them, the same bytes at all
-// ranks. Ranks that are agreed to have failed contribute nothing.
-func (o *Comm) Allreduce(c *p2p.Comm, call Call, buf []byte, f Fold) error {
+// Allreduce folds the ins of all ranks and leaves the result in each out, the same bytes at all ranks.
+// Out may be in, which else is only read. Ranks that are agreed to have failed contribute nothing.
+func (o *Comm) Allreduce(c *p2p.Comm, call Call, in, out []byte, f Fold) error {
 	g := o.quick(c, call.plain())
 	if g != nil {
-		if done, err := g.Allreduce(buf, buf, f.Op); done {
+		if done, err := g.Allreduce(in, out, f.Op); done {
 			return ended(c, Allreduce, err)
 		}
 	}
 	s := o.blocking(c, Allreduce, call)
 	s.tried = g != nil
-	s.allreduce(buf, f)
+	s.allreduce(in, out, f)
 	return s.run()
 }
 
 // Iallreduce is the non-blocking Allreduce.
-func (o *Comm) Iallreduce(c *p2p.Comm, call Call, buf []byte, f Fold) p2p.Handle {
+func (o *Comm) Iallreduce(c *p2p.Comm, call Call, in, out []byte, f Fold) p2p.Handle {
 	s := o.nonblocking(c, Allreduce, call)
-	s.allreduce(buf, f)
+	s.allreduce(in, out, f)
 	return s.start()
 }
 

@@ -122,7 +122,7 @@ func act(c *rank, r *rand.Rand, number int) error {
 		for i := range buf {
 			buf[i] = byte(c.Rank() + i + 1)
 		}
-		if err := c.coll.Allreduce(c.Comm, Call{}, buf, Fold{Op: add}); err != nil {
+		if err := c.coll.Allreduce(c.Comm, Call{}, buf, buf, Fold{Op: add}); err != nil {
 			return err
 		}
 		for i, got := range buf {
@@ -190,7 +190,7 @@ func TestFlatLengths(t *testing.T) {
 			if c.Rank() == 2 {
 				mine = make([]byte, lengths[1])
 			}
-			if err := c.coll.Allreduce(c.Comm, Call{}, mine, Fold{Op: add}); !errors.Is(err, ft.ErrArgument) {
+			if err := c.coll.Allreduce(c.Comm, Call{}, mine, mine, Fold{Op: add}); !errors.Is(err, ft.ErrArgument) {
 				return fmt.Errorf("allreduce of %v at rank %d: %w", lengths, c.Rank(), err)
 			}
 			if err := c.coll.Allgather(c.Comm, Call{}, mine, make([]byte, 4*len(mine))); !errors.Is(err, ft.ErrArgument) {
@@ -210,7 +210,7 @@ func TestFlatOrder(t *testing.T) {
 	atOnce(t, ranks(t, 5, true, false), func(c *rank) error {
 		for range 4 {
 			b := binary.LittleEndian.AppendUint64(nil, uint64(c.Rank()+1))
-			if err := c.coll.Allreduce(c.Comm, Call{}, b, Fold{Op: func(acc, in []byte) {
+			if err := c.coll.Allreduce(c.Comm, Call{}, b, b, Fold{Op: func(acc, in []byte) {
 				a, i := binary.LittleEndian.Uint64(acc), binary.LittleEndian.Uint64(in)
 				binary.LittleEndian.PutUint64(acc, a*10+i)
 			}}); err != nil {

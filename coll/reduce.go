@@ -26,26 +26,29 @@ func (f *Fold) streams(length int) bool {
 }
 
 // reduce folds up a tree.
-func (s *Schedule) reduce(buf []byte, f Fold, root int) {
+func (s *Schedule) reduce(in, out []byte, f Fold, root int) {
 	root, left := s.rooted(root)
 	if !left {
 		return
 	}
-	to := s.reduceTo(buf, f, root)
+	if s.w.Rank() != root {
+		out = nil
+	}
+	to := s.reduceTo(in, out, f, root)
 	if s.w.Rank() == root {
-		s.result = result{to: buf, from: to}
+		s.result = result{to: out, from: to}
 	}
 }
 
 // reduceTo folds up the tree with that root and gives the place of the result at the root. What must
 // keep the order of ranks goes over a tree whose subtrees are neighbours to rank 0, which sends it to
-// the root: another root would change the order of operands.
-func (s *Schedule) reduceTo(buf []byte, f Fold, root int) (to []byte) {
+// the root: another root would change the order of operands. Out: memory for the result, or nil.
+func (s *Schedule) reduceTo(in, out []byte, f Fold, root int) (to []byte) {
 	s.fold = f.Op
 	if f.AnyOrder {
-		return s.climb(s.o.to(root), buf, f)
+		return s.climb(s.o.to(root), in, out, f)
 	}
-	to = s.climb(s.inOrder(), buf, f)
+	to = s.climb(s.inOrder(), in, out, f)
 	switch me := s.w.Rank(); {
 	case root == 0:
 	case me == root:
@@ -70,10 +73,18 @@ func (s *Schedule) inOrder() *route {
 	return s.place
 }
 
-// toFold gives memory to fold buf in, and as much to receive into.
-func (s *Schedule) toFold(buf []byte) (to, scratch []byte) {
-	if !s.staged() {
-		return buf, s.mem.bytes(len(buf))
+// toFold gives memory of a length to fold in, which is out where that may be written, and as much to
+// receive into.
+func (s *Schedule) toFold(out []byte, length int) (to, scratch []byte) {
+	if !s.staged() && len(out) == length {
+		return out, s.mem.bytes(length)
 	}
-	return s.mem.two(len(buf))
+	return s.mem.two(length)
+}
+
+// copyTo copies from to to, unless that is the same memory.
+func copyTo(to, from []byte) {
+	if len(from) > 0 && &to[0] != &from[0] {
+		copy(to, from)
+	}
 }

@@ -177,7 +177,7 @@ func (r *collectiveRank) set(at *lineComm, check bool) (float64, error) {
 		}
 	}
 	longest := []time.Duration{r.w.Now() - start}
-	if err := banyan.Allreduce(r.living, longest, banyan.Max); err != nil {
+	if err := banyan.Allreduce(r.living, longest, longest, banyan.Max); err != nil {
 		return 0, err
 	}
 	return float64(longest[0]) / float64(r.o.Calls), nil

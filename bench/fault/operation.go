@@ -76,10 +76,10 @@ func (r *collectiveRank) reduce(at *lineComm) operation {
 	return operation{
 		do: func(i int) error {
 			if r.o.Op == Allreduce {
-				return banyan.Allreduce(at.c, data, banyan.Sum)
+				return banyan.Allreduce(at.c, data, data, banyan.Sum)
 			}
 			root, _ := r.root(at, i)
-			return banyan.Reduce(at.c, data, banyan.Sum, root)
+			return banyan.Reduce(at.c, data, data, banyan.Sum, root)
 		},
 		fill: func(i int) {
 			for k := range data {

@@ -171,7 +171,7 @@ func (r *collectiveRank) death(number, victim int, at *lineComm, comms []*banyan
 		return err
 	}
 	last := []int64{told, repaired}
-	if err := banyan.Allreduce(r.living, last, banyan.Max); err != nil {
+	if err := banyan.Allreduce(r.living, last, last, banyan.Max); err != nil {
 		return err
 	}
 	if r.living.Rank() != 0 {

@@ -50,7 +50,7 @@ var (
 	}
 	allreduceOp = operation{
 		call: func(g *group, size int) error {
-			return banyan.Allreduce(g.c, g.numbers[:size/number], banyan.Sum[int32])
+			return banyan.Allreduce(g.c, g.numbers[:size/number], g.numbers[:size/number], banyan.Sum[int32])
 		},
 		apart: true,
 		unit:  number,
@@ -102,7 +102,7 @@ func spread(c *banyan.Comm, v int64) (low, high, sum int64, err error) {
 		op func(a, b int64) int64
 	}{{&low, banyan.Min[int64]}, {&high, banyan.Max[int64]}, {&sum, banyan.Sum[int64]}} {
 		one := []int64{v}
-		if err := banyan.Allreduce(c, one, r.op); err != nil {
+		if err := banyan.Allreduce(c, one, one, r.op); err != nil {
 			return 0, 0, 0, err
 		}
 		*r.to = one[0]

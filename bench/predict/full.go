@@ -117,9 +117,9 @@ func (k *call) once() error {
 	case Bcast:
 		return k.c.Bcast(k.buf, k.job.Root)
 	case Reduce:
-		return k.c.Reduce(k.buf, keep, k.job.Root)
+		return k.c.Reduce(k.buf, k.buf, keep, k.job.Root)
 	case Allreduce:
-		return k.c.Allreduce(k.buf, keep)
+		return k.c.Allreduce(k.buf, k.buf, keep)
 	case Gather:
 		return k.c.Gather(k.buf, k.more, k.job.Root)
 	default:

@@ -52,7 +52,7 @@ func (c *meetCmd) time(comm *banyan.Comm, op peers.Collective) error {
 		return err
 	}
 	sum := []float64{float64(mine)}
-	if err := banyan.Allreduce(comm, sum, banyan.Sum); err != nil || comm.Rank() != 0 {
+	if err := banyan.Allreduce(comm, sum, sum, banyan.Sum); err != nil || comm.Rank() != 0 {
 		return err
 	}
 	return noteTime(c.File, op, sum[0]/float64(calls)/float64(comm.Size()))
@@ -117,7 +117,7 @@ func collectiveCall(comm *banyan.Comm, op peers.Collective) (func() error, error
 		return func() error { return comm.Bcast(buf, 0) }, nil
 	case "allreduce":
 		data := make([]float64, op.Bytes/8) // zeros, and so they remain
-		return func() error { return banyan.Allreduce(comm, data, banyan.Sum) }, nil
+		return func() error { return banyan.Allreduce(comm, data, data, banyan.Sum) }, nil
 	}
 	return nil, fmt.Errorf("there is no operation %q", op.Op)
 }

@@ -46,7 +46,7 @@ func recoveryTime(comm *banyan.Comm, op string, calls int) (float64, error) {
 			return 0, err
 		}
 		sum := []float64{float64(mine)}
-		err = banyan.Allreduce(comm, sum, banyan.Sum)
+		err = banyan.Allreduce(comm, sum, sum, banyan.Sum)
 		return sum[0] / float64(comm.Size()) / float64(calls), err
 	}
 	took := make([]time.Duration, calls)

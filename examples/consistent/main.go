@@ -106,7 +106,7 @@ func consistent(c *banyan.Comm, err error) error {
 // use adds up the ranks of the new communicator, and frees it.
 func use(c *banyan.Comm) error {
 	sum := []int64{int64(c.Rank())}
-	err := banyan.Allreduce(c, sum, banyan.Sum)
+	err := banyan.Allreduce(c, sum, sum, banyan.Sum)
 	if err != nil {
 		err = errors.Join(err, c.Revoke()) // nobody is to wait for this rank on it
 	} else if n := int64(c.Size()); sum[0] != n*(n-1)/2 {

@@ -156,6 +156,6 @@ func (t *tile) heat() (float64, error) {
 			sum[0] += t.cells[t.at(row, col)]
 		}
 	}
-	err := banyan.Allreduce(t.c, sum, banyan.Sum)
+	err := banyan.Allreduce(t.c, sum, sum, banyan.Sum)
 	return sum[0], err
 }

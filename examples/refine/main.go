@@ -121,11 +121,11 @@ func (r *refinement) iterate(c *banyan.Comm) (norm float64, err error) {
 		r.next[i] = (b + at(i-1) + at(i+1)) / diagonal
 		change[0] = max(change[0], math.Abs(r.next[i]-r.x[i]))
 	}
-	if err := banyan.Allreduce(c, r.next, banyan.Sum); err != nil { // the shares of others are zero here
+	if err := banyan.Allreduce(c, r.next, r.next, banyan.Sum); err != nil { // the shares of others are zero here
 		return 0, err // and x is as it was
 	}
 	r.x, r.next = r.next, r.x
-	err = banyan.Allreduce(c, change, banyan.Max)
+	err = banyan.Allreduce(c, change, change, banyan.Max)
 	return change[0], err
 }
 

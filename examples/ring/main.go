@@ -34,7 +34,7 @@ func pass(c *banyan.Comm) error {
 	}
 
 	sum := []int64{int64(c.Rank())}
-	if err := banyan.Allreduce(c, sum, banyan.Sum); err != nil {
+	if err := banyan.Allreduce(c, sum, sum, banyan.Sum); err != nil {
 		return err
 	}
 	if c.Rank() == 0 {

@@ -20,7 +20,7 @@ func work(w *banyan.World) error {
 			return errors.New("out of order") // this rank fails
 		}
 		sum := []float64{1}
-		err := banyan.Allreduce(c, sum, banyan.Sum)
+		err := banyan.Allreduce(c, sum, sum, banyan.Sum)
 		next, err := settle(c, err)
 		if err != nil {
 			return err

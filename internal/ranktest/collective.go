@@ -172,9 +172,9 @@ func (o Collective) Call(c *banyan.Comm, buf []uint64) error {
 	case Bcast:
 		return c.Bcast(b, o.Root)
 	case Reduce:
-		return c.Reduce(b, onBytes(op), o.Root, order)
+		return c.Reduce(b, b, onBytes(op), o.Root, order)
 	case Allreduce:
-		return c.Allreduce(b, onBytes(op), order)
+		return c.Allreduce(b, b, onBytes(op), order)
 	case Gather:
 		return c.Gather(mine, b, o.Root)
 	case Scatter:
@@ -192,9 +192,9 @@ func (o Collective) callTyped(c *banyan.Comm, buf []uint64) error {
 	case Bcast:
 		return banyan.Bcast(c, buf, o.Root)
 	case Reduce:
-		return banyan.Reduce(c, buf, op, o.Root, order)
+		return banyan.Reduce(c, buf, buf, op, o.Root, order)
 	case Allreduce:
-		return banyan.Allreduce(c, buf, op, order)
+		return banyan.Allreduce(c, buf, buf, op, order)
 	case Gather:
 		return banyan.Gather(c, mine, buf, o.Root)
 	case Scatter:
@@ -216,9 +216,9 @@ func (o Collective) Start(c *banyan.Comm, buf []uint64) banyan.Request {
 	case Bcast:
 		return c.Ibcast(b, o.Root)
 	case Reduce:
-		return c.Ireduce(b, onBytes(op), o.Root, order)
+		return c.Ireduce(b, b, onBytes(op), o.Root, order)
 	case Allreduce:
-		return c.Iallreduce(b, onBytes(op), order)
+		return c.Iallreduce(b, b, onBytes(op), order)
 	case Gather:
 		return c.Igather(mine, b, o.Root)
 	case Scatter:
@@ -236,9 +236,9 @@ func (o Collective) startTyped(c *banyan.Comm, buf []uint64) banyan.Request {
 	case Bcast:
 		return banyan.Ibcast(c, buf, o.Root)
 	case Reduce:
-		return banyan.Ireduce(c, buf, op, o.Root, order)
+		return banyan.Ireduce(c, buf, buf, op, o.Root, order)
 	case Allreduce:
-		return banyan.Iallreduce(c, buf, op, order)
+		return banyan.Iallreduce(c, buf, buf, op, order)
 	case Gather:
 		return banyan.Igather(c, mine, buf, o.Root)
 	case Scatter:

@@ -132,9 +132,9 @@ func (u *part) blocking(c *banyan.Comm) error {
 	case bcast:
 		return banyan.Bcast(c, u.got, u.root)
 	case allreduce:
-		return banyan.Allreduce(c, u.got, banyan.Sum)
+		return banyan.Allreduce(c, u.got, u.got, banyan.Sum)
 	case reduce:
-		return banyan.Reduce(c, u.mine, banyan.Sum, u.root)
+		return banyan.Reduce(c, u.mine, u.mine, banyan.Sum, u.root)
 	case gather:
 		return banyan.Gather(c, u.mine, u.got, u.root)
 	case scatter:
@@ -151,9 +151,9 @@ func (u *part) starts(c *banyan.Comm) banyan.Request {
 	case bcast:
 		return banyan.Ibcast(c, u.got, u.root)
 	case allreduce:
-		return banyan.Iallreduce(c, u.got, banyan.Sum)
+		return banyan.Iallreduce(c, u.got, u.got, banyan.Sum)
 	case reduce:
-		return banyan.Ireduce(c, u.mine, banyan.Sum, u.root)
+		return banyan.Ireduce(c, u.mine, u.mine, banyan.Sum, u.root)
 	case gather:
 		return banyan.Igather(c, u.mine, u.got, u.root)
 	case scatter:

@@ -102,7 +102,7 @@ func (r *rank) work(c *banyan.Comm, p *repair) (well bool, err error) {
 	fill(data, 1)
 	r.step("Allreduce of %d elements on %s", p.elements, c.Name())
 	r.begin(allreduce)
-	err = banyan.Allreduce(c, data, banyan.Sum)
+	err = banyan.Allreduce(c, data, data, banyan.Sum)
 	if r.done(allreduce, err) == nil {
 		for _, v := range data {
 			if v != int64(c.Size()) {

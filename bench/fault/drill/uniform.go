@@ -81,7 +81,7 @@ func (r *rank) oneUniform(d *banyan.Comm, op uniformOp, root int) (int, error) {
 	case allBcast:
 		err = banyan.Bcast(d, data, root)
 	case allAllreduce:
-		err = banyan.Allreduce(d, data, banyan.Sum)
+		err = banyan.Allreduce(d, data, data, banyan.Sum)
 	case allDup:
 		e, err = d.Dup()
 	case allSplit:

@@ -221,7 +221,7 @@ func (r *rank) block(d *banyan.Comm, m *validation, agreed uint64) error {
 	fill(all, -1)
 	reduced := []int64{1 << r.me}
 	r.begin(allreduce)
-	err := errors.Join(d.Barrier(), banyan.Allreduce(d, sum, banyan.Sum))
+	err := errors.Join(d.Barrier(), banyan.Allreduce(d, sum, sum, banyan.Sum))
 	if r.done(allreduce, err) == nil && sum[0] != left {
 		return fmt.Errorf("sum on %s without %#x gave %#x", d.Name(), agreed, sum[0])
 	}
@@ -237,7 +237,7 @@ func (r *rank) block(d *banyan.Comm, m *validation, agreed uint64) error {
 			m.root, d.Name(), agreed, root[0], want)
 	}
 	if err == nil {
-		err = banyan.Reduce(d, reduced, banyan.Sum, m.root)
+		err = banyan.Reduce(d, reduced, reduced, banyan.Sum, m.root)
 	}
 	if err == nil && r.me == m.root && reduced[0] != left {
 		return fmt.Errorf("reduction on %s without %#x gave %#x", d.Name(), agreed, reduced[0])

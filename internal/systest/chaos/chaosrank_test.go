@@ -359,7 +359,7 @@ func (k *chaosRank) work(c *banyan.Comm) (failed bool, err error) {
 	case 0:
 		err = c.Barrier()
 	case 1:
-		err = c.Allreduce(mine, func(acc, in []byte) {})
+		err = c.Allreduce(mine, mine, func(acc, in []byte) {})
 	case 2:
 		err = c.Bcast(mine, k.draw(-4, c.Size()))
 	case 3:

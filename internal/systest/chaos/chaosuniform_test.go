@@ -130,7 +130,7 @@ func (k *chaosRank) collective(d *banyan.Comm, what int) error {
 		}
 		return nil
 	case 6:
-		if err := banyan.Allreduce(d, one, banyan.Sum); err != nil {
+		if err := banyan.Allreduce(d, one, one, banyan.Sum); err != nil {
 			return err
 		}
 		if want := d.Size() - d.FailureGetAcked().Size(); one[0] != int64(want) {
@@ -138,7 +138,7 @@ func (k *chaosRank) collective(d *banyan.Comm, what int) error {
 		}
 		return nil
 	}
-	return banyan.Reduce(d, one, banyan.Sum, k.draw(-15, d.Size()))
+	return banyan.Reduce(d, one, one, banyan.Sum, k.draw(-15, d.Size()))
 }
 
 // ranges has failures revoke a communicator of some of the ranks.

@@ -205,9 +205,9 @@ func TestOperations(t *testing.T) {
 		low, high := slices.Clone(at), slices.Clone(at)
 		bits := [][]uint16{{uint16(3 << me)}, {uint16(3 << me)}, {uint16(3 << me)}}
 		err := errors.Join(
-			banyan.AllreduceLocated(c, low, banyan.MinLoc), banyan.AllreduceLocated(c, high, banyan.MaxLoc),
-			banyan.Allreduce(c, bits[0], banyan.And), banyan.Allreduce(c, bits[1], banyan.Or),
-			banyan.Allreduce(c, bits[2], banyan.Xor),
+			banyan.AllreduceLocated(c, low, low, banyan.MinLoc), banyan.AllreduceLocated(c, high, high, banyan.MaxLoc),
+			banyan.Allreduce(c, bits[0], bits[0], banyan.And), banyan.Allreduce(c, bits[1], bits[1], banyan.Or),
+			banyan.Allreduce(c, bits[2], bits[2], banyan.Xor),
 		)
 		if err != nil {
 			return err
@@ -221,7 +221,7 @@ func TestOperations(t *testing.T) {
 		if bits[0][0] != 0 || bits[1][0] != 31 || bits[2][0] != 3^6^12^24 {
 			return fmt.Errorf("bits %v", bits)
 		}
-		return banyan.ReduceLocated(c, at, banyan.MinLoc, 4) // the root has failed: nothing to do
+		return banyan.ReduceLocated(c, at, at, banyan.MinLoc, 4) // the root has failed: nothing to do
 	}))
 }
 

@@ -172,12 +172,12 @@ func TestLongGoesInSegments(t *testing.T) {
 					},
 					func() error {
 						return do(nonblocking,
-							func() error { return banyan.Reduce(c, buf, banyan.Sum, 0, banyan.AnyOrder) },
-							func() banyan.Request { return banyan.Ireduce(c, buf, banyan.Sum, 0, banyan.AnyOrder) })
+							func() error { return banyan.Reduce(c, buf, buf, banyan.Sum, 0, banyan.AnyOrder) },
+							func() banyan.Request { return banyan.Ireduce(c, buf, buf, banyan.Sum, 0, banyan.AnyOrder) })
 					},
 					func() error {
-						return do(nonblocking, func() error { return banyan.Allreduce(c, buf, banyan.Sum) },
-							func() banyan.Request { return banyan.Iallreduce(c, buf, banyan.Sum) })
+						return do(nonblocking, func() error { return banyan.Allreduce(c, buf, buf, banyan.Sum) },
+							func() banyan.Request { return banyan.Iallreduce(c, buf, buf, banyan.Sum) })
 					},
 				} {
 					if err := c.Barrier(); err != nil {

@@ -83,14 +83,16 @@ func TestLongReductionsThatDiffer(t *testing.T) {
 			}
 			err := do(nonblocking, func() error {
 				if op == nil && !none {
-					return c.Reduce(bytes.Repeat([]byte{1 << c.Rank(), 0, 0, 0}, len(buf)), xor, root, order)
+					b := bytes.Repeat([]byte{1 << c.Rank(), 0, 0, 0}, len(buf))
+					return c.Reduce(b, b, xor, root, order)
 				}
-				return banyan.Reduce(c, buf, op, root, order)
+				return banyan.Reduce(c, buf, buf, op, root, order)
 			}, func() banyan.Request {
 				if op == nil && !none {
-					return c.Ireduce(bytes.Repeat([]byte{1 << c.Rank(), 0, 0, 0}, len(buf)), xor, root, order)
+					b := bytes.Repeat([]byte{1 << c.Rank(), 0, 0, 0}, len(buf))
+					return c.Ireduce(b, b, xor, root, order)
 				}
-				return banyan.Ireduce(c, buf, op, root, order)
+				return banyan.Ireduce(c, buf, buf, op, root, order)
 			})
 			at := c.Rank()
 			if !errors.Is(err, banyan.ErrArgument) && (err != nil || none && (at == root || at == odd)) {
@@ -101,7 +103,7 @@ func TestLongReductionsThatDiffer(t *testing.T) {
 				return errors.New("wrong result")
 			}
 			sum := []int{1}
-			if err := banyan.Allreduce(c, sum, banyan.Sum); err != nil || sum[0] != c.Size() {
+			if err := banyan.Allreduce(c, sum, sum, banyan.Sum); err != nil || sum[0] != c.Size() {
 				return fmt.Errorf("afterwards: %d: %w", sum[0], err)
 			}
 		}
@@ -121,9 +123,9 @@ func TestReductionOfWhatLooksLikeAMark(t *testing.T) {
 				return err
 			}
 			nonblocking, buf := i > 1, slices.Clone(mark)
-			if err := errors.Join(do(nonblocking, func() error { return c.Reduce(buf, xor, 0, banyan.AnyOrder) },
+			if err := errors.Join(do(nonblocking, func() error { return c.Reduce(buf, buf, xor, 0, banyan.AnyOrder) },
 				func() banyan.Request {
-					return c.Ireduce(buf, xor, 0,
+					return c.Ireduce(buf, buf, xor, 0,
 						banyan.AnyOrder)
 				}), c.Barrier()); err != nil {
 				return err

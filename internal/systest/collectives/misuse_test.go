@@ -30,10 +30,10 @@ func TestLengthErrorsNameRealLengths(t *testing.T) {
 					fold := func(acc, in []byte) { copy(acc, in) }
 					for _, nonblocking := range []bool{false, true} {
 						errs := []error{
-							do(nonblocking, func() error { return c.Allreduce(buf, fold) },
-								func() banyan.Request { return c.Iallreduce(buf, fold) }),
-							do(nonblocking, func() error { return banyan.Reduce(c, buf, banyan.Sum, 1) },
-								func() banyan.Request { return banyan.Ireduce(c, buf, banyan.Sum, 1) }),
+							do(nonblocking, func() error { return c.Allreduce(buf, buf, fold) },
+								func() banyan.Request { return c.Iallreduce(buf, buf, fold) }),
+							do(nonblocking, func() error { return banyan.Reduce(c, buf, buf, banyan.Sum, 1) },
+								func() banyan.Request { return banyan.Ireduce(c, buf, buf, banyan.Sum, 1) }),
 							do(nonblocking, func() error { return c.Bcast(buf, 0) },
 								func() banyan.Request { return c.Ibcast(buf, 0) }),
 						}
@@ -76,13 +76,13 @@ func TestWrongArgumentsAtOneRank(t *testing.T) {
 	for name, op := range map[string]func(c *banyan.Comm, nonblocking, wrong bool, size int) error{
 		"allreduce": func(c *banyan.Comm, nonblocking, wrong bool, size int) error {
 			buf, fold := make([]byte, size), unless(wrong, fold)
-			return do(nonblocking, func() error { return c.Allreduce(buf, fold) },
-				func() banyan.Request { return c.Iallreduce(buf, fold) })
+			return do(nonblocking, func() error { return c.Allreduce(buf, buf, fold) },
+				func() banyan.Request { return c.Iallreduce(buf, buf, fold) })
 		},
 		"reduce": func(c *banyan.Comm, nonblocking, wrong bool, size int) error {
 			buf, fold := make([]byte, size), unless(wrong, fold)
-			return do(nonblocking, func() error { return c.Reduce(buf, fold, 0) },
-				func() banyan.Request { return c.Ireduce(buf, fold, 0) })
+			return do(nonblocking, func() error { return c.Reduce(buf, buf, fold, 0) },
+				func() banyan.Request { return c.Ireduce(buf, buf, fold, 0) })
 		},
 		"gather": func(c *banyan.Comm, nonblocking, wrong bool, size int) error {
 			block, all := make([]byte, size), make([]byte, blocksOf(c, wrong, size))
@@ -173,15 +173,15 @@ func (m *misfit) bcast(root int) error {
 // result then.
 func (m *misfit) folds(root int) error {
 	buf := make([]byte, m.here)
-	err := do(m.nonblocking, func() error { return banyan.Allreduce(m.c, buf, banyan.Sum) },
-		func() banyan.Request { return banyan.Iallreduce(m.c, buf, banyan.Sum) })
+	err := do(m.nonblocking, func() error { return banyan.Allreduce(m.c, buf, buf, banyan.Sum) },
+		func() banyan.Request { return banyan.Iallreduce(m.c, buf, buf, banyan.Sum) })
 	if m.here > 0 || !m.is() {
 		if err := m.wants("allreduce", m.is(), err); err != nil {
 			return err
 		}
 	}
-	err = do(m.nonblocking, func() error { return banyan.Reduce(m.c, buf, banyan.Sum, root, banyan.AnyOrder) },
-		func() banyan.Request { return banyan.Ireduce(m.c, buf, banyan.Sum, root, banyan.AnyOrder) })
+	err = do(m.nonblocking, func() error { return banyan.Reduce(m.c, buf, buf, banyan.Sum, root, banyan.AnyOrder) },
+		func() banyan.Request { return banyan.Ireduce(m.c, buf, buf, banyan.Sum, root, banyan.AnyOrder) })
 	if m.c.Rank() == root && (m.here > 0 || !m.is()) {
 		return m.wants("reduce", m.is(), err)
 	}
@@ -265,17 +265,17 @@ func TestElementsThatDoNotFit(t *testing.T) {
 			c := w.Comm()
 			for _, nonblocking := range []bool{false, true} {
 				long, short := make([]uint64, 3_001), make([]uint16, 4*3_001)
-				err := do(nonblocking, func() error { return banyan.Allreduce(c, long, banyan.Sum) },
-					func() banyan.Request { return banyan.Iallreduce(c, long, banyan.Sum) })
+				err := do(nonblocking, func() error { return banyan.Allreduce(c, long, long, banyan.Sum) },
+					func() banyan.Request { return banyan.Iallreduce(c, long, long, banyan.Sum) })
 				if err != nil {
 					return err
 				}
 				if c.Rank() == n/2 {
-					err = do(nonblocking, func() error { return banyan.Allreduce(c, short, banyan.Sum) },
-						func() banyan.Request { return banyan.Iallreduce(c, short, banyan.Sum) })
+					err = do(nonblocking, func() error { return banyan.Allreduce(c, short, short, banyan.Sum) },
+						func() banyan.Request { return banyan.Iallreduce(c, short, short, banyan.Sum) })
 				} else {
-					err = do(nonblocking, func() error { return banyan.Allreduce(c, long, banyan.Sum) },
-						func() banyan.Request { return banyan.Iallreduce(c, long, banyan.Sum) })
+					err = do(nonblocking, func() error { return banyan.Allreduce(c, long, long, banyan.Sum) },
+						func() banyan.Request { return banyan.Iallreduce(c, long, long, banyan.Sum) })
 				}
 				if !errors.Is(err, banyan.ErrArgument) {
 					return fmt.Errorf("non-blocking %v: %w", nonblocking, err)

@@ -74,7 +74,7 @@ func TestRevokeEndsNonblockingCollectives(t *testing.T) {
 			return c.Revoke()
 		}
 		big := make([]byte, 200_000)
-		for i, q := range []banyan.Request{c.Ibarrier(), c.Iallreduce(big, xor),
+		for i, q := range []banyan.Request{c.Ibarrier(), c.Iallreduce(big, big, xor),
 			c.Iallgather(big[:8], make([]byte, 48))} {
 			if _, err := q.Wait(); !errors.Is(err, banyan.ErrRevoked) {
 				return fmt.Errorf("operation %d: %w", i, err)
@@ -160,8 +160,8 @@ func TestNonblockingCollectivesThatDoNotFit(t *testing.T) {
 			}
 			met := 0
 			for kind, q := range []banyan.Request{
-				c.Ibcast(make([]byte, size), 0), c.Ireduce(make([]byte, size), xor, 0),
-				c.Iallreduce(make([]byte, size), xor), c.Iallgather(make([]byte, size), make([]byte, 6*size)),
+				c.Ibcast(make([]byte, size), 0), c.Ireduce(make([]byte, size), make([]byte, size), xor, 0),
+				c.Iallreduce(make([]byte, size), make([]byte, size), xor), c.Iallgather(make([]byte, size), make([]byte, 6*size)),
 				c.Igather(make([]byte, size), make([]byte, 6*size), 2),
 				c.Iscatter(make([]byte, 6*size), make([]byte, size), 2),
 			} {
@@ -181,7 +181,7 @@ func TestNonblockingCollectivesThatDoNotFit(t *testing.T) {
 				return nil
 			}
 			for kind, q := range []banyan.Request{
-				c.Iallreduce(nil, nil), c.Ibcast(nil, 6), c.Iscatter(nil, make([]byte, 1), 3),
+				c.Iallreduce(nil, nil, nil), c.Ibcast(nil, 6), c.Iscatter(nil, make([]byte, 1), 3),
 				c.Igather(make([]byte, 1), make([]byte, 7), 3),
 			} {
 				if _, err := q.Wait(); !errors.Is(err, banyan.ErrArgument) && (kind < 3 || c.Rank() == 3) {
@@ -241,7 +241,7 @@ func nonblockingAllocs(w *banyan.World) error {
 	for kind, call := range []func() banyan.Request{
 		c.Ibarrier,
 		func() banyan.Request { return c.Ibcast(big, 1) },
-		func() banyan.Request { return c.Iallreduce(small, xor) },
+		func() banyan.Request { return c.Iallreduce(small, small, xor) },
 		func() banyan.Request { return c.Igather(small, all, 1) },
 		func() banyan.Request { return c.Iscatter(all, small, 1) },
 	} {

@@ -167,11 +167,11 @@ func TestUniformCollectivesOfTwoLengths(t *testing.T) {
 func TestUniformCollectivesWithWrongArguments(t *testing.T) {
 	for name, calls := range map[string][2]func(c *banyan.Comm, buf []byte) error{
 		"allreduce without operation": {
-			func(c *banyan.Comm, buf []byte) error { return c.Allreduce(buf, xor) },
-			func(c *banyan.Comm, buf []byte) error { return c.Allreduce(buf, nil) }},
+			func(c *banyan.Comm, buf []byte) error { return c.Allreduce(buf, buf, xor) },
+			func(c *banyan.Comm, buf []byte) error { return c.Allreduce(buf, buf, nil) }},
 		"reduce without operation": {
-			func(c *banyan.Comm, buf []byte) error { return c.Reduce(buf, xor, 2) },
-			func(c *banyan.Comm, buf []byte) error { return c.Reduce(buf, nil, 2) }},
+			func(c *banyan.Comm, buf []byte) error { return c.Reduce(buf, buf, xor, 2) },
+			func(c *banyan.Comm, buf []byte) error { return c.Reduce(buf, buf, nil, 2) }},
 		"allgather of a short block": {
 			func(c *banyan.Comm, buf []byte) error { return c.Allgather(buf[:len(buf)/c.Size()], buf) },
 			func(c *banyan.Comm, buf []byte) error { return c.Allgather(buf[:1], buf) }},
@@ -299,9 +299,9 @@ func collectiveAllocs(w *banyan.World) error {
 		calls := []func() error{
 			c.Barrier,
 			func() error { return banyan.Bcast(c, buf, 1) },
-			func() error { return banyan.Reduce(c, buf, banyan.Sum, 2) },
-			func() error { return banyan.Allreduce(c, buf, banyan.Sum) },
-			func() error { return c.Allreduce(banyan.Bytes(buf), xor) },
+			func() error { return banyan.Reduce(c, buf, buf, banyan.Sum, 2) },
+			func() error { return banyan.Allreduce(c, buf, buf, banyan.Sum) },
+			func() error { return c.Allreduce(banyan.Bytes(buf), banyan.Bytes(buf), xor) },
 			func() error { return banyan.Allgather(c, buf, all) },
 		}
 		rounds, most := 100, uint64(50)

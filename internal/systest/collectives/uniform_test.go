@@ -72,11 +72,11 @@ var collectives = map[string]func(c *banyan.Comm) error{
 	"barrier":       func(c *banyan.Comm) error { return c.Barrier() },
 	"bcast":         func(c *banyan.Comm) error { return c.Bcast(make([]byte, 8), 1) },
 	"bcast of much": func(c *banyan.Comm) error { return banyan.Bcast(c, make([]int, 20_000), 2) },
-	"reduce":        func(c *banyan.Comm) error { return banyan.Reduce(c, []int{1, 2}, banyan.Sum, 3) },
-	"reduce bytes":  func(c *banyan.Comm) error { return c.Reduce(make([]byte, 8), func(_, _ []byte) {}, 0) },
-	"allreduce":     func(c *banyan.Comm) error { return banyan.Allreduce(c, []int{1, 2}, banyan.Max) },
+	"reduce":        func(c *banyan.Comm) error { return banyan.Reduce(c, []int{1, 2}, []int{1, 2}, banyan.Sum, 3) },
+	"reduce bytes":  func(c *banyan.Comm) error { return c.Reduce(make([]byte, 8), make([]byte, 8), func(_, _ []byte) {}, 0) },
+	"allreduce":     func(c *banyan.Comm) error { return banyan.Allreduce(c, []int{1, 2}, []int{1, 2}, banyan.Max) },
 	"allreduce bytes": func(c *banyan.Comm) error {
-		return c.Allreduce(make([]byte, 90_000),
+		return c.Allreduce(make([]byte, 90_000), make([]byte, 90_000),
 			func(_, _ []byte) {})
 	},
 	"allgather":       func(c *banyan.Comm) error { return banyan.Allgather(c, []int{1}, make([]int, c.Size())) },
@@ -145,7 +145,7 @@ func uniformOps(c, side *banyan.Comm) []func() error {
 		c.Barrier,
 		func() error { return c.Bcast(make([]byte, 5_000), 1) },
 		func() error { return free(c.Dup()) },
-		func() error { return banyan.Allreduce(c, []int{1}, banyan.Sum) },
+		func() error { return banyan.Allreduce(c, []int{1}, []int{1}, banyan.Sum) },
 		func() error { return free(c.Split(odd, 0)) },
 		func() error { return banyan.Allgather(c, []int{1}, make([]int, c.Size())) },
 		func() error {
@@ -155,7 +155,7 @@ func uniformOps(c, side *banyan.Comm) []func() error {
 			}
 			return errors.Join(free(inter.Merge(false)), inter.Free())
 		},
-		func() error { return banyan.Reduce(c, []int{1}, banyan.Sum, 2) },
+		func() error { return banyan.Reduce(c, []int{1}, []int{1}, banyan.Sum, 2) },
 	}
 }
 
@@ -197,8 +197,8 @@ func uniformRank(w *banyan.World) error {
 		return err
 	}
 	most, least := []int{done}, []int{done}
-	if err := errors.Join(banyan.Allreduce(left, most, banyan.Max),
-		banyan.Allreduce(left, least, banyan.Min)); err != nil {
+	if err := errors.Join(banyan.Allreduce(left, most, most, banyan.Max),
+		banyan.Allreduce(left, least, least, banyan.Min)); err != nil {
 		if errors.Is(err, banyan.ErrProcFailed) && len(victims) > 1 {
 			return nil // the second died later
 		}

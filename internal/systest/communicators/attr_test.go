@@ -155,7 +155,7 @@ func TestAttributesCommunicateAtTheEnd(t *testing.T) {
 	require.NoError(t, banyan.Simulate(3, banyan.Simulation{}, func(w *banyan.World) error {
 		key := banyan.NewKey(nil, func(c *banyan.Comm, v int) error {
 			all := []int{v}
-			err := banyan.Allreduce(c, all, banyan.Sum)
+			err := banyan.Allreduce(c, all, all, banyan.Sum)
 			sums[c.Rank()] = all[0]
 			return err
 		})

@@ -23,7 +23,7 @@ func TestTypedHelpers(t *testing.T) {
 		n := c.Size()
 		sum, top := []float64{float64(c.Rank()), 1}, []int32{int32(c.Rank())}
 		err := errors.Join(
-			banyan.Allreduce(c, sum, banyan.Sum), banyan.Allreduce(c, top, banyan.Max), c.Barrier())
+			banyan.Allreduce(c, sum, sum, banyan.Sum), banyan.Allreduce(c, top, top, banyan.Max), c.Barrier())
 		if err != nil || sum[0] != float64(n*(n-1)/2) || sum[1] != float64(n) || top[0] != int32(n-1) {
 			return fmt.Errorf("sum %v, max %v of %d ranks: %w", sum, top, n, err)
 		}
@@ -57,7 +57,7 @@ func token(c, parent *banyan.Comm) error {
 		return nil
 	}
 	n := []int{c.Rank() + 1}
-	if err := banyan.Allreduce(c, n, banyan.Sum); err != nil {
+	if err := banyan.Allreduce(c, n, n, banyan.Sum); err != nil {
 		return err
 	}
 	if want := c.Size() * (c.Size() + 1) / 2; n[0] != want {
@@ -249,7 +249,7 @@ func TestCollectiveAfterAFailure(t *testing.T) {
 		if _, err := c.Recv(make([]byte, 1), 2, 0); err == nil {
 			return errors.New("the dead has sent")
 		}
-		for _, err := range []error{c.Barrier(), c.Bcast(nil, 0), banyan.Allreduce(c, []int{1}, banyan.Sum)} {
+		for _, err := range []error{c.Barrier(), c.Bcast(nil, 0), banyan.Allreduce(c, []int{1}, []int{1}, banyan.Sum)} {
 			if err := ranktest.WantFailed(err, 2); err != nil {
 				return err
 			}
@@ -290,7 +290,7 @@ func TestCreateAfterASplitThatFailed(t *testing.T) {
 				return err
 			}
 			sum := []int{1}
-			if err := banyan.Allreduce(s, sum, banyan.Sum); err != nil || sum[0] != 3 {
+			if err := banyan.Allreduce(s, sum, sum, banyan.Sum); err != nil || sum[0] != 3 {
 				return fmt.Errorf("sum %d, want 3: %w", sum[0], err)
 			}
 			return nil

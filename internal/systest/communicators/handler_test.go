@@ -104,7 +104,7 @@ var failing = map[string]func(c *banyan.Comm, live context.Context) error{
 	"barrier": func(c *banyan.Comm, _ context.Context) error { return c.Barrier() },
 	"bcast":   func(c *banyan.Comm, _ context.Context) error { return c.Bcast(nil, 0) },
 	"allreduce": func(c *banyan.Comm, _ context.Context) error {
-		return banyan.Allreduce(c, []int{1},
+		return banyan.Allreduce(c, []int{1}, []int{1},
 			banyan.Sum)
 	},
 	"split":          func(c *banyan.Comm, _ context.Context) error { return second(c.Split(0, 0)) },

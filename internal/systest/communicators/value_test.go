@@ -219,7 +219,7 @@ func TestTypedCollectives(t *testing.T) {
 		n, me := c.Size(), c.Rank()
 		for root := range n {
 			data := []int32{int32(me), 1}
-			if err := banyan.Reduce(c, data, banyan.Sum, root); err != nil {
+			if err := banyan.Reduce(c, data, data, banyan.Sum, root); err != nil {
 				return err
 			}
 			if want := []int32{int32(n * (n - 1) / 2), int32(n)}; me == root && !reflect.DeepEqual(data, want) {

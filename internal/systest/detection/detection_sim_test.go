@@ -41,7 +41,7 @@ func (o *observed) run() error {
 			if size == 0 {
 				o.errs[c.Rank()] = c.Barrier()
 			} else {
-				o.errs[c.Rank()] = c.Allreduce(buf, func(acc, in []byte) {})
+				o.errs[c.Rank()] = c.Allreduce(buf, buf, func(acc, in []byte) {})
 			}
 			w.Sleep(30 * time.Millisecond)
 		}

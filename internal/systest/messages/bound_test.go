@@ -44,10 +44,10 @@ var waiting = map[string]func(b bounds) error{
 	"Comm.Probe":  func(b bounds) error { return lastOf(b.c.Probe(banyan.AnySource, 5)) },
 	"Comm.Mprobe": func(b bounds) error { return lastOf(b.c.Mprobe(1, 5)) },
 
-	"Comm.Barrier":        func(b bounds) error { return b.c.Barrier() },
-	"Comm.Bcast":          func(b bounds) error { return b.c.Bcast(make([]byte, 8), 1) },
-	"Comm.Reduce":    func(b bounds) error { return b.c.Reduce(make([]byte, 8), fold, 0) },
-	"Comm.Allreduce": func(b bounds) error { return b.c.Allreduce(make([]byte, 8), fold) },
+	"Comm.Barrier":   func(b bounds) error { return b.c.Barrier() },
+	"Comm.Bcast":     func(b bounds) error { return b.c.Bcast(make([]byte, 8), 1) },
+	"Comm.Reduce":    func(b bounds) error { return b.c.Reduce(make([]byte, 8), make([]byte, 8), fold, 0) },
+	"Comm.Allreduce": func(b bounds) error { return b.c.Allreduce(make([]byte, 8), make([]byte, 8), fold) },
 	"Comm.Gather":    func(b bounds) error { return b.c.Gather(make([]byte, 8), make([]byte, 16), 0) },
 	"Comm.Scatter":   func(b bounds) error { return b.c.Scatter(nil, make([]byte, 8), 1) },
 	"Comm.Allgather": func(b bounds) error { return b.c.Allgather(make([]byte, 8), make([]byte, 16)) },
@@ -89,13 +89,13 @@ var waiting = map[string]func(b bounds) error{
 		return err
 	},
 	"Bcast":     func(b bounds) error { return banyan.Bcast(b.c, []int{1}, 1) },
-	"Reduce":    func(b bounds) error { return banyan.Reduce(b.c, []int{1}, banyan.Sum, 0) },
-	"Allreduce": func(b bounds) error { return banyan.Allreduce(b.c, []int{1}, banyan.Sum) },
+	"Reduce":    func(b bounds) error { return banyan.Reduce(b.c, []int{1}, make([]int, 1), banyan.Sum, 0) },
+	"Allreduce": func(b bounds) error { return banyan.Allreduce(b.c, []int{1}, make([]int, 1), banyan.Sum) },
 	"AllreduceLocated": func(b bounds) error {
-		return banyan.AllreduceLocated(b.c, []banyan.Located[int]{{}}, banyan.MinLoc)
+		return banyan.AllreduceLocated(b.c, []banyan.Located[int]{{}}, []banyan.Located[int]{{}}, banyan.MinLoc)
 	},
 	"ReduceLocated": func(b bounds) error {
-		return banyan.ReduceLocated(b.c, []banyan.Located[int]{{}}, banyan.MinLoc, 0)
+		return banyan.ReduceLocated(b.c, []banyan.Located[int]{{}}, []banyan.Located[int]{{}}, banyan.MinLoc, 0)
 	},
 	"Gather":    func(b bounds) error { return banyan.Gather(b.c, []int{1}, []int{1, 2}, 0) },
 	"Scatter":   func(b bounds) error { return banyan.Scatter(b.c, nil, []int{1}, 1) },
@@ -366,7 +366,7 @@ func TestViewIsTheSameCommunicator(t *testing.T) {
 // sum checks a collective of n ranks.
 func sum(c *banyan.Comm, n int) error {
 	one := []int{1}
-	if err := banyan.Allreduce(c, one, banyan.Sum); err != nil {
+	if err := banyan.Allreduce(c, one, one, banyan.Sum); err != nil {
 		return fmt.Errorf("sum on %s: %w", c.Name(), err)
 	}
 	return expect(one[0], n)

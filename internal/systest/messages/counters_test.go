@@ -76,7 +76,7 @@ func besieged(w *banyan.World) error {
 	}
 	mine := w.Counters()
 	sum := []uint64{mine.Admitted, mine.Refused.WrongSecret}
-	if err := banyan.Allreduce(c, sum, banyan.Sum); err != nil {
+	if err := banyan.Allreduce(c, sum, sum, banyan.Sum); err != nil {
 		return err
 	}
 	if want := uint64(c.Size() * (c.Size() - 1) / 2); sum[0] != want || sum[1] != 1 || mine.Healed != 0 {

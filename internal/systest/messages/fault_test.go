@@ -171,7 +171,7 @@ func TestCollectiveAndDeathAtAnyStep(t *testing.T) {
 					}
 				}
 				for i := 0; i < 3 && errs[c.Rank()] == nil; i++ {
-					errs[c.Rank()] = c.Allreduce(buf, func(acc, in []byte) {})
+					errs[c.Rank()] = c.Allreduce(buf, buf, func(acc, in []byte) {})
 				}
 				return nil
 			}), "%d bytes, step %d", size, step)

@@ -98,7 +98,7 @@ func sameLog(c *banyan.Comm, log []said) error {
 		fmt.Fprint(h, s.flag, s.failed)
 	}
 	low, high := []uint64{h.Sum64()}, []uint64{h.Sum64()}
-	err := errors.Join(banyan.Allreduce(c, low, banyan.Min), banyan.Allreduce(c, high, banyan.Max))
+	err := errors.Join(banyan.Allreduce(c, low, low, banyan.Min), banyan.Allreduce(c, high, high, banyan.Max))
 	if err == nil && low[0] != high[0] {
 		err = errors.New("the agreements were not the same at all ranks")
 	}

@@ -35,8 +35,8 @@ func barred(c *banyan.Comm) map[string]func() error {
 		"send value":  func() error { return banyan.SendValue(c, 5, 1, 0) },
 		"recv value":  func() error { _, _, err := banyan.RecvValue[int](c, 1, 0); return err },
 		"bcast":       func() error { return banyan.Bcast(c, one, 0) },
-		"reduce":      func() error { return banyan.Reduce(c, one, banyan.Sum, 0) },
-		"allreduce":   func() error { return banyan.Allreduce(c, one, banyan.Sum) },
+		"reduce":      func() error { return banyan.Reduce(c, one, one, banyan.Sum, 0) },
+		"allreduce":   func() error { return banyan.Allreduce(c, one, one, banyan.Sum) },
 		"allgather":   func() error { return banyan.Allgather(c, one, all) },
 		"wait any":    func() error { _, _, err := banyan.WaitAny([]banyan.Request{c.Irecv(b, 1, 0)}); return err },
 		"wait all":    func() error { return banyan.WaitAll([]banyan.Request{c.Irecv(b, 1, 0), c.Isend(b, 1, 0)}) },
@@ -267,7 +267,7 @@ func TestCollectiveOnRevokedIntercommunicator(t *testing.T) {
 		}
 		_, started := inter.Ibarrier().Wait()
 		for i, err := range []error{inter.Barrier(), inter.Bcast(nil, 0),
-			banyan.Allreduce(inter, []int{1}, banyan.Sum), started} {
+			banyan.Allreduce(inter, []int{1}, []int{1}, banyan.Sum), started} {
 			if !errors.Is(err, banyan.ErrRevoked) || errors.Is(err, banyan.ErrArgument) {
 				return fmt.Errorf("operation %d: %w", i, err)
 			}

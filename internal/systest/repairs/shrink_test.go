@@ -17,7 +17,7 @@ import (
 // working checks the operations of a communicator.
 func working(c *banyan.Comm) error {
 	sum := []int64{int64(c.Rank())}
-	if err := banyan.Allreduce(c, sum, banyan.Sum); err != nil {
+	if err := banyan.Allreduce(c, sum, sum, banyan.Sum); err != nil {
 		return err
 	}
 	if n := int64(c.Size()); sum[0] != n*(n-1)/2 {

@@ -90,7 +90,7 @@ func TestBlocksOfCollectivesUnderFailures(t *testing.T) {
 			c := w.Comm()
 			for block := 0; block < 4; {
 				sum := []int64{int64(c.Rank()) + 1}
-				err := cmp.Or(c.Bcast(make([]byte, 600), block%n), banyan.Allreduce(c, sum, banyan.Sum), c.Barrier())
+				err := cmp.Or(c.Bcast(make([]byte, 600), block%n), banyan.Allreduce(c, sum, sum, banyan.Sum), c.Barrier())
 				before := c.FailureGetAcked().Size()
 				failed, verr := c.Validate()
 				if verr != nil {

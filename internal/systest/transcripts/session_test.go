@@ -199,7 +199,7 @@ func (s *session) collective(verb string, c *banyan.Comm, a words) string {
 	case verb == "bcast":
 		err = c.Bcast(buf, a.number("root", 0))
 	default:
-		err = c.Allreduce(buf, func(acc, in []byte) {})
+		err = c.Allreduce(buf, buf, func(acc, in []byte) {})
 	}
 	if err != nil {
 		return failure(err)
