@@ -99,10 +99,9 @@ func WaitEach(reqs []Request, out []Outcome) error {
 
 // errand is such an operation.
 type errand struct {
-	do      func() error
-	drop    func() // what becomes of a result that nobody waits for; nil: nothing
-	started bool   // these under the engine's lock
-	left    bool   // the caller waits no longer
+	do   func() error
+	drop func() // what becomes of a result that nobody waits for; nil: nothing
+	left bool   // the caller waits no longer; under the engine's lock
 }
 
 // apart runs an operation in a goroutine of its own, and gives its error, for which the handler was
@@ -121,12 +120,8 @@ func (c *Comm) apart(ctx context.Context, op string, turns bool, o *errand) erro
 		if turns {
 			c.core.AwaitTurn(turn)
 		}
-		o.started = !o.left
 		e.Unlock()
-		var err error
-		if o.started {
-			err = o.do()
-		}
+		err := o.do()
 		e.Lock()
 		if turns {
 			c.core.EndTurn(turn)
@@ -147,12 +142,8 @@ func (c *Comm) errandOf(h p2p.Handle, ctx context.Context, op string, o *errand)
 	if left, _ := (Request{h, c}).settle(contexts{ctx}); left {
 		o.left = true
 		c.e.Detach(h)
-		started := o.started
 		c.e.Unlock()
-		if started {
-			return fmt.Errorf("%s on %s is still under way: %w", op, c.Name(), ctx.Err())
-		}
-		return fmt.Errorf("%s on %s was not started: one before it is still under way: %w", op, c.Name(), ctx.Err())
+		return fmt.Errorf("%s on %s is still under way: %w", op, c.Name(), ctx.Err())
 	}
 	_, err := c.e.Take(h)
 	c.e.Unlock()

@@ -10,8 +10,12 @@ type Promise struct {
 // NewPromise makes a request for an operation on c. Precondition: the lock is held.
 func (e *Engine) NewPromise(c *Comm) (Promise, Handle) {
 	r := e.newRequest(c, reqPromise, nil)
-	e.promises.push(r)
 	h := Handle{r, r.gen}
+	if c.state.Load()&stateFinal != 0 { // a collective whose caller has left may outlive the engine
+		r.fail(c.check(r.kind.String()))
+	} else {
+		e.promises.push(r)
+	}
 	return Promise{e, h}, h
 }
 

@@ -14,6 +14,7 @@ var roles = ranktest.Roles{
 	"crowd":         ranktest.Crowd,
 	"die":           dieInMidStream,
 	"early end":     earlyEnd,
+	"left":          left,
 	"long":          long,
 	"matching":      matching,
 	"modes":         ranktest.Modes,

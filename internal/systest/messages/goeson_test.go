@@ -1,0 +1,157 @@
+package messages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
+)
+
+// What a caller has left goes on: a barrier and a split of which this rank is no longer told match those
+// of the other ranks, a later collective waits for them, and the group without the late rank does not.
+func TestCollectivesGoOn(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	require.NoError(t, banyan.Simulate(3, banyan.Simulation{}, func(w *banyan.World) error {
+		c := w.Comm()
+		if c.Rank() == 2 {
+			w.Sleep(time.Millisecond)
+			cancel()
+			w.Sleep(time.Millisecond)
+			if err := errors.Join(c.Barrier(), sum(c, 3)); err != nil {
+				return err
+			}
+			d, err := c.Split(0, 0)
+			if err != nil {
+				return err
+			}
+			return errors.Join(sum(c, 3), expect(d.Name(), "world.1"))
+		}
+		if err := c.WithContext(ctx).Barrier(); !errors.Is(err, context.Canceled) {
+			return fmt.Errorf("barrier: %w", err)
+		}
+		if _, err := c.WithContext(ctx).Split(0, 0); !errors.Is(err, context.Canceled) {
+			return fmt.Errorf("an ended context starts nothing: %w", err)
+		}
+		g, err := c.Group().Include(0, 1)
+		if err != nil {
+			return err
+		}
+		two, err := c.CreateGroup(g, 1)
+		if err != nil {
+			return err
+		}
+		if err := sum(two, 2); err != nil || w.Now() > 2*time.Millisecond {
+			return fmt.Errorf("at %v the group is ready: %w", w.Now(), err)
+		}
+		if err := sum(c, 3); err != nil {
+			return err
+		}
+		d, err := c.Split(0, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(sum(c, 3), expect(d.Name(), "world.1"))
+	}))
+}
+
+// The same between processes, where small collectives go through shared memory: calls with and without
+// a context fit, and rank 1 comes after rank 0 has left.
+func TestProcessesLeaveCollectives(t *testing.T) { ranktest.Succeed(t, 2, "left") }
+
+func left(w *banyan.World) error {
+	c := w.Comm()
+	live, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for i := range 8 {
+		mine := c
+		if i%2 == c.Rank() {
+			mine = c.WithContext(live)
+		}
+		if err := errors.Join(mine.Barrier(), sum(mine, 2)); err != nil {
+			return fmt.Errorf("round %d: %w", i, err)
+		}
+		if c.Rank() == 1 {
+			if _, err := c.Recv(nil, 0, 1); err != nil {
+				return err
+			}
+			if err := errors.Join(c.Barrier(), sum(c, 2)); err != nil {
+				return fmt.Errorf("round %d, late: %w", i, err)
+			}
+			continue
+		}
+		soon, stop := context.WithTimeout(live, time.Millisecond)
+		err := c.WithContext(soon).Barrier()
+		stop()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("round %d: rank 1 is late: %w", i, err)
+		}
+		if strings.Contains(err.Error(), "not started") { // the time was over before the call
+			err = errors.Join(c.Send(nil, 1, 1), c.Barrier())
+		} else {
+			err = c.Send(nil, 1, 1)
+		}
+		if err := errors.Join(err, sum(c, 2)); err != nil {
+			return fmt.Errorf("round %d, after: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// A communicator that comes out of a creation that its caller has left is freed, and the next creation
+// gives the next one at all ranks.
+func TestLateCommunicatorsAreFreed(t *testing.T) {
+	for name, create := range map[string]func(*banyan.Comm) (*banyan.Comm, error){
+		"split":  func(c *banyan.Comm) (*banyan.Comm, error) { return c.Split(0, 0) },
+		"shrink": (*banyan.Comm).Shrink, "dup": (*banyan.Comm).Dup,
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		require.NoError(t, banyan.Simulate(2, banyan.Simulation{}, func(w *banyan.World) error {
+			c := w.Comm()
+			if err := c.SetUniformity(banyan.UniformCreation); err != nil {
+				return err
+			}
+			if c.Rank() == 0 {
+				if d, err := create(c.WithContext(ctx)); d != nil || !errors.Is(err, context.Canceled) {
+					return fmt.Errorf("%v: %w", d, err)
+				}
+			} else {
+				w.Sleep(time.Millisecond)
+				cancel()
+				w.Sleep(time.Millisecond)
+				d, err := create(c)
+				if err != nil {
+					return err
+				}
+				defer d.Free()
+			}
+			d, err := create(c)
+			if err != nil {
+				return err
+			}
+			return sum(d, 2)
+		}), name)
+	}
+}
+
+// sum checks a collective of n ranks.
+func sum(c *banyan.Comm, n int) error {
+	one := []int{1}
+	if err := banyan.Allreduce(c, one, one, banyan.Sum); err != nil {
+		return fmt.Errorf("sum on %s: %w", c.Name(), err)
+	}
+	return expect(one[0], n)
+}
+
+func expect[T comparable](got, want T) error {
+	if got != want {
+		return fmt.Errorf("got %v, want %v", got, want)
+	}
+	return nil
+}
