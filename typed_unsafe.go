@@ -168,12 +168,17 @@ func Ibsend[T Number](c *Comm, data []T, dst, tag int) Request {
 // Sendrecv sends and receives numbers at once; see [Comm.Sendrecv]. The Status
 // counts elements, as of [Recv].
 func Sendrecv[T Number](c *Comm, send []T, dst, stag int, recv []T, src, rtag int) (Status, error) {
-	if c.debugs() {
+	var st Status
+	var err error
+	switch {
+	case c != nil && c.mode == modeAware:
+		st, err = p2p.Sendrecv[p2p.Aware](c.core, Bytes(send), dst, stag, Bytes(recv), src, rtag)
+	case c.debugs():
 		k := kindOf[T]()
-		st, err := c.checkedSendrecv(Bytes(send), k, dst, stag, Bytes(recv), k, src, rtag)
-		return elements[T](c, st, err)
+		st, err = c.checkedSendrecv(Bytes(send), k, dst, stag, Bytes(recv), k, src, rtag)
+	default:
+		st, err = c.Sendrecv(Bytes(send), dst, stag, Bytes(recv), src, rtag)
 	}
-	st, err := c.Sendrecv(Bytes(send), dst, stag, Bytes(recv), src, rtag)
 	return elements[T](c, st, err)
 }
 
