@@ -65,10 +65,14 @@ const (
 	modeAware mode = 1 + iota
 	modeUnaware
 	modeBound // a view: see Comm.WithContext
+	modeDebug // aware, and every call is checked: see debug.go
 )
 
-func modeOf(unaware bool) mode {
-	if unaware {
+func modeOf(j *job.Job) mode {
+	switch {
+	case j.Debug:
+		return modeDebug
+	case j.Unaware:
 		return modeUnaware
 	}
 	return modeAware
@@ -146,6 +150,9 @@ func (c *Comm) Free() error {
 
 func (c *Comm) free() error {
 	lost := c.attrs.close(c) // of a second call: nothing
+	if c.mode == modeDebug {
+		c.world.checks.leave(c.core)
+	}
 	return errors.Join(lost, create.Free(c.e, c.world.job.Repair, c.core))
 }
 
@@ -264,6 +271,9 @@ func (c *Comm) derived(core *p2p.Comm) *Comm {
 func (c *Comm) inherit(d *Comm, core *p2p.Comm) {
 	d.core, d.e, d.mode, d.world = core, c.e, c.mode, c.world
 	d.coll.Choice, d.coll.World = c.coll.Choice, c.coll.World
+	if d.mode == modeDebug {
+		d.world.checks.enter(core)
+	}
 	core.SetErrorHandler((*listener)(d))
 	d.handler.Store(c.handler.Load())
 }

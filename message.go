@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/banyan-hpc/banyan/internal/debug"
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
@@ -89,6 +90,10 @@ func (c *Comm) Irecv(buf []byte, src, tag int) Request {
 
 //go:noinline
 func (c *Comm) sendAbsent(buf []byte, dst, tag int) error {
+	if c.debugs() {
+		_, err := c.checkedSend(false, buf, debug.Bytes, dst, tag).ends()
+		return err
+	}
 	c, ctx, err := c.enter("send")
 	switch {
 	case err != nil:
@@ -102,6 +107,9 @@ func (c *Comm) sendAbsent(buf []byte, dst, tag int) error {
 
 //go:noinline
 func (c *Comm) recvAbsent(buf []byte, src, tag int) (Status, error) {
+	if c.debugs() {
+		return c.checkedRecv(buf, debug.Bytes, src, tag).ends()
+	}
 	c, ctx, err := c.enter("recv")
 	switch {
 	case err != nil:
@@ -117,6 +125,9 @@ func (c *Comm) recvAbsent(buf []byte, src, tag int) (Status, error) {
 //
 //go:noinline
 func (c *Comm) sendrecvAbsent(sbuf []byte, dst, stag int, rbuf []byte, src, rtag int) (Status, error) {
+	if c.debugs() {
+		return c.checkedSendrecv(sbuf, debug.Bytes, dst, stag, rbuf, debug.Bytes, src, rtag)
+	}
 	c, ctx, err := c.enter("sendrecv")
 	switch {
 	case err != nil:
@@ -135,11 +146,17 @@ func (c *Comm) sendrecvAbsent(sbuf []byte, dst, stag int, rbuf []byte, src, rtag
 
 //go:noinline
 func (c *Comm) isendAbsent(buf []byte, dst, tag int) Request {
+	if c.debugs() {
+		return c.checkedSend(false, buf, debug.Bytes, dst, tag)
+	}
 	return c.bind(c.valid().Isend(buf, dst, tag))
 }
 
 //go:noinline
 func (c *Comm) irecvAbsent(buf []byte, src, tag int) Request {
+	if c.debugs() {
+		return c.checkedRecv(buf, debug.Bytes, src, tag)
+	}
 	return c.bind(c.valid().Irecv(buf, src, tag))
 }
 
@@ -164,7 +181,10 @@ func (c *Comm) Issend(buf []byte, dst, tag int) Request {
 	if !c.plain() {
 		return c.bind(c.valid().Issend(buf, dst, tag))
 	}
-	if c.mode == modeUnaware {
+	switch c.mode {
+	case modeDebug:
+		return c.checkedSend(true, buf, debug.Bytes, dst, tag)
+	case modeUnaware:
 		return Request{p2p.Issend[p2p.Unaware](c.core, buf, dst, tag), c}
 	}
 	return Request{p2p.Issend[p2p.Aware](c.core, buf, dst, tag), c}
@@ -193,6 +213,7 @@ func (c *Comm) Probe(src, tag int) (Status, error) {
 		return st, c.notify(err)
 	}
 	st, err := p2p.Probe[p2p.Aware](c.core, src, tag)
+	st.Count = c.payload(st.Count)
 	return st, c.notify(err)
 }
 
@@ -204,6 +225,7 @@ func (c *Comm) Iprobe(src, tag int) (st Status, found bool, err error) {
 		st, found, err = p2p.Iprobe[p2p.Unaware](c.core, src, tag)
 	} else {
 		st, found, err = p2p.Iprobe[p2p.Aware](c.core, src, tag)
+		st.Count = c.payload(st.Count)
 	}
 	return st, found, c.notify(err)
 }
@@ -257,7 +279,14 @@ func (c *Comm) beginProbe(src, tag int, claim bool) Request {
 	if c.mode == modeUnaware {
 		return Request{p2p.BeginProbe[p2p.Unaware](c.core, src, tag, claim), c}
 	}
-	return Request{p2p.BeginProbe[p2p.Aware](c.core, src, tag, claim), c}
+	h := p2p.BeginProbe[p2p.Aware](c.core, src, tag, claim)
+	if c.mode == modeDebug && !claim {
+		h = c.e.Wrap(h, func(st Status, err error) (Status, error) {
+			st.Count = c.payload(st.Count)
+			return st, err
+		})
+	}
+	return Request{h, c}
 }
 
 // Improbe makes progress and does the same as Mprobe, if there is such a message.
@@ -283,7 +312,11 @@ func (m *Message) Status() Status {
 	if m == nil {
 		return Status{}
 	}
-	return m.m.Status()
+	st := m.m.Status()
+	if m.c != nil {
+		st.Count = m.c.payload(st.Count)
+	}
+	return st
 }
 
 // Recv receives the message into buf. Errors: ErrTruncate as of Recv;
@@ -294,6 +327,9 @@ func (m *Message) Recv(buf []byte) (Status, error) {
 	if m == nil || m.c == nil {
 		return Status{}, fmt.Errorf("recv of a message: %w", errNoMessage)
 	}
+	if m.c.mode == modeDebug {
+		return m.Irecv(buf).ends()
+	}
 	st, err := m.m.Recv(buf)
 	return st, m.c.notify(err)
 }
@@ -302,6 +338,11 @@ func (m *Message) Recv(buf []byte) (Status, error) {
 func (m *Message) Irecv(buf []byte) Request {
 	if m == nil || m.c == nil {
 		return absent().failed(fmt.Errorf("irecv of a message: %w", errNoMessage))
+	}
+	if m.c.mode == modeDebug {
+		st, room := m.Status(), debug.Room(len(buf))
+		call := m.c.calls("recv of a message of %d bytes from rank %d, tag %d", st.Count, st.Source, st.Tag)
+		return m.c.expect(buf, room, debug.Bytes, call)(m.m.Irecv(room))
 	}
 	return Request{m.m.Irecv(buf), m.c}
 }

@@ -3,6 +3,8 @@ package banyan
 import (
 	"fmt"
 	"unsafe"
+
+	"github.com/banyan-hpc/banyan/p2p"
 )
 
 // Why unsafe: a slice of numbers is sent from where it lies. The conversion is
@@ -83,12 +85,31 @@ func locatedSize[T Ordered]() int {
 
 // Send sends the elements of a slice of numbers without copying them first; see
 // [Comm.Send].
-func Send[T Number](c *Comm, data []T, dst, tag int) error { return c.Send(Bytes(data), dst, tag) }
+func Send[T Number](c *Comm, data []T, dst, tag int) error {
+	if c != nil {
+		switch c.mode {
+		case modeAware:
+			return p2p.Send[p2p.Aware](c.core, Bytes(data), dst, tag)
+		case modeUnaware:
+			return p2p.Send[p2p.Unaware](c.core, Bytes(data), dst, tag)
+		}
+	}
+	return sendOther(c, data, dst, tag)
+}
 
 // Recv receives numbers into data; see [Comm.Recv]. The Status counts elements. A message that is
 // no whole number of elements is ErrArgument.
 func Recv[T Number](c *Comm, data []T, src, tag int) (Status, error) {
-	st, err := c.Recv(Bytes(data), src, tag)
+	var st Status
+	var err error
+	switch {
+	case c != nil && c.mode == modeAware:
+		st, err = p2p.Recv[p2p.Aware](c.core, Bytes(data), src, tag)
+	case c != nil && c.mode == modeUnaware:
+		st, err = p2p.Recv[p2p.Unaware](c.core, Bytes(data), src, tag)
+	default:
+		st, err = recvOther(c, data, src, tag)
+	}
 	return elements[T](c, st, err)
 }
 
@@ -103,16 +124,42 @@ func elements[T Number](c *Comm, st Status, err error) (Status, error) {
 }
 
 // Isend starts a send of numbers; see [Comm.Isend].
-func Isend[T Number](c *Comm, data []T, dst, tag int) Request { return c.Isend(Bytes(data), dst, tag) }
+func Isend[T Number](c *Comm, data []T, dst, tag int) Request {
+	if c != nil {
+		switch c.mode {
+		case modeAware:
+			return Request{p2p.Isend[p2p.Aware](c.core, Bytes(data), dst, tag), c}
+		case modeUnaware:
+			return Request{p2p.Isend[p2p.Unaware](c.core, Bytes(data), dst, tag), c}
+		}
+	}
+	return isendOther(c, data, dst, tag)
+}
 
 // Irecv starts a receive of numbers; see [Comm.Irecv]. The request's Status counts bytes.
-func Irecv[T Number](c *Comm, data []T, src, tag int) Request { return c.Irecv(Bytes(data), src, tag) }
+func Irecv[T Number](c *Comm, data []T, src, tag int) Request {
+	if c != nil {
+		switch c.mode {
+		case modeAware:
+			return Request{p2p.Irecv[p2p.Aware](c.core, Bytes(data), src, tag), c}
+		case modeUnaware:
+			return Request{p2p.Irecv[p2p.Unaware](c.core, Bytes(data), src, tag), c}
+		}
+	}
+	return irecvOther(c, data, src, tag)
+}
 
 // Ssend sends numbers synchronously; see [Comm.Ssend].
-func Ssend[T Number](c *Comm, data []T, dst, tag int) error { return c.Ssend(Bytes(data), dst, tag) }
+func Ssend[T Number](c *Comm, data []T, dst, tag int) error {
+	_, err := Issend(c, data, dst, tag).Wait()
+	return err
+}
 
 // Issend starts a synchronous send of numbers; see [Comm.Issend].
 func Issend[T Number](c *Comm, data []T, dst, tag int) Request {
+	if c.debugs() {
+		return c.checkedSend(true, Bytes(data), kindOf[T](), dst, tag)
+	}
 	return c.Issend(Bytes(data), dst, tag)
 }
 
@@ -127,7 +174,17 @@ func Ibsend[T Number](c *Comm, data []T, dst, tag int) Request {
 // Sendrecv sends and receives numbers at once; see [Comm.Sendrecv]. The Status
 // counts elements, as of [Recv].
 func Sendrecv[T Number](c *Comm, send []T, dst, stag int, recv []T, src, rtag int) (Status, error) {
-	st, err := c.Sendrecv(Bytes(send), dst, stag, Bytes(recv), src, rtag)
+	var st Status
+	var err error
+	switch {
+	case c != nil && c.mode == modeAware:
+		st, err = p2p.Sendrecv[p2p.Aware](c.core, Bytes(send), dst, stag, Bytes(recv), src, rtag)
+	case c.debugs():
+		k := kindOf[T]()
+		st, err = c.checkedSendrecv(Bytes(send), k, dst, stag, Bytes(recv), k, src, rtag)
+	default:
+		st, err = c.Sendrecv(Bytes(send), dst, stag, Bytes(recv), src, rtag)
+	}
 	return elements[T](c, st, err)
 }
 

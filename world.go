@@ -20,6 +20,7 @@ type World struct {
 	self     func() *Comm
 	holders  holders // communicators with attributes
 	buffered buffered
+	checks   *checks // nil: not under WithDebug
 }
 
 // ExitFenced is the exit code of a rank that ends itself because it counts as failed at the
@@ -55,6 +56,9 @@ func Init(opts ...Option) (*World, error) {
 // newWorld is the World of a job's rank.
 func newWorld(j *job.Job) *World {
 	w := &World{job: j, buffered: buffered{limit: bufferLimit}}
+	if j.Debug {
+		w.checks = new(checks)
+	}
 	w.comm = w.first(j.World)
 	w.self = sync.OnceValue(func() *Comm { return w.first(j.Alone("self")) })
 	return w
@@ -63,7 +67,7 @@ func newWorld(j *job.Job) *World {
 // first wraps the core of a communicator that is made from no other one.
 func (w *World) first(core *p2p.Comm) *Comm {
 	j := w.job
-	c := &Comm{core: core, e: j.P2P, mode: modeOf(j.Unaware), world: w}
+	c := &Comm{core: core, e: j.P2P, mode: modeOf(j), world: w}
 	core.SetErrorHandler((*listener)(c))
 	if j.Fatal {
 		c.SetErrorHandler(ErrorsAreFatal)
@@ -130,11 +134,15 @@ func (w *World) Finalize() error {
 	if w.absent() {
 		return fmt.Errorf("finalize: %w: no world; Init gives one", ErrArgument)
 	}
-	return w.job.Finalize(func() error {
-		lost := w.holders.close()
-		w.drain()
-		return lost
-	}, w.logCounters)
+	return w.job.Finalize(w.detach, w.logCounters)
+}
+
+// detach ends what the application holds.
+func (w *World) detach() error {
+	err := w.holders.close()
+	w.drain()
+	w.report()
+	return err
 }
 
 // Comm is the communicator of all ranks of the job.

@@ -79,6 +79,10 @@ type Call struct {
 	Uniform bool
 	// InTurn: the operation has a turn of the communicator, for which others wait.
 	InTurn bool
+	// check and differs are the comparison with the calls of other ranks under World.Check, and its
+	// outcome if that is known.
+	check   *check
+	differs error
 }
 
 // plain reports whether an operation needs neither an agreement nor its arguments reported, and may
@@ -214,7 +218,7 @@ func (s *Schedule) begin(c *p2p.Comm, k Kind, call Call) {
 	if err == nil {
 		err = s.o.ready(c, s.w, s.op())
 	}
-	if err != nil {
+	if err = cmp.Or(err, call.differs); err != nil {
 		s.refuse(err)
 	}
 	if call.Wrong != nil && !call.Uniform {

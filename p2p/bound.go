@@ -16,7 +16,10 @@ var ErrBound = errors.New("p2p: the layer above waits for this request")
 // Bind has a layer above wait for a request, or no longer: Wait and Take of it return ErrBound in
 // place of waiting. Requests that are not bound pay nothing for it. Precondition: the lock is held.
 func (e *Engine) Bind(h Handle, on bool) {
-	switch {
+	switch w := h.wrapping(); {
+	case w != nil:
+		e.Bind(w.before, on)
+		e.Bind(w.inner, on)
 	case h.r == nil || h.r.gen != h.gen:
 	case on:
 		h.r.ways |= bound

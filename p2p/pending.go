@@ -55,7 +55,7 @@ func (e *Engine) waitBlocking(h Handle) (Status, error) {
 func (e *Engine) TakeBlocking(h Handle) (Status, error) {
 	st, err := e.Take(h)
 	if err == nil || h.r.gen != h.gen || !h.r.pending {
-		return st, err
+		return e.takeBlockingStale(h, st, err)
 	}
 	err = h.r.comm.unacknowledgedError(h.r.kind.String(), false)
 	e.cancel(h.r)

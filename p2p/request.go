@@ -60,7 +60,8 @@ type Request struct {
 	cancelled bool
 	// pending: a posted wildcard receive that a failure has put in doubt; see pending.go.
 	pending bool
-	ways    ways // how a goroutine waits for it
+	ways    ways      // how a goroutine waits for it
+	wrap    *wrapping // see Wrap; not in the pool
 }
 
 type reqKind uint8
@@ -198,7 +199,7 @@ func (e *Engine) Wait(h Handle) (Status, error) {
 func (e *Engine) Take(h Handle) (Status, error) {
 	r := h.r
 	if r == nil || r.gen != h.gen {
-		return Status{}, nil
+		return e.takeStale(h)
 	}
 	if !r.Done() || r.pending {
 		if err := e.await(r); err != nil {
@@ -246,10 +247,13 @@ func (e *Engine) Test(h Handle) (st Status, done bool, err error) {
 	}
 	e.p.Lock()
 	defer e.p.Unlock()
-	if h.r.gen == h.gen && h.r.awaited {
+	if h.r.gen != h.gen {
+		return e.testStale(h)
+	}
+	if h.r.awaited {
 		return Status{}, false, h.r.twoWaiters()
 	}
-	if h.r.gen == h.gen && (!h.r.Done() || h.r.pending) {
+	if !h.r.Done() || h.r.pending {
 		e.p.Progress()
 		if !h.r.Done() {
 			return Status{}, false, nil

@@ -15,7 +15,7 @@ func (e *Engine) Cancel(h Handle) {
 	}
 	e.p.Lock()
 	defer e.p.Unlock()
-	if h.r.gen == h.gen {
+	if h = h.awaited(); h.r != nil && h.r.gen == h.gen {
 		e.cancel(h.r)
 	}
 }
@@ -57,7 +57,7 @@ func (e *Engine) State(h Handle) State {
 	case h.r.gen == h.gen:
 		return Pending
 	}
-	return Ended
+	return e.stateStale(h)
 }
 
 // Poll makes progress once. Precondition: the lock is held.
@@ -89,10 +89,11 @@ func (e *Engine) NewWatch() *Watch {
 // for a request.
 //
 // Precondition: it is Pending.
-func (w *Watch) Add(h Handle) { h.r.Then(w.done) }
+func (w *Watch) Add(h Handle) { h.awaited().r.Then(w.done) }
 
 // Drop undoes Add, unless the request has ended meanwhile.
 func (w *Watch) Drop(h Handle) {
+	h = h.awaited()
 	if h.r != nil && h.r.gen == h.gen {
 		h.r.Then(nil)
 	}
@@ -130,6 +131,13 @@ func (e *Engine) Host() fabric.Host { return e.p.Host() }
 //
 // Precondition: the lock is held.
 func (e *Engine) Abandon(h Handle) bool {
+	if w := h.wrapping(); w != nil {
+		if w.undecided || !e.Abandon(w.inner) {
+			return false
+		}
+		w.leave()
+		return true
+	}
 	if h.r == nil || h.r.gen != h.gen || !e.cancel(h.r) {
 		return false
 	}
@@ -142,6 +150,7 @@ func (e *Engine) Abandon(h Handle) bool {
 //
 // Precondition: the lock is held.
 func (e *Engine) Describe(h Handle) (what string, stays bool) {
+	h = h.awaited()
 	return h.r.kind.String() + " on " + h.r.comm.Name(), h.r.kind == reqSend || h.r.kind == reqPromise
 }
 
@@ -150,6 +159,11 @@ func (e *Engine) Describe(h Handle) (what string, stays bool) {
 //
 // Precondition: the lock is held.
 func (e *Engine) Detach(h Handle) {
+	if w := h.wrapping(); w != nil {
+		e.Detach(w.inner)
+		w.leave()
+		return
+	}
 	still := e.detached[:0]
 	for _, r := range e.detached {
 		if r.Done() {

@@ -33,6 +33,7 @@ type Job struct {
 	Coll     *coll.World // for the collectives of all communicators
 	Unaware  bool
 	Fatal    bool // errors on World abort the job by default
+	Debug    bool // calls are checked for mistakes of the program
 
 	boot        bootstrap
 	origin      fabric.Time
@@ -75,7 +76,7 @@ func newJob(boot bootstrap, cfg progress.Config, c *config) (*Job, error) {
 	cfg.Self = proc.ID(boot.Rank())
 	cfg.Resolve = boot.Address
 	j := &Job{
-		Self: cfg.Self, Progress: progress.New(cfg), Trees: c.trees, Unaware: c.Unaware, Fatal: c.fatal,
+		Self: cfg.Self, Progress: progress.New(cfg), Trees: c.trees, Unaware: c.Unaware, Fatal: c.fatal, Debug: c.debug,
 		boot: boot, sockets: socketsOf(&cfg), log: c.Log, detection: c.detector.describe(&cfg, boot.Size() == 1),
 	}
 	// The end of a peer is reported to these parts in this order, which each joins when it starts.
@@ -103,8 +104,8 @@ func (j *Job) startMessages(cfg *progress.Config, c *config) (err error) {
 	if j.World, err = j.P2P.NewComm("world", p2p.WorldGroup(j.Size()), j.Rank(), worldContext); err != nil {
 		return err
 	}
-	j.Coll = &coll.World{Node: j.NodeOfProc, Agreement: (*uniform)(j), Unaware: c.Unaware}
-	if c.segments != noSegments {
+	j.Coll = &coll.World{Node: j.NodeOfProc, Agreement: (*uniform)(j), Unaware: c.Unaware, Check: c.debug}
+	if c.segments != noSegments && !c.debug {
 		var segments sm.Segments
 		if cfg.Shm != nil && c.segments == ownSegments {
 			segments = cfg.Shm.Boards()

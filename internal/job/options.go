@@ -33,6 +33,7 @@ type Options struct {
 	ErrorsFatal     *bool
 	Design          *tree.Design
 	Tree            *string
+	Debug           *bool
 	Log             *slog.Logger // nil: no log
 }
 
@@ -65,6 +66,7 @@ type config struct {
 	async    bool
 	detector detector
 	fatal    bool
+	debug    bool
 	trees    coll.Choice
 	segments segments
 }
@@ -101,7 +103,11 @@ func (o *Options) configure(s *settings.Set) (*config, error) {
 		Options: *o, trees: trees, async: s.On(settings.Async), detector: detectorOf(s),
 		limits:   p2p.Limits{Eager: max(s.Int(settings.Eager), 0), Unexpected: s.Int(settings.Unexpected)}, // auto: 0
 		fatal:    s.Int(settings.Errors) == settings.Fatal,
+		debug:    s.On(settings.Debug),
 		segments: otherSegments,
+	}
+	if c.debug && o.Unaware {
+		return nil, fmt.Errorf("%w: debug needs the fault-aware engine: leave WithAware(false) or debug out", ft.ErrArgument)
 	}
 	if s.On(settings.Flat) {
 		c.segments = ownSegments
@@ -118,6 +124,7 @@ func (o *Options) configureSimulated() (*config, error) {
 	}
 	c.limits = p2p.Limits{Eager: o.EagerLimit, Unexpected: o.UnexpectedLimit}
 	c.async = o.Async != nil && *o.Async
+	c.debug = o.Debug != nil && *o.Debug
 	c.fatal = o.ErrorsFatal != nil && *o.ErrorsFatal
 	c.segments = noSegments
 	if o.Detection == nil {
@@ -141,6 +148,7 @@ func (o *Options) overrides() []override {
 		{o.KernelCopy != nil, settings.KernelCopy, number(o.KernelCopy, 0, 1), "WithKernelCopy"},
 		{o.Async != nil, settings.Async, number(o.Async, 0, 1), "WithAsyncProgress"},
 		{o.ErrorsFatal != nil, settings.Errors, number(o.ErrorsFatal, settings.Return, settings.Fatal), "WithErrorsFatal"},
+		{o.Debug != nil, settings.Debug, number(o.Debug, 0, 1), "WithDebug"},
 	}...)
 }
 

@@ -50,6 +50,7 @@ var house = []place{
 	{"coll/sm", 45},                     // collectives in memory that ranks share
 	{"coll", 50},                        // collectives over p2p and a plan
 	{"ft/repair", 60},                   // agreement and collectives put together
+	{"internal/debug", 60},              // mistakes of programs: what is compared, and what is still open
 	{"internal/settings", 60},           // what a user may set, above the layers whose defaults it states
 	{"ft/create", 65},                   // communicators from others, by messages and agreement
 	{"internal/job", 65},                // one rank's stack, for a launched process and a simulated one

@@ -44,6 +44,7 @@ const (
 	Errors
 	CollDesign
 	CollTree
+	Debug
 	numKnobs
 )
 
@@ -271,6 +272,13 @@ var table = [numKnobs]Knob{
 		Meaning: []string{
 			"The trees of collectives. auto: the operation chooses, and need not take a tree. node: where",
 			"messages between nodes cost more than within. Others to be compared.",
+		},
+	},
+	Debug: {
+		Name: "debug", Unit: Switch, Max: onOff,
+		Meaning: []string{
+			"Whether each call is checked for mistakes that MPI leaves to the program, at the cost of speed.",
+			"Alike on all ranks.",
 		},
 	},
 }

@@ -1,0 +1,71 @@
+package debug
+
+import (
+	"hash/maphash"
+	"reflect"
+	"strconv"
+)
+
+// Kind is the type of the elements of a message. The zero Kind is bytes, which match all types.
+type Kind uint8
+
+// Bytes is the Kind of []byte.
+const Bytes Kind = 0
+
+// KindOf gives the Kind of a type of numbers. Types of the same representation are the same.
+func KindOf(k reflect.Kind) Kind {
+	switch {
+	case k == reflect.Uint8:
+		return Bytes
+	case k == reflect.Int && strconv.IntSize == 64:
+		k = reflect.Int64
+	case k == reflect.Int:
+		k = reflect.Int32
+	case k == reflect.Uint && strconv.IntSize == 64:
+		k = reflect.Uint64
+	case k == reflect.Uint:
+		k = reflect.Uint32
+	}
+	return Kind(k)
+}
+
+// String is the type's name in Go.
+func (k Kind) String() string {
+	if k == Bytes {
+		return "byte"
+	}
+	return reflect.Kind(k).String()
+}
+
+// Match reports whether one side may send k and the other receive o.
+func (k Kind) Match(o Kind) bool { return k == o || k == Bytes || o == Bytes }
+
+// Header is the length of the header, in bytes. All types of numbers are aligned behind it.
+const Header = 16
+
+const sign = "banyan debug: "
+
+// Frame copies a message behind a header.
+func Frame(buf []byte, k Kind) []byte {
+	f := Room(len(buf))
+	copy(f, sign)
+	f[len(sign)] = byte(k)
+	copy(f[Header:], buf)
+	return f
+}
+
+// Room is a buffer for a message of that length behind a header.
+func Room(length int) []byte { return make([]byte, Header+length) }
+
+// Unframe gives the type in the header. False: there is no header.
+func Unframe(f []byte) (k Kind, ok bool) {
+	if len(f) < Header || string(f[:len(sign)]) != sign {
+		return 0, false
+	}
+	return Kind(f[len(sign)]), true
+}
+
+var seed = maphash.MakeSeed()
+
+// Sum is a checksum within this process.
+func Sum(buf []byte) uint64 { return maphash.Bytes(seed, buf) }

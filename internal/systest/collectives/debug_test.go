@@ -1,0 +1,82 @@
+package collectives
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/banyan-hpc/banyan"
+)
+
+// differing are programs in which rank 2 of three calls another collective than the others.
+var differing = []struct {
+	name string
+	body func(c *banyan.Comm, odd bool) error
+	want []string
+}{
+	{"operation", func(c *banyan.Comm, odd bool) error {
+		if odd {
+			return c.Barrier()
+		}
+		return banyan.Bcast(c, make([]float64, 4), 0)
+	}, []string{"called barrier", "called bcast of 32 bytes with root 0"}},
+	{"root", func(c *banyan.Comm, odd bool) error {
+		if odd {
+			return c.Bcast(make([]byte, 4), 2)
+		}
+		return c.Bcast(make([]byte, 4), 0)
+	}, []string{"with root 0", "with root 2"}},
+	{"length", func(c *banyan.Comm, odd bool) error {
+		if odd {
+			return c.Bcast(make([]byte, 5), 0)
+		}
+		return c.Bcast(make([]byte, 4), 0)
+	}, []string{"of 4 bytes", "of 5 bytes"}},
+	{"order", func(c *banyan.Comm, odd bool) error {
+		if odd {
+			return errors.Join(c.Barrier(), c.Bcast(make([]byte, 4), 0))
+		}
+		return errors.Join(c.Bcast(make([]byte, 4), 0), c.Barrier())
+	}, []string{"called barrier", "called bcast"}},
+	{"blocking and not", func(c *banyan.Comm, odd bool) error {
+		if odd {
+			_, err := c.Ibarrier().Wait()
+			return err
+		}
+		return c.Barrier()
+	}, []string{"called ibarrier", "called barrier"}},
+	{"non-blocking", func(c *banyan.Comm, odd bool) error {
+		r := []banyan.Request{{}}
+		if odd {
+			r[0] = c.Ibcast(make([]byte, 8), 2)
+		} else {
+			r[0] = c.Ibarrier()
+		}
+		_, _, err := banyan.WaitAny(r)
+		return err
+	}, []string{"called ibarrier", "called ibcast of 8 bytes with root 2"}},
+}
+
+// TestDifferingCollectives: every rank finds the mistake, and none waits.
+func TestDifferingCollectives(t *testing.T) {
+	for _, d := range differing {
+		t.Run(d.name, func(t *testing.T) {
+			err := banyan.Simulate(3, banyan.Simulation{Options: []banyan.Option{banyan.WithDebug(true)}}, func(w *banyan.World) error {
+				err := d.body(w.Comm(), w.Comm().Rank() == 2)
+				if !errors.Is(err, banyan.ErrArgument) {
+					return fmt.Errorf("got %v, want ErrArgument", err)
+				}
+				for _, want := range append(d.want, "rank 2", fmt.Sprintf("rank %d", w.Comm().Rank())) {
+					if !strings.Contains(err.Error(), want) {
+						return fmt.Errorf("%q is not in: %w", want, err)
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,141 @@
+package p2p
+
+// wrapping is a request around another one. A layer above has it to change the outcome. Its handle
+// never has the generation of its record. So only calls that find a handle out of date look here,
+// and other requests pay nothing.
+type wrapping struct {
+	inner  Handle
+	finish func(Status, error) (Status, error)
+	ended  bool
+	// before: an operation that decides whether there is anything to wait for; undecided: it has
+	// not completed.
+	before    Handle
+	undecided bool
+	verdict   func(error) error
+	err       error // of the verdict
+}
+
+// Wrap returns a request in the place of h. Finish is called once, with the lock held, when the
+// request ends: with the outcome of h, and it returns that of the request. Status.Cancelled: h was
+// taken back, or left to the engine.
+func (e *Engine) Wrap(h Handle, finish func(Status, error) (Status, error)) Handle {
+	return wrapped(&wrapping{inner: h, finish: finish})
+}
+
+// WrapAfter is Wrap with an operation before h, for which verdict is called once, with the lock
+// held, and the operation's error. The request ends with the error of the verdict if there is one:
+// h is then left to the engine.
+func (e *Engine) WrapAfter(
+	before Handle, verdict func(error) error, h Handle, finish func(Status, error) (Status, error),
+) Handle {
+	return wrapped(&wrapping{inner: h, finish: finish, before: before, undecided: true, verdict: verdict})
+}
+
+func wrapped(w *wrapping) Handle { return Handle{&Request{gen: 1, wrap: w}, 0} }
+
+// wrapping is nil for a handle that has ended, and for others.
+func (h Handle) wrapping() *wrapping {
+	if h.r == nil || h.r.wrap == nil || h.r.wrap.ended {
+		return nil
+	}
+	return h.r.wrap
+}
+
+// awaited is the request that has to complete next.
+func (h Handle) awaited() Handle {
+	w := h.wrapping()
+	switch {
+	case w == nil:
+		return h
+	case w.undecided:
+		return w.before
+	}
+	return w.inner
+}
+
+// decide takes the outcome of the operation before; false: it is bound and has not completed.
+func (e *Engine) decide(w *wrapping) (decided bool) {
+	if w.undecided {
+		_, err := e.Take(w.before)
+		if err == ErrBound {
+			return false
+		}
+		w.undecided, w.err = false, w.verdict(err)
+	}
+	return true
+}
+
+// takeStale is Take of a handle whose record has another generation.
+func (e *Engine) takeStale(h Handle) (Status, error) {
+	w := h.wrapping()
+	if w == nil {
+		return Status{}, nil
+	}
+	if !e.decide(w) {
+		return Status{}, ErrBound
+	}
+	if w.err != nil {
+		if e.State(w.inner) == Pending {
+			e.Detach(w.inner)
+		}
+		w.ended = true
+		return w.finish(Status{}, w.err)
+	}
+	st, err := e.Take(w.inner)
+	if w.inner.r != nil && e.State(w.inner) != Ended {
+		return st, err // in doubt
+	}
+	w.ended = true
+	return w.finish(st, err)
+}
+
+// takeBlockingStale is TakeBlocking of such a handle, which Take has returned st and err for.
+func (e *Engine) takeBlockingStale(h Handle, st Status, err error) (Status, error) {
+	w := h.wrapping()
+	if w == nil {
+		return st, err
+	}
+	st, err = e.TakeBlocking(w.inner)
+	w.ended = true
+	return w.finish(st, err)
+}
+
+// testStale is Test of such a handle.
+func (e *Engine) testStale(h Handle) (st Status, done bool, err error) {
+	w := h.wrapping()
+	if w == nil {
+		return Status{}, true, nil
+	}
+	if e.State(h) != Complete {
+		e.p.Progress()
+	}
+	if e.State(h) == Pending {
+		return Status{}, false, nil
+	}
+	st, err = e.takeStale(h)
+	return st, w.ended, err
+}
+
+// stateStale is State of such a handle.
+func (e *Engine) stateStale(h Handle) State {
+	w := h.wrapping()
+	if w == nil {
+		return Ended
+	}
+	if w.undecided {
+		if e.State(w.before) == Pending {
+			return Pending
+		}
+		e.decide(w)
+	}
+	if w.err != nil {
+		return Complete
+	}
+	return e.State(w.inner)
+}
+
+// leave ends a wrapping whose request was taken back, or left to the engine.
+func (w *wrapping) leave() {
+	w.ended = true
+	_, _ = w.finish(Status{Cancelled: true}, nil)
+}
