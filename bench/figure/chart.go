@@ -12,6 +12,8 @@ import (
 // Chart is one picture: lines over two axes.
 type Chart struct {
 	Title string
+	// Fabric is what joined the ranks, for a subtitle that [WithSource] makes.
+	Fabric string
 	// Subtitle says where the numbers come from: fabric, processors, date and commit.
 	Subtitle string
 	X, Y     Axis
@@ -19,11 +21,11 @@ type Chart struct {
 	Note     string // a line below the axes, such as the cause of a step
 }
 
-// WithSubtitle returns the charts, each with the subtitle.
-func WithSubtitle(subtitle string, charts ...Chart) []Chart {
+// WithSource returns the charts with the subtitles that source has for their fabrics.
+func WithSource(source func(fabric string) string, charts ...Chart) []Chart {
 	out := slices.Clone(charts)
 	for i := range out {
-		out[i].Subtitle = subtitle
+		out[i].Subtitle = source(out[i].Fabric)
 	}
 	return out
 }

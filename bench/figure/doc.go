@@ -23,8 +23,8 @@
 // The background is white to the edges, so that a picture reads the same on a light and on a dark page. An SVG
 // has a title and a description for screen readers.
 //
-// The same charts give the same bytes: no date but that in a subtitle, no random identifier. The fonts of a PNG are in the
-// program; an SVG names them, with Arial and Helvetica, which are of the same widths, for machines
+// The same charts give the same bytes: no date but that in a subtitle, no random identifier. The fonts of a PNG
+// are in the program; an SVG names them, with Arial and Helvetica, which are of the same widths, for machines
 // that lack them.
 //
 // # Limits

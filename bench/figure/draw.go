@@ -67,7 +67,8 @@ func (c *Chart) plot() (*plot.Plot, []entry) {
 	ylo, yhi := c.withBars(c.limits(y))
 	dress(&p.X, c.X, newScale(c.X.Unit, xlo, xhi))
 	dress(&p.Y, c.Y, newScale(c.Y.Unit, ylo, yhi))
-	p.Y.Padding = c.asideStep(p) * vg.Length(len(c.Series)) / 2 // what moves aside does not cross the axis
+	// What moves aside does not cross the axis; Write leaves the same at the other end.
+	p.Y.Padding = c.asideStep(p) * vg.Length(len(c.Series)) / 2
 	grid := plotter.NewGrid()
 	grid.Horizontal = draw.LineStyle{Color: gridColor, Width: 0.7}
 	grid.Vertical = grid.Horizontal

@@ -101,8 +101,9 @@ func TestWordsAround(t *testing.T) {
 	require.Subset(t, texts(t, written(t, "svg", c)), []string{c.Subtitle, c.Note})
 	c.Subtitle = "2²⁰"
 	require.ErrorContains(t, Write(&bytes.Buffer{}, "svg", c), "the font has no '⁰'")
-	with := WithSubtitle("new", c, rising())
-	require.Equal(t, []string{"new", "new", "2²⁰"}, []string{with[0].Subtitle, with[1].Subtitle, c.Subtitle})
+	c.Fabric = "TCP"
+	with := WithSource(func(fabric string) string { return fabric + " here" }, c, rising())
+	require.Equal(t, []string{"TCP here", " here", "2²⁰"}, []string{with[0].Subtitle, with[1].Subtitle, c.Subtitle})
 }
 
 // The legend has a background, and no line, bar or mark is within it.

@@ -93,7 +93,8 @@ func Write(w io.Writer, format string, charts ...Chart) error {
 	for i := range charts {
 		part := draw.Tiles{Cols: 1, Rows: len(charts)}.At(sheet, 0, i)
 		p, entries := charts[i].plot()
-		p.Draw(charts[i].frame(draw.Crop(part, margin, -margin, margin, -margin), entries))
+		rest := charts[i].frame(draw.Crop(part, margin, -margin, margin, -margin), entries)
+		p.Draw(draw.Crop(rest, 0, -p.Y.Padding, 0, 0))
 	}
 	var b bytes.Buffer
 	if _, err := canvas.WriteTo(&b); err != nil {

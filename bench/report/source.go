@@ -1,9 +1,6 @@
 package report
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
 // Source is a line that says where the numbers of a run come from, for a figure: the fabric, the processors, the
 // day and the commit, which a + follows where the source had changes. What is unknown it says so.
@@ -13,8 +10,8 @@ func (f *File) Source(fabric string) string {
 	if cpu == "" {
 		cpu = "unknown processor"
 	}
-	if n := len(e.Affinity); n > 0 {
-		cpu = fmt.Sprintf("%s, %d CPUs", cpu, n)
+	if e.CPUs != "" { // a rank may be bound to one of them
+		cpu += ", CPUs " + e.CPUs
 	}
 	switch {
 	case commit == "":
