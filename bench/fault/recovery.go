@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -68,10 +69,16 @@ func (o Recovery) Waiting() string {
 	return fmt.Sprintf("; the others wait for %v, asleep after about %v", o.Settle, pollTime)
 }
 
-// victims are the ranks to kill: at equal distances, rank 0 first.
+// victims are the ranks to kill: at equal distances, rank 0 first. The distance is a power of two, so that jobs of
+// all sizes lose the same places of the binomial tree. Ranks at other distances are near its leaves, and nobody
+// whose parent died then has to find a second death.
 func (o Recovery) victims() (ranks []int) {
+	if o.Failures == 0 {
+		return nil
+	}
+	distance := 1 << (bits.Len(uint(o.Ranks/o.Failures)) - 1)
 	for k := range o.Failures {
-		ranks = append(ranks, k*o.Ranks/o.Failures)
+		ranks = append(ranks, k*distance)
 	}
 	return ranks
 }

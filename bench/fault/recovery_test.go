@@ -120,3 +120,17 @@ func TestSimulatedAgreeScale(t *testing.T) {
 		grows(t, 100_000, 0)
 	}
 }
+
+// Jobs of like sizes lose the same places of the tree, whether or not their size is a power of two: the first agreement
+// after the deaths finds some of them, and detection takes at least 20 µs.
+func TestSameDeathsAtAllSizes(t *testing.T) {
+	require.Equal(t, []int{0, 256, 512, 768}, Recovery{Ranks: 1024, Failures: 4}.victims())
+	require.Equal(t, []int{0, 128, 256, 384}, Recovery{Ranks: 1000, Failures: 4}.victims())
+	require.Equal(t, []int{0, 1, 2}, Recovery{Ranks: 5, Failures: 3}.victims())
+	require.Empty(t, Recovery{Ranks: 8}.victims())
+	for _, ranks := range []int{128, 100} {
+		points, err := SimulateAgree(ranks, 4, 7)
+		require.NoError(t, err)
+		require.Greater(t, points[2].Time, points[3].Time+20*time.Microsecond, "%d ranks: %+v", ranks, points)
+	}
+}

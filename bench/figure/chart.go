@@ -4,15 +4,30 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot/font"
 )
 
 // Chart is one picture: lines over two axes.
 type Chart struct {
-	Title  string
-	X, Y   Axis
-	Series []Series
+	Title string
+	// Fabric is what joined the ranks, for a subtitle that [WithSource] makes.
+	Fabric string
+	// Subtitle says where the numbers come from: fabric, processors, date and commit.
+	Subtitle string
+	X, Y     Axis
+	Series   []Series
+	Note     string // a line below the axes, such as the cause of a step
+}
+
+// WithSource returns the charts with the subtitles that source has for their fabrics.
+func WithSource(source func(fabric string) string, charts ...Chart) []Chart {
+	out := slices.Clone(charts)
+	for i := range out {
+		out[i].Subtitle = source(out[i].Fabric)
+	}
+	return out
 }
 
 // Axis is one of the two. Its range follows from the points.
@@ -25,7 +40,7 @@ type Axis struct {
 type Unit int
 
 const (
-	// Decimal has marks at 1, 2 and 5 times powers of ten.
+	// Decimal has marks at powers of ten; where fewer than three are in the picture, also at 2 and 5 times them.
 	Decimal Unit = iota
 	// Bytes has marks at powers of two, written with the prefixes Ki, Mi, Gi.
 	Bytes
@@ -33,11 +48,16 @@ const (
 	Doubling
 	// Linear has no logarithms: it begins at zero and has marks at equal distances.
 	Linear
+	// Count is Linear with marks at whole numbers alone, for ranks and failures.
+	Count
 )
+
+// linear reports whether the axis has no logarithms.
+func (u Unit) linear() bool { return u == Linear || u == Count }
 
 // place is the position of a value on the axis.
 func (u Unit) place(v float64) float64 {
-	if u == Linear {
+	if u.linear() {
 		return v
 	}
 	return math.Log10(v)
@@ -45,7 +65,7 @@ func (u Unit) place(v float64) float64 {
 
 // has reports whether a value has a place on the axis.
 func (u Unit) has(v float64) bool {
-	if u == Linear {
+	if u.linear() {
 		return v >= 0 && v <= largest
 	}
 	return onLog(v)
@@ -55,7 +75,11 @@ func (u Unit) has(v float64) bool {
 type Series struct {
 	Name   string
 	Points []Point // in the order in which the line joins them
-	Dots   bool    // nothing joins them: there are only marks
+	// Dots: values from elsewhere, such as the paper's. Nothing joins them; their marks are large, and above all
+	// lines.
+	Dots bool
+	// Band: the intervals are one shaded area in place of bars.
+	Band bool
 }
 
 // Point is one place on a line. Numbers on a logarithmic axis are above zero, which it does not
@@ -63,8 +87,8 @@ type Series struct {
 type Point struct {
 	X, Y float64
 	// Low and High are the ends of Y's interval, drawn as a bar; both are 0 where there is none. An
-	// end that would make the axis much longer than the points need lies outside of the picture,
-	// and has no cap.
+	// end that would make the axis much longer than the points need lies outside of the picture, and an
+	// arrow points to it.
 	Low, High float64
 }
 
@@ -79,7 +103,7 @@ func (c *Chart) check() error {
 	if c.X.Title == "" || c.Y.Title == "" {
 		return errors.New("an axis has no title: say what it shows and in which unit")
 	}
-	for _, text := range []string{c.Title, c.X.Title, c.Y.Title} {
+	for _, text := range []string{c.Title, c.Subtitle, c.X.Title, c.Y.Title, c.Note} {
 		if r, ok := foreign(text); ok {
 			return fmt.Errorf("%q: the font has no %q, and it would be missing in the picture", text, r)
 		}
@@ -147,7 +171,10 @@ func (c *Chart) withBars(lo, hi float64) (float64, float64) {
 	least, most := lo/room, hi*room
 	for _, s := range c.Series {
 		for _, p := range s.Points {
-			if p.bar() {
+			switch {
+			case s.Band: // the whole of it: an area has no arrow
+				lo, hi = min(lo, p.Low), max(hi, p.High)
+			case p.bar():
 				lo, hi = min(lo, max(p.Low, least)), max(hi, min(p.High, most))
 			}
 		}

@@ -7,23 +7,29 @@
 //		Series: []figure.Series{{Name: "median", Points: points}},
 //	})
 //
-// Axes are logarithmic unless they are asked to be [Linear]: sizes, times and rates span many
+// Axes are logarithmic unless they are asked to be [Linear] or of [Count]: sizes, times and rates span many
 // powers of ten, and a factor looks the same everywhere. An axis of bytes has its marks at powers
-// of two and writes them as 1, 32, 1 Ki, 1 Mi; any other has them at 1, 2 and 5 times powers of
-// ten. A linear one, for what begins at none, as failures do, has its zero in the picture.
+// of two and writes them as 1, 32, 1 Ki, 1 Mi; one that doubles writes them in full; any other has them at
+// powers of ten. A linear one, for what begins at none, has its zero in the picture; one of counts has whole
+// numbers alone.
 //
 // Lines differ in colour (the palette of Okabe and Ito, which colour-blind readers can
-// distinguish), in dashes and, where the points are few, in marks, so that a print in black and
-// white can be read. The legend stands in the corner that has the fewest points. A point may have
-// an interval, which is a thin bar with a cap at either end.
+// distinguish), in dashes and in marks, so that a print in black and white can be read. Lines in the same
+// place show: each is narrower than the one below it. The legend stands above the axes, clear of all points. A
+// point may have an interval, which is a thin bar with a cap at either end, or an arrow where it leaves the
+// picture; bars of several lines stand side by side. The intervals of a line may be a band instead. Values from
+// elsewhere, such as a paper's, are large black diamonds on top.
 //
-// The same charts give the same bytes: no date, no random identifier. The fonts of a PNG are in the
-// program; an SVG names them, with Arial and Helvetica, which are of the same widths, for machines
+// The background is white to the edges, so that a picture reads the same on a light and on a dark page. An SVG
+// has a title and a description for screen readers.
+//
+// The same charts give the same bytes: no date but that in a subtitle, no random identifier. The fonts of a PNG
+// are in the program; an SVG names them, with Arial and Helvetica, which are of the same widths, for machines
 // that lack them.
 //
 // # Limits
 //
-// It measures nothing and knows no benchmark. Columns and areas it does not draw.
+// It measures nothing and knows no benchmark. Columns it does not draw.
 //
 // Floor 8: it stands beside the harnesses and imports none of them; the command brings their
 // results here.

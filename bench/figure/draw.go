@@ -32,16 +32,23 @@ var (
 	}
 )
 
-// maxMarked is the number of points above which marks would hide the line.
-const maxMarked = 40
+// marked is about how many marks a line has at most: more would hide it.
+const marked = 24
+
+// bandOpacity leaves lines below a band visible.
+const bandOpacity = 0x38
 
 var (
 	grey      = color.Gray{0x50}
 	gridColor = color.Gray{0xe2}
 )
 
-// textSize is that of axis titles and of the legend, in points.
-const textSize = 11
+// Sizes of text in points: of titles, of axis titles and the legend, of the rest.
+const (
+	titleSize = 14
+	textSize  = 11
+	smallSize = 9
+)
 
 // sans is the font, of a size in points.
 func sans(size vg.Length) font.Font {
@@ -50,39 +57,33 @@ func sans(size vg.Length) font.Font {
 
 // plot builds the picture, on logarithmic axes of the logarithms of all numbers: with gonum's own
 // LogScale, the room for an axis title is reckoned from the arithmetic middle of the axis, where
-// the title does not stand, and a part of the picture stays empty.
+// the title does not stand, and a part of the picture stays empty. Bands are below all lines; among the lines
+// the first is the lowest and the broadest, so that lines in the same place show; dots are above.
 //
 // Precondition: check found nothing.
-func (c *Chart) plot() *plot.Plot {
+func (c *Chart) plot() (*plot.Plot, []entry) {
 	p := plot.New()
-	p.Title.Text = c.Title
-	p.Title.Padding = 6
-	p.Title.TextStyle.Font = sans(14)
 	xlo, xhi := c.limits(x)
 	ylo, yhi := c.withBars(c.limits(y))
 	dress(&p.X, c.X, newScale(c.X.Unit, xlo, xhi))
 	dress(&p.Y, c.Y, newScale(c.Y.Unit, ylo, yhi))
+	// What moves aside does not cross the axis; Write leaves the same at the other end.
+	p.Y.Padding = c.asideStep(p) * vg.Length(len(c.Series)) / 2
 	grid := plotter.NewGrid()
 	grid.Horizontal = draw.LineStyle{Color: gridColor, Width: 0.7}
 	grid.Vertical = grid.Horizontal
 	p.Add(grid)
+	var layers [4][]plot.Plotter // bands, intervals, lines, dots
+	var entries []entry
 	for i, s := range c.Series {
 		if len(s.Points) > 0 {
-			c.addSeries(p, i, s)
+			entries = append(entries, c.addSeries(p, i, s, &layers))
 		}
 	}
-	p.Legend.TextStyle.Font = sans(textSize)
-	p.Legend.ThumbnailWidth = 30
-	p.Legend.Padding = 3
-	p.Legend.Top, p.Legend.Left = c.freeCorner(p)
-	p.Legend.XOffs, p.Legend.YOffs = 8, 8
-	if !p.Legend.Left {
-		p.Legend.XOffs = -24 // past the room for the last label of the axis
+	for _, layer := range layers {
+		p.Add(layer...)
 	}
-	if p.Legend.Top {
-		p.Legend.YOffs = -8
-	}
-	return p
+	return p, entries
 }
 
 // dress sets the range, the marks and the fonts of an axis.
@@ -98,78 +99,89 @@ func dress(a *plot.Axis, as Axis, s scale) {
 	a.Padding = 0
 }
 
-// addSeries draws the i-th line and its marks.
-func (c *Chart) addSeries(p *plot.Plot, i int, s Series) {
+// addSeries puts the i-th line, its marks and its intervals into their layers.
+func (c *Chart) addSeries(p *plot.Plot, i int, s Series, layers *[4][]plot.Plotter) entry {
 	points := make(plotter.XYs, len(s.Points))
 	for k, pt := range s.Points {
 		points[k] = plotter.XY{X: c.X.Unit.place(pt.X), Y: c.Y.Unit.place(pt.Y)}
 	}
-	look := draw.LineStyle{Color: colours[i], Width: 1.6, Dashes: dashes[i]}
-	line := &plotter.Line{XYs: points, LineStyle: look}
-	c.addBars(p, i, s)
-	if len(points) > maxMarked && !s.Dots {
-		p.Add(line)
-		p.Legend.Add(legend(s), line)
-		return
-	}
-	dots := &plotter.Scatter{XYs: points, GlyphStyle: draw.GlyphStyle{Color: colours[i], Radius: 2.6, Shape: marks[i]}}
+	over := vg.Length(len(c.Series)-i) / vg.Length(len(c.Series)) // 1 for the first, least for the last
 	if s.Dots {
-		dots.Radius = 4
-		p.Add(dots)
-		p.Legend.Add(legend(s), dots)
-		return
+		mark := draw.GlyphStyle{Color: color.White, Radius: 7.5, Shape: diamond{}}
+		edge := &plotter.Scatter{XYs: points, GlyphStyle: mark}
+		mark.Color, mark.Radius = color.Black, 6
+		dots := &plotter.Scatter{XYs: points, GlyphStyle: mark}
+		layers[3] = append(layers[3], aside{edge, 0}, aside{dots, 0})
+		return entry{s.Name, []plot.Thumbnailer{dots}}
 	}
-	p.Add(line, dots)
-	p.Legend.Add(legend(s), line, dots)
+	look := draw.LineStyle{Color: colours[i], Width: 1.2 + 1.4*over, Dashes: dashes[i]}
+	line := &plotter.Line{XYs: points, LineStyle: look}
+	dots := &plotter.Scatter{XYs: some(points, i, len(c.Series)),
+		GlyphStyle: draw.GlyphStyle{Color: colours[i], Radius: 2.2 + 1.4*over, Shape: marks[i]}}
+	dx := c.asideStep(p) * (vg.Length(i) - vg.Length(len(c.Series)-1)/2)
+	layers[2] = append(layers[2], aside{line, dx}, aside{dots, dx})
+	e := entry{s.Name, []plot.Thumbnailer{line, dots}}
+	switch {
+	case s.Band:
+		band := c.band(i, s)
+		layers[0] = append(layers[0], aside{band, 0})
+		e.looks = append([]plot.Thumbnailer{band}, e.looks...)
+	case c.hasBars(s):
+		layers[1] = append(layers[1], aside{c.bars(i, s), dx})
+	}
+	return e
 }
 
-// addBars draws the intervals of the i-th line.
-func (c *Chart) addBars(p *plot.Plot, i int, s Series) {
-	bars := &plotter.YErrorBars{LineStyle: draw.LineStyle{Color: colours[i], Width: 0.8}, CapWidth: 5}
-	for _, pt := range s.Points {
-		if pt.bar() {
-			at := c.Y.Unit.place(pt.Y)
-			bars.XYs = append(bars.XYs, plotter.XY{X: c.X.Unit.place(pt.X), Y: at})
-			bars.YErrors = append(bars.YErrors,
-				struct{ Low, High float64 }{at - c.Y.Unit.place(pt.Low), c.Y.Unit.place(pt.High) - at})
+// some are all points where they are few, and of many each one after so many, at other places for each line.
+func some(points plotter.XYs, i, lines int) plotter.XYs {
+	step := (len(points) + marked - 1) / marked
+	var out plotter.XYs
+	for k := i * step / lines; k < len(points); k += step {
+		out = append(out, points[k])
+	}
+	return out
+}
+
+// diamond is the mark of dots.
+type diamond struct{}
+
+// DrawGlyph implements draw.GlyphDrawer.
+func (diamond) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, at vg.Point) {
+	r := style.Radius
+	c.FillPolygon(style.Color, []vg.Point{{X: at.X - r, Y: at.Y}, {X: at.X, Y: at.Y + r}, {X: at.X + r, Y: at.Y},
+		{X: at.X, Y: at.Y - r}})
+}
+
+// aside is drawn some points to the right, and does not lengthen the axes.
+type aside struct {
+	plot.Plotter
+	dx vg.Length
+}
+
+// Plot implements plot.Plotter.
+func (a aside) Plot(c draw.Canvas, p *plot.Plot) {
+	c.Min.X += a.dx
+	c.Max.X += a.dx
+	a.Plotter.Plot(c, p)
+}
+
+// asideStep is the distance of neighbours, where several lines have intervals: their bars stand side by side.
+func (c *Chart) asideStep(p *plot.Plot) vg.Length {
+	const step, width = 6, 600 // of a cap and a space; about the length of the axis
+	lines, nearest := 0, 1.0
+	for _, s := range c.Series {
+		if s.Band || !c.hasBars(s) {
+			continue
 		}
-	}
-	if len(bars.XYs) > 0 {
-		p.Add(aside{bars})
-	}
-}
-
-// aside is drawn and does not lengthen the axes.
-type aside struct{ plot.Plotter }
-
-// legend is a series' name with room between it and its line, on whichever side that is. No-break
-// spaces: an SVG viewer would drop others.
-func legend(s Series) string { return "\u00a0" + s.Name + "\u00a0" }
-
-// freeCorner returns the corner with the fewest points; of equals the first of top left, bottom
-// right, top right, bottom left.
-func (c *Chart) freeCorner(p *plot.Plot) (top, left bool) {
-	const width, height = 0.36, 0.3 // of a corner, as a part of the picture
-	best := math.MaxInt
-	for _, corner := range []struct{ top, left bool }{{true, true}, {false, false}, {true, false}, {false, true}} {
-		n := 0
-		for _, s := range c.Series {
-			for _, pt := range s.Points {
-				px, py := p.X.Norm(c.X.Unit.place(pt.X)), p.Y.Norm(c.Y.Unit.place(pt.Y))
-				if corner.left {
-					px = 1 - px
-				}
-				if corner.top {
-					py = 1 - py
-				}
-				if px > 1-width && py < height {
-					n++
-				}
+		lines++
+		for k := 1; k < len(s.Points); k++ {
+			if d := math.Abs(p.X.Norm(c.X.Unit.place(s.Points[k].X)) - p.X.Norm(c.X.Unit.place(s.Points[k-1].X))); d > 0 {
+				nearest = min(nearest, d)
 			}
 		}
-		if n < best {
-			best, top, left = n, corner.top, corner.left
-		}
 	}
-	return top, left
+	if lines < 2 {
+		return 0
+	}
+	return min(step, vg.Length(nearest)*width/vg.Length(len(c.Series)+1))
 }

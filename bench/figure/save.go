@@ -2,8 +2,10 @@ package figure
 
 import (
 	"bytes"
+	"encoding/xml"
 	"errors"
 	"fmt"
+	"image/color"
 	"io"
 	"path/filepath"
 	"strings"
@@ -86,9 +88,13 @@ func Write(w io.Writer, format string, charts ...Chart) error {
 		return fmt.Errorf("figure: format %q: svg and png are possible", format)
 	}
 	sheet := draw.New(canvas)
+	sheet.SetColor(color.White) // to the edges: pages with a dark background show the same picture
+	sheet.Fill(sheet.Rectangle.Path())
 	for i := range charts {
 		part := draw.Tiles{Cols: 1, Rows: len(charts)}.At(sheet, 0, i)
-		charts[i].plot().Draw(draw.Crop(part, margin, -margin, margin, -margin))
+		p, entries := charts[i].plot()
+		rest := charts[i].frame(draw.Crop(part, margin, -margin, margin, -margin), entries)
+		p.Draw(draw.Crop(rest, 0, -p.Y.Padding, 0, 0))
 	}
 	var b bytes.Buffer
 	if _, err := canvas.WriteTo(&b); err != nil {
@@ -96,7 +102,7 @@ func Write(w io.Writer, format string, charts ...Chart) error {
 	}
 	out := b.Bytes()
 	if format == "svg" {
-		out = withFallback(out)
+		out = described(withFallback(out), charts)
 	}
 	_, err := w.Write(out)
 	return err
@@ -109,4 +115,29 @@ func pixels(n int) vg.Length { return vg.Length(n) * vg.Inch / dpi }
 func withFallback(svg []byte) []byte {
 	return bytes.ReplaceAll(svg, []byte("font-family:Liberation Sans;"),
 		[]byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;"))
+}
+
+// described adds the title and the description that screen readers read, after the opening tag.
+func described(svg []byte, charts []Chart) []byte {
+	var titles, words []string
+	for _, c := range charts {
+		var names []string
+		for _, s := range c.Series {
+			names = append(names, s.Name)
+		}
+		titles = append(titles, c.Title)
+		words = append(words, strings.TrimSpace(fmt.Sprintf("%s against %s: %s. %s %s", c.Y.Title, c.X.Title,
+			strings.Join(names, "; "), c.Subtitle, c.Note)))
+	}
+	var b bytes.Buffer
+	head, body, _ := bytes.Cut(svg, []byte("xlink\">\n"))
+	b.Write(head)
+	b.WriteString("xlink\" role=\"img\" aria-labelledby=\"title desc\">\n")
+	for _, part := range [][2]string{{"title", strings.Join(titles, "; ")}, {"desc", strings.Join(words, " ")}} {
+		fmt.Fprintf(&b, "<%s id=\"%[1]s\">", part[0])
+		_ = xml.EscapeText(&b, []byte(part[1])) // a buffer does not fail
+		fmt.Fprintf(&b, "</%s>\n", part[0])
+	}
+	b.Write(body)
+	return b.Bytes()
 }

@@ -37,7 +37,9 @@ func newScale(u Unit, lo, hi float64) scale {
 	case Doubling:
 		s = binaryScale(lo, hi, func(e int) string { return decimalLabel(math.Ldexp(1, e)) })
 	case Linear:
-		s = linearScale(hi)
+		s = linearScale(hi, 0)
+	case Count:
+		s = linearScale(hi, 1)
 	default:
 		s = decimalScale(lo, hi)
 	}
@@ -46,12 +48,12 @@ func newScale(u Unit, lo, hi float64) scale {
 }
 
 // linearScale goes from zero to at least hi, in at most ten steps of 1, 2 or 5 times a power of
-// ten.
-func linearScale(hi float64) scale {
+// ten, each of least or more.
+func linearScale(hi, least float64) scale {
 	const steps = 10
 	m, e := 1, 0 // a step is m×10^e
 	if hi >= smallest {
-		step := ceil125(hi / steps)
+		step := ceil125(max(hi/steps, least))
 		e = int(math.Floor(math.Log10(step) + 0.01)) // of 1, 2 and 5 no logarithm is nearer to a whole number above it
 		m = int(math.Round(step / math.Pow10(e)))
 	}
@@ -99,14 +101,15 @@ func binaryLabel(e int) string {
 	return strconv.Itoa(1<<(e%10)) + prefixes[e/10]
 }
 
-// decimalScale has marks at 1 … 9 times powers of ten; over up to three decades there are labels at
-// 1, 2 and 5, over more at the powers alone.
+// decimalScale has marks at 1 … 9 times powers of ten, and labels at the powers; where these are fewer than
+// three, at 2 and 5 times them too.
 func decimalScale(lo, hi float64) scale {
 	out := scale{lo: floor125(lo), hi: ceil125(hi)}
 	if out.lo == out.hi {
 		out.lo, out.hi = floor125(0.9*lo), ceil125(1.1*hi)
 	}
-	dense := out.hi/out.lo <= 1001
+	const near = 0.01 // no other of 1, 2 and 5 is so near to a power
+	dense := math.Floor(math.Log10(out.hi)+near)-math.Ceil(math.Log10(out.lo)-near) < 2
 	for e := int(math.Floor(math.Log10(out.lo))); ; e++ {
 		for m := 1; m <= 9; m++ {
 			v := scaled(m, e)

@@ -55,7 +55,7 @@ func (b *builder) unknown(s *Section) error {
 	t := Table{Caption: "Ranks die during MPI_Barrier: µs from the kill until all others have the error, and until " +
 		"all have validated; median, 90th percentile and longest",
 		Head: []string{"design", "paper", "predicted", "measured: error", "measured: validated"}}
-	chart := figure.Chart{Title: b.unknownTitle(),
+	chart := figure.Chart{Title: b.unknownTitle(), Fabric: sharedMemory,
 		X: figure.Axis{Title: "percentile of the deaths", Unit: figure.Linear}, Y: logTime}
 	reading := "It has not been measured."
 	for _, d := range allDesigns[1:] {
@@ -239,7 +239,7 @@ func (b *builder) manyRanks(s *Section) error {
 	t := Table{Caption: "MPI_Barrier, half of the processes dead, worst order; time of one operation in µs",
 		Head: []string{"machine, design", "paper", "measured"}}
 	chart := figure.Chart{Title: "Figure 15, predicted: MPI_Barrier, half of the processes dead, worst order",
-		X: figure.Axis{Title: "processes"}, Y: logTime}
+		Fabric: "simulated networks", X: figure.Axis{Title: "processes"}, Y: logTime}
 	var counts []int
 	for n := 1000; n <= b.most; n *= 10 {
 		counts = append(counts, n)

@@ -72,7 +72,7 @@ func (b *builder) rebuilding() Section {
 // plans is figure 3 or 4. Its y axis is logarithmic, for the sake of the paper's numbers.
 func (b *builder) plans(number int, title string, x figure.Axis, at []int,
 	job func(x int) (ranks, failures int)) Figure {
-	chart := figure.Chart{Title: title, X: x, Y: logTime}
+	chart := figure.Chart{Title: title, Fabric: noMessages, X: x, Y: logTime}
 	lines := make([]figure.Series, 3)
 	for i, name := range []string{"minimum", "average", "maximum"} {
 		lines[i].Name = name + ", measured here"

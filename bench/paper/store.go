@@ -19,12 +19,22 @@ type Store struct {
 	// Stored: something was written to the file.
 	Stored bool
 
-	file *report.File
+	file  *report.File
+	taken *report.File // of what was measured
+}
+
+// Source is the line that says where the numbers of a chart come from: predictions are of this run.
+func (s *Store) Source(fabric string) string {
+	if fabric == sharedMemory || fabric == noMessages {
+		return s.taken.Source(fabric)
+	}
+	return s.file.Source(fabric)
 }
 
 // NewStore is for measurements of this machine, to be kept at a path.
 func NewStore(path string) (*Store, error) {
 	s := &Store{Path: path, file: report.Begin(storeKind)}
+	s.taken = s.file
 	cpus, err := affinity.Allowed()
 	s.Measured.CPU, s.Measured.CPUs = s.file.Environment.CPU, len(cpus)
 	return s, err
@@ -39,9 +49,8 @@ func OpenStore(path string, more bool) (*Store, error) {
 		return nil, err
 	}
 	var f struct {
-		Kind    string
-		Version int
-		Results *Measured
+		report.File
+		Results *Measured `json:"results"`
 	}
 	if err := json.Unmarshal(b, &f); err != nil {
 		return nil, err
@@ -50,7 +59,7 @@ func OpenStore(path string, more bool) (*Store, error) {
 		return nil, fmt.Errorf("it is of kind %q, version %d: want what ftbench paper has stored, %q, version %d",
 			f.Kind, f.Version, storeKind, report.Version)
 	}
-	s.Measured = *f.Results
+	s.Measured, s.taken = *f.Results, &f.File
 	if here := s.file.Environment; more && (here.CPU != s.Measured.CPU || len(here.Affinity) != s.Measured.CPUs) {
 		return nil, fmt.Errorf("it was measured on %d CPUs of %q, and here are %d of %q: go on there, or say "+
 			"--no-measure",

@@ -29,9 +29,16 @@ var (
 // The axes of the figures.
 var (
 	processes = figure.Axis{Title: "processes", Unit: figure.Doubling}
-	failed    = figure.Axis{Title: "process failures", Unit: figure.Linear}
+	failed    = figure.Axis{Title: "process failures", Unit: figure.Count}
 	linearly  = figure.Axis{Title: "time (µs)", Unit: figure.Linear}
 	logTime   = figure.Axis{Title: "time (µs)"}
+)
+
+// The fabrics of the figures, and what stands in their place where no message is sent.
+const (
+	simulated    = "simulated network of 2011"
+	sharedMemory = "shared memory"
+	noMessages   = "no messages, one core"
 )
 
 // measuredTitle is the title of a chart of measurements.
@@ -58,6 +65,7 @@ func designLines(designs []tree.Design, at func(d tree.Design, ranks, x int) poi
 // of x.
 func (b *builder) charts(predicted, real figure.Chart, lines []line, xs, measured []int) (p, m figure.Chart) {
 	real.X, real.Y = predicted.X, predicted.Y
+	predicted.Fabric, real.Fabric = simulated, sharedMemory
 	for _, l := range lines {
 		all, here := figure.Series{Name: l.name}, figure.Series{Name: l.name}
 		for _, x := range xs {

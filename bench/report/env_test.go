@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -55,4 +56,13 @@ func TestFile(t *testing.T) {
 
 	require.ErrorContains(t, f.Write("/proc/none/r.json", 1), "/proc/none")
 	require.ErrorContains(t, f.Write(path, make(chan int)), "encode")
+}
+
+// A figure says where its numbers come from.
+func TestSource(t *testing.T) {
+	f := &File{Started: time.Date(2026, 11, 22, 1, 2, 3, 0, time.UTC), Environment: Environment{
+		CPU: "AMD  EPYC ", CPUs: "0-1", Revision: "0123456789abcdef", Modified: true}}
+	require.Equal(t, "shared memory · AMD EPYC, CPUs 0-1 · 2026-11-22 · commit 012345678+", f.Source("shared memory"))
+	f.Environment = Environment{}
+	require.Equal(t, "TCP · unknown processor · 2026-11-22 · commit unknown", f.Source("TCP"))
 }

@@ -99,7 +99,7 @@ func (c *compareCmd) Run(to *call) error {
 	if err = errors.Join(err, all.Close()); err != nil {
 		return err
 	}
-	if err := c.draw(results, words); err != nil {
+	if err := c.draw(file, results, words); err != nil {
 		return err
 	}
 	if results.Missed() {
@@ -136,7 +136,7 @@ func (c *compareCmd) prepare() (o suite.Options, err error) {
 }
 
 // draw makes the picture, where one is asked for. A run without curves has not failed.
-func (c *compareCmd) draw(r *suite.Results, to *call) error {
+func (c *compareCmd) draw(file *report.File, r *suite.Results, to *call) error {
 	if c.Plot == "" {
 		return nil
 	}
@@ -145,7 +145,7 @@ func (c *compareCmd) draw(r *suite.Results, to *call) error {
 		_, err := fmt.Fprintln(to.out, "curves: none, as no sample was kept: give it more --max-time")
 		return err
 	}
-	if err := figure.Save(c.Plot, charts...); err != nil {
+	if err := figure.Save(c.Plot, figure.WithSource(file.Source, charts...)...); err != nil {
 		return err
 	}
 	_, err := fmt.Fprint(to.out, named("curves:", c.Plot))

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -114,6 +116,7 @@ func requireDrawn(t *testing.T, out, plot string) {
 		require.NoFileExists(t, plot)
 		return
 	}
+	requireSource(t, plot, "shared memory")
 	svg, err := os.ReadFile(plot)
 	require.NoError(t, err)
 	require.Contains(t, string(svg), "<svg")
@@ -161,4 +164,22 @@ func TestCompareWithAPeerThatLeaves(t *testing.T) {
 	require.Contains(t, r.Measures[1].Failed["mpich"], "not twice")
 	require.Contains(t, r.Absent["mpich"], "not twice")
 	require.Len(t, r.Measures, 7)
+}
+
+// requireSource checks that each picture of a file says where its numbers come from.
+func requireSource(t *testing.T, plot, fabric string) {
+	t.Helper()
+	svg, err := os.ReadFile(plot)
+	require.NoError(t, err)
+	lines := regexp.MustCompile(`(?m)>`+fabric+`[^<]* · [^<]+ · \d{4}-\d\d-\d\d · commit \w+\+?</text>`).FindAll(svg, -1)
+	require.NotEmpty(t, lines)
+	require.Equal(t, bytes.Count(svg, []byte("fill:#F5F5F5")), len(lines), "as many as there are legends")
+}
+
+// requireBars checks that a picture has intervals: strokes of their width.
+func requireBars(t *testing.T, plot string) {
+	t.Helper()
+	svg, err := os.ReadFile(plot)
+	require.NoError(t, err)
+	require.Contains(t, string(svg), "stroke-width:0.9")
 }

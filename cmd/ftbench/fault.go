@@ -139,7 +139,9 @@ type seriesByName struct {
 	at   map[string]int
 }
 
-func (s *seriesByName) add(name string, x, y float64) {
+func (s *seriesByName) add(name string, x, y float64) { s.put(name, figure.Point{X: x, Y: y}) }
+
+func (s *seriesByName) put(name string, p figure.Point) {
 	k, ok := s.at[name]
 	if !ok {
 		if s.at == nil {
@@ -149,5 +151,5 @@ func (s *seriesByName) add(name string, x, y float64) {
 		s.at[name] = k
 		s.list = append(s.list, figure.Series{Name: name})
 	}
-	s.list[k].Points = append(s.list[k].Points, figure.Point{X: x, Y: y})
+	s.list[k].Points = append(s.list[k].Points, p)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
+	"github.com/banyan-hpc/banyan/bench/stats"
 	"github.com/banyan-hpc/banyan/internal/launch/join"
 )
 
@@ -167,7 +168,7 @@ func (c *collectiveOptions) run(o fault.Collective, to *call) error {
 		return usagef("fault %s: --plot of %d lines: at most %d can be told apart; name fewer of --design, --tree or --kill",
 			c.Op, lines, figure.MaxSeries)
 	}
-	files := outputs{c.Plot, c.JSON}
+	files := outputs{c.Plot, c.JSON, string(c.Fabric)}
 	if err := files.check(); err != nil {
 		return err
 	}
@@ -207,13 +208,13 @@ type collectiveResults struct {
 }
 
 // measure runs the jobs and prints the table.
-func (c *collectiveOptions) measure(jobs []fault.Collective, to *call) (any, figure.Chart, error) {
+func (c *collectiveOptions) measure(jobs []fault.Collective, to *call) (any, []figure.Chart, error) {
 	results := &collectiveResults{Fabric: string(c.Fabric)}
 	bar := progressbar.Start(to.err, "fault "+string(c.Op), jobs[0].Sets*len(jobs))
 	defer bar.Stop()
 	ctx, stop, start, err := c.starter(bar, to)
 	if err != nil {
-		return nil, figure.Chart{}, err
+		return nil, nil, err
 	}
 	defer stop()
 	out := bar.Over(to.words(c.JSON).out)
@@ -225,7 +226,7 @@ func (c *collectiveOptions) measure(jobs []fault.Collective, to *call) (any, fig
 		bar.Note(fmt.Sprintf("%d of %d ranks dead", o.Failures, o.Ranks))
 		r, merr := o.Measure(ctx, start(i, o), out, func() { bar.Step(1) })
 		if merr != nil {
-			return nil, figure.Chart{}, orInterrupt(ctx, merr)
+			return nil, nil, orInterrupt(ctx, merr)
 		}
 		judged := r.Judge(c.Fabric == simulator)
 		results.Jobs = append(results.Jobs, judged)
@@ -321,7 +322,7 @@ func between(format, to string, low, high float64, few string) string {
 }
 
 // chart draws the medians against the number of failures, a line for each design.
-func (c *collectiveOptions) chart(r *collectiveResults) figure.Chart {
+func (c *collectiveOptions) chart(r *collectiveResults) []figure.Chart {
 	var lines seriesByName
 	for _, job := range r.Jobs {
 		for _, l := range job.Lines {
@@ -332,11 +333,15 @@ func (c *collectiveOptions) chart(r *collectiveResults) figure.Chart {
 			if len(c.Kill) > 1 {
 				name += ", " + job.Options.Kill.String()
 			}
-			lines.add(name, float64(job.Options.Failures), l.Median/1e3)
+			at := figure.Point{X: float64(job.Options.Failures), Y: l.Median / 1e3}
+			if v := stats.MedianInterval(l.Sets); !math.IsInf(v.High, 1) {
+				at.Low, at.High = v.Low/1e3, v.High/1e3
+			}
+			lines.put(name, at)
 		}
 	}
-	return figure.Chart{
-		Title: fmt.Sprintf("Banyan %s, %d ranks", c.Op, c.N), Series: lines.list,
-		X: figure.Axis{Title: "failures", Unit: figure.Linear}, Y: figure.Axis{Title: "time (µs)", Unit: figure.Linear},
-	}
+	return []figure.Chart{{
+		Title: fmt.Sprintf("Banyan %s, %d ranks, median and 95 %% interval", c.Op, c.N), Series: lines.list,
+		X: figure.Axis{Title: "failures", Unit: figure.Count}, Y: figure.Axis{Title: "time (µs)", Unit: figure.Linear},
+	}}
 }

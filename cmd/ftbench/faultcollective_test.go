@@ -52,6 +52,8 @@ func TestFaultCollective(t *testing.T) {
 	picture, err := os.ReadFile(plot)
 	require.NoError(t, err)
 	require.Contains(t, string(picture), "rebalance, worst")
+	requireSource(t, plot, "all fabrics")
+	requireBars(t, plot)
 }
 
 // In virtual time the balanced design is the baseline, and the others are slower.

@@ -71,7 +71,7 @@ func (c *faultDetectCmd) Run(to *call) error {
 	if join.Started() {
 		return faultRank("detect", func(w *banyan.World) error { return o.Rank(w, to.out) }, c.Fabric)
 	}
-	files := outputs{nil, c.JSON}
+	files := outputs{json: c.JSON, fabric: string(c.Fabric)}
 	if c.Plot != "" {
 		files.plots = []string{c.Plot}
 	}
@@ -117,7 +117,7 @@ func (c *faultDetectCmd) measure(o fault.Detection, files outputs, to *call) err
 }
 
 // faultDetectChart draws the tails.
-func faultDetectChart(r *fault.DetectionResult) figure.Chart {
+func faultDetectChart(r *fault.DetectionResult) []figure.Chart {
 	o := r.Options
 	var lines seriesByName
 	tail := func(name string, times []time.Duration) {
@@ -129,9 +129,9 @@ func faultDetectChart(r *fault.DetectionResult) figure.Chart {
 	if o.Ranks > 2 { // otherwise they are the same
 		tail("last survivor", r.Lasts())
 	}
-	return figure.Chart{
+	return []figure.Chart{{
 		Title: fmt.Sprintf("From kill to error, %d ranks, %d kills, wait: %s", o.Ranks, o.Kills, o.Wait),
 		X:     figure.Axis{Title: "time since the kill (µs)"}, Y: figure.Axis{Title: "share without the error"},
 		Series: lines.list,
-	}
+	}}
 }

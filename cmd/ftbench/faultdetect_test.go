@@ -22,6 +22,7 @@ func TestFaultDetect(t *testing.T) {
 	require.Regexp(t, `(?m)^last +4( +\d+\.\d){5}$`, out)
 	require.Contains(t, out, "files: "+plot+" "+file)
 
+	requireSource(t, plot, "all fabrics")
 	svg, err := os.ReadFile(plot)
 	require.NoError(t, err)
 	require.Contains(t, string(svg), "share without the error")

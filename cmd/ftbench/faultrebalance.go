@@ -95,7 +95,7 @@ func (c *faultRebalanceCmd) Run(to *call) error {
 		return orInterrupt(ctx, err)
 	}
 	for _, path := range c.Plot {
-		if err := figure.Save(path, rebalanceCharts(results.Trees)...); err != nil {
+		if err := figure.Save(path, figure.WithSource(file.Source, rebalanceCharts(results.Trees)...)...); err != nil {
 			return err
 		}
 	}
@@ -163,18 +163,26 @@ func rebalanceCharts(trees []fault.Plan) []figure.Chart {
 	var charts []figure.Chart
 	byRanks := rebalanceSeries(trees, func(r fault.Plan) (int, bool) { return r.Ranks, r.Failures == fewest })
 	if len(byRanks[0].Points) > 1 {
-		charts = append(charts, figure.Chart{Title: fmt.Sprintf("A rank's plan, %d failures", fewest), X: figure.Axis{Title: "ranks"}, Y: y, Series: byRanks})
+		charts = append(charts, figure.Chart{Title: fmt.Sprintf("A rank's plan, %d failures", fewest), Fabric: onePlan,
+			X: figure.Axis{Title: "ranks", Unit: figure.Doubling}, Y: y, Series: byRanks})
 	}
 	byFailures := rebalanceSeries(trees, func(r fault.Plan) (int, bool) { return r.Failures, r.Ranks == at && r.Failures > 0 })
 	if len(byFailures) > 0 {
-		charts = append(charts, figure.Chart{Title: fmt.Sprintf("A rank's plan, %d ranks", at), X: figure.Axis{Title: "failed ranks"}, Y: y, Series: byFailures})
+		charts = append(charts, figure.Chart{Title: fmt.Sprintf("A rank's plan, %d ranks", at), Fabric: onePlan,
+			X: figure.Axis{Title: "failed ranks", Unit: figure.Doubling}, Y: y, Series: byFailures})
 	}
 	return charts
 }
 
-// rebalanceLines is how many means fit in a figure beside the paper's; for the least and the greatest as well there is room
-// if there are no more than two.
+// rebalanceLines is how many means fit in a figure beside the paper's; there is room for bands from the least to
+// the greatest if there are no more than two.
 const rebalanceLines = 6
+
+// prototype names what the paper has, onePlan what stands in place of a fabric.
+const (
+	prototype = "prototype of 2011, mean"
+	onePlan   = "no messages, one core"
+)
 
 // rebalanceSeries are the times of each design and tree against what of gives, where it has something, and
 // what the paper has there.
@@ -193,14 +201,19 @@ func rebalanceSeries(trees []fault.Plan, of func(fault.Plan) (x int, ok bool)) [
 		if r.Shape != tree.Binomial.String() {
 			name += " " + r.Shape
 		}
-		lines.add(name+", mean", float64(x), r.MeanNs/1e3)
-		if len(kinds) <= 2 {
-			lines.add(name+", greatest", float64(x), r.MaxNs/1e3)
-			lines.add(name+", least", float64(x), r.MinNs/1e3)
+		if len(kinds) > 2 {
+			lines.add(name+", mean", float64(x), r.MeanNs/1e3)
+		} else {
+			lines.put(name+": mean, band from the least to the greatest",
+				figure.Point{X: float64(x), Y: r.MeanNs / 1e3, Low: r.MinNs / 1e3, High: r.MaxNs / 1e3})
 		}
 		if us, ok := r.PaperMean(); ok {
-			lines.add("prototype of 2011, mean", float64(x), us)
+			lines.add(prototype, float64(x), us)
 		}
+	}
+	for i := range lines.list {
+		lines.list[i].Dots = lines.list[i].Name == prototype
+		lines.list[i].Band = !lines.list[i].Dots && len(kinds) <= 2
 	}
 	return lines.list
 }

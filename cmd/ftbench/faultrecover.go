@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"time"
@@ -30,8 +31,8 @@ type recoverOptions struct {
 	exitsFlag
 }
 
-// files are those of a command.
-func (c *recoverOptions) files() outputs { return outputs{c.Plot, c.JSON} }
+// files are those of a command on a fabric, as it was given.
+func (c *recoverOptions) files(fabric string) outputs { return outputs{c.Plot, c.JSON, fabric} }
 
 type (
 	faultAgreeCmd struct {
@@ -153,7 +154,8 @@ func (c *recoverOptions) run(o fault.Recovery, fabrics fabricList, to *call) err
 			return c.of(o, w.Comm().Size()).Rank(w, to.out)
 		}, fabrics)
 	}
-	if err := c.files().check(); err != nil {
+	files := c.files(string(fabrics))
+	if err := files.check(); err != nil {
 		return err
 	}
 	file := report.Begin("fault-" + string(c.Op))
@@ -162,7 +164,7 @@ func (c *recoverOptions) run(o fault.Recovery, fabrics fabricList, to *call) err
 		return err
 	}
 	results.Fabric = string(fabrics)
-	return c.files().keep(file, results, recoverChart(c.Op, results), to)
+	return files.keep(file, results, recoverCharts(c.Op, results), to)
 }
 
 // measure runs a job for each number of ranks and prints the table.
@@ -217,19 +219,28 @@ func recoverRow(out io.Writer, r recoverResult) error {
 	return err
 }
 
-// recoverChart draws the medians against the number of ranks.
-func recoverChart(op fault.Op, r *recoverResults) figure.Chart {
-	mine, base := figure.Series{Name: string(op)}, figure.Series{}
+// recoverCharts draw the medians, and the ratio with its interval, against the number of ranks.
+func recoverCharts(op fault.Op, r *recoverResults) []figure.Chart {
+	mine, base, ratio := figure.Series{Name: string(op)}, figure.Series{}, figure.Series{}
 	for _, job := range r.Jobs {
 		x := float64(job.Options.Ranks)
 		mine.Points = append(mine.Points, figure.Point{X: x, Y: float64(job.Calls.P50) / 1e3})
 		base.Points = append(base.Points, figure.Point{X: x, Y: float64(job.Baseline.P50) / 1e3})
-		base.Name = job.Against
+		base.Name, ratio.Name = job.Against, string(op)+" over "+job.Against
+		at := figure.Point{X: x, Y: job.Ratio.Median}
+		if !math.IsInf(job.Ratio.High, 1) {
+			at.Low, at.High = job.Ratio.Low, job.Ratio.High
+		}
+		ratio.Points = append(ratio.Points, at)
 	}
-	return figure.Chart{
-		Title: "Banyan " + string(op), X: figure.Axis{Title: "ranks"}, Y: figure.Axis{Title: "median time (µs)"},
+	ranks := figure.Axis{Title: "ranks", Unit: figure.Doubling}
+	return []figure.Chart{{
+		Title: "Banyan " + string(op), X: ranks, Y: figure.Axis{Title: "median time (µs)"},
 		Series: []figure.Series{mine, base},
-	}
+	}, {
+		Title: "Ratio over the rounds, with 95 % intervals", X: ranks,
+		Y: figure.Axis{Title: "ratio", Unit: figure.Linear}, Series: []figure.Series{ratio},
+	}}
 }
 
 // simulate runs jobs in virtual time.
@@ -237,7 +248,8 @@ func (c *faultAgreeCmd) simulate(to *call) error {
 	if os.Getenv(startedBy) != "" || join.Started() {
 		return usagef("fault agree: --fabric sim is for one process alone")
 	}
-	if err := c.files().check(); err != nil {
+	files := c.files(simulator)
+	if err := files.check(); err != nil {
 		return err
 	}
 	file := report.Begin("fault-agree-sim")
@@ -264,16 +276,21 @@ func (c *faultAgreeCmd) simulate(to *call) error {
 		all = append(all, points...)
 		bar.Step(1)
 	}
-	return c.files().keep(file, all, simChart(all), to)
+	return files.keep(file, all, simChart(all), to)
 }
 
+// simNote explains the line after failures.
+const simNote = "After failures: a rank whose parent and grandparent died learns of the second only now; " +
+	"detection takes 20 to 500 µs."
+
 // simChart draws the times against the number of ranks, a line for each kind of agreement.
-func simChart(points []fault.AgreePoint) figure.Chart {
+func simChart(points []fault.AgreePoint) []figure.Chart {
 	var lines seriesByName
 	for _, p := range points {
 		lines.add(p.What, float64(p.Ranks), max(1e-3, float64(p.Time)/1e3))
 	}
-	return figure.Chart{
-		Title: "Banyan agree, simulated", X: figure.Axis{Title: "ranks"}, Y: figure.Axis{Title: "virtual time (µs)"}, Series: lines.list,
-	}
+	return []figure.Chart{{
+		Title: "Banyan agree, simulated", X: figure.Axis{Title: "ranks", Unit: figure.Doubling},
+		Y: figure.Axis{Title: "virtual time (µs)"}, Series: lines.list, Note: simNote,
+	}}
 }

@@ -45,6 +45,8 @@ func TestFaultRecover(t *testing.T) {
 		require.Len(t, job.Ratios, 6)
 		require.Positive(t, job.Calls.P50)
 		require.Positive(t, job.Ratio.Median)
+		requireSource(t, plot, "all fabrics")
+		requireBars(t, plot)
 	}
 }
 
@@ -55,7 +57,7 @@ func TestFaultAgreeSimulated(t *testing.T) {
 	require.Zero(t, code, errs)
 	require.Regexp(t, `(?m)^64 +0 +126 +126 +\d+\.\d\d  connected$`, out)
 	require.Regexp(t, `(?m)^64 +2 +122 +122 +\d+\.\d\d  recovered$`, out)
-	require.FileExists(t, plot)
+	requireSource(t, plot, "simulated network")
 	require.FileExists(t, picture)
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/bench/fault"
-	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/internal/launch"
@@ -114,7 +113,7 @@ func (c *faultSilenceCmd) measure(o fault.Silence, net *netns.Net, to *call) err
 	if err := faultSilenceTable(out, result); err != nil {
 		return err
 	}
-	if err := (outputs{json: c.JSON}).keep(file, result, figure.Chart{}, to); err != nil {
+	if err := (outputs{json: c.JSON}).keep(file, result, nil, to); err != nil {
 		return err
 	}
 	if result.Missed() {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/bench/fault"
-	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/ft/control"
@@ -134,7 +133,7 @@ func (c *faultSoakCmd) soak(o fault.Soak, to *call) (err error) {
 	if err != nil {
 		return orInterrupt(ctx, err)
 	}
-	return outputs{json: c.JSON}.keep(file, result, figure.Chart{}, to)
+	return outputs{json: c.JSON}.keep(file, result, nil, to)
 }
 
 // table prints the counts, also of a job that has ended early.

@@ -19,12 +19,12 @@ type unknownJob struct {
 }
 
 // measureUnknown runs jobs whose ranks die during operations, and prints the table.
-func (c *collectiveOptions) measureUnknown(jobs []fault.Collective, to *call) (any, figure.Chart, error) {
+func (c *collectiveOptions) measureUnknown(jobs []fault.Collective, to *call) (any, []figure.Chart, error) {
 	bar := progressbar.Start(to.err, "fault "+string(c.Op), jobs[0].Failures*len(jobs))
 	defer bar.Stop()
 	ctx, stop, start, err := c.starter(bar, to)
 	if err != nil {
-		return nil, figure.Chart{}, err
+		return nil, nil, err
 	}
 	defer stop()
 	out := bar.Over(to.words(c.JSON).out)
@@ -32,11 +32,11 @@ func (c *collectiveOptions) measureUnknown(jobs []fault.Collective, to *call) (a
 	for i, o := range jobs {
 		deaths, err := o.MeasureUnknown(ctx, i, start(i, o), out, func() { bar.Step(1) })
 		if err != nil {
-			return nil, figure.Chart{}, orInterrupt(ctx, err)
+			return nil, nil, orInterrupt(ctx, err)
 		}
 		results = append(results, unknownJob{o, deaths})
 	}
-	return results, figure.Chart{}, unknownTable(out, results, c.Fabric == simulator)
+	return results, nil, unknownTable(out, results, c.Fabric == simulator)
 }
 
 // unknownTable prints percentiles over the deaths of each line, in the order of the first deaths.

@@ -294,6 +294,7 @@ func TestTour(t *testing.T) {
 		"latency.svg":   {"median", "99th percentile", ">one-way time (µs)<"},
 		"bandwidth.svg": {"window of 64", ">bandwidth (MB/s, 10⁶ bytes)<"},
 	} {
+		requireSource(t, filepath.Join(dir, name), "shared memory")
 		svg, err := os.ReadFile(filepath.Join(dir, name))
 		require.NoError(t, err)
 		for _, w := range append(words, ">message size (bytes)<", ">1 Ki<", ">4 Mi<") {

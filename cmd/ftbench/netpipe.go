@@ -188,12 +188,13 @@ func (unclosed) Close() error { return nil }
 // save writes the files beside np.out and prints their names.
 func (c *netpipeCmd) save(file *report.File, results netpipeResults, others []curve, to *call) error {
 	if c.Plot != "" {
-		title := fmt.Sprintf("NetPIPE, %v, %s", results.Options.Mode, fabricNames[results.Fabric])
+		title, fabric := fmt.Sprintf("NetPIPE, %v", results.Options.Mode), fabricName(results.Fabric)
 		if c.Invalidate {
 			title += ", cold caches"
 		}
-		if err := figure.Save(c.Plot, netpipeCharts(title,
-			append([]curve{ownCurve(results.Points)}, others...))...); err != nil {
+		source := func(string) string { return file.Source(fabric) }
+		if err := figure.Save(c.Plot, figure.WithSource(source, netpipeCharts(title,
+			append([]curve{ownCurve(results.Points)}, others...))...)...); err != nil {
 			return err
 		}
 	}
@@ -203,7 +204,3 @@ func (c *netpipeCmd) save(file *report.File, results netpipeResults, others []cu
 	_, err := io.WriteString(to.words(c.Out, c.JSON).out, named("files:", c.Out, c.Plot, c.JSON))
 	return err
 }
-
-// fabricNames are those for the title of a picture.
-var fabricNames = map[string]string{"shm": "shared memory", "unix": "Unix-domain sockets", "tcp": "TCP",
-	simulator: "simulated network"}

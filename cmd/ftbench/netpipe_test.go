@@ -46,9 +46,10 @@ func TestNetpipe(t *testing.T) {
 		for i, r := range rows {
 			require.Equal(t, sizes[i], r.Bytes)
 		}
+		requireSource(t, plot, "")
 		svg, err := os.ReadFile(plot)
 		require.NoError(t, err)
-		for _, want := range []string{">NetPIPE, " + c.mode + ", s", ">message size (bytes)<", ">time (µs)<",
+		for _, want := range []string{">NetPIPE, " + c.mode, ">message size (bytes)<", ">time (µs)<",
 			">Signature: throughput against time<"} {
 			require.Contains(t, string(svg), want)
 		}

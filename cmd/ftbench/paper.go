@@ -111,7 +111,7 @@ func (c *paperCmd) Run(to *call) error {
 	}
 	for _, s := range r.Sections {
 		for _, f := range s.Figures {
-			if err := figure.Save(filepath.Join(c.Out, f.File), f.Charts...); err != nil {
+			if err := figure.Save(filepath.Join(c.Out, f.File), figure.WithSource(store.Source, f.Charts...)...); err != nil {
 				return err
 			}
 		}

@@ -88,7 +88,7 @@ func completePaper(t *testing.T, dir, report string) {
 	pictures := regexp.MustCompile(`!\[.*\]\((.*)\)`).FindAllStringSubmatch(report, -1)
 	require.Len(t, pictures, 13)
 	for _, p := range pictures {
-		require.FileExists(t, filepath.Join(dir, p[1]))
+		requireSource(t, filepath.Join(dir, p[1]), "")
 	}
 	require.FileExists(t, filepath.Join(dir, "report.html"))
 }

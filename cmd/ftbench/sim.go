@@ -83,7 +83,7 @@ func (c *simCmd) Run(to *call) error {
 		return err
 	}
 	if c.Plot != "" {
-		if err := figure.Save(c.Plot, grid.Charts(c.Machine, results.Rows)...); err != nil {
+		if err := figure.Save(c.Plot, figure.WithSource(file.Source, grid.Charts(c.Machine, results.Rows)...)...); err != nil {
 			return err
 		}
 	}

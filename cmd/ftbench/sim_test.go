@@ -44,6 +44,7 @@ func TestSim(t *testing.T) {
 	require.Equal(t, "sim", file.Kind)
 	require.Len(t, file.Results.Rows, 27)
 	require.Positive(t, file.Results.Rows[26].Micros)
+	requireSource(t, picture, "simulated paper-2011")
 	svg, err := os.ReadFile(picture)
 	require.NoError(t, err)
 	require.Contains(t, string(svg), "process failures")

@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"slices"
+	"strings"
 
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/report"
@@ -65,8 +67,9 @@ func named(what string, files ...string) string {
 
 // outputs are the files of a command that draws.
 type outputs struct {
-	plots []string
-	json  string
+	plots  []string
+	json   string
+	fabric string // as given
 }
 
 // check finds files that could not be written.
@@ -80,9 +83,12 @@ func (o outputs) check() error {
 }
 
 // keep writes the files.
-func (o outputs) keep(file *report.File, results any, chart figure.Chart, to *call) error {
+func (o outputs) keep(file *report.File, results any, charts []figure.Chart, to *call) error {
+	for i := range charts {
+		charts[i].Fabric = fabricName(o.fabric)
+	}
 	for _, path := range o.plots {
-		if err := figure.Save(path, chart); err != nil {
+		if err := figure.Save(path, figure.WithSource(file.Source, charts...)...); err != nil {
 			return err
 		}
 	}
@@ -91,4 +97,16 @@ func (o outputs) keep(file *report.File, results any, chart figure.Chart, to *ca
 	}
 	_, err := io.WriteString(to.words(o.json).out, named("files:", append(slices.Clone(o.plots), o.json)...))
 	return err
+}
+
+// fabricName is that for a picture, of a list as it was given; "" is all.
+func fabricName(list string) string {
+	if list == "" {
+		list = os.Getenv(fabricEnv)
+	}
+	if list == "" {
+		return "all fabrics"
+	}
+	return strings.NewReplacer("shm", "shared memory", "unix", "Unix-domain sockets", "tcp", "TCP",
+		simulator, "simulated network", ",", ", ").Replace(list)
 }

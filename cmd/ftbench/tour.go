@@ -99,26 +99,27 @@ func draw(file, picture string, chart func([]osu.Point) figure.Chart) error {
 		return err
 	}
 	var stored struct {
+		report.File
 		Results osuResults `json:"results"`
 	}
 	if err := json.Unmarshal(b, &stored); err != nil {
 		return fmt.Errorf("read %s: %w", file, err)
 	}
-	return figure.Save(picture, chart(stored.Results.Points))
+	return figure.Save(picture, figure.WithSource(stored.Source, chart(stored.Results.Points))...)
 }
 
 // latencyChart shows the median and the 99th percentile; the percentiles are those of osu's -z.
 func latencyChart(points []osu.Point) figure.Chart {
-	median, tail := figure.Series{Name: "median"}, figure.Series{Name: "99th percentile"}
+	median := figure.Series{Name: "median, band to the 99th percentile", Band: true}
 	for _, p := range points {
-		size := float64(p.Size)
-		median.Points = append(median.Points, figure.Point{X: size, Y: 1e6 * p.Percentiles[0]})
-		tail.Points = append(tail.Points, figure.Point{X: size, Y: 1e6 * p.Percentiles[len(p.Percentiles)-1]})
+		us := 1e6 * p.Percentiles[0]
+		median.Points = append(median.Points, figure.Point{X: float64(p.Size), Y: us, Low: us,
+			High: 1e6 * p.Percentiles[len(p.Percentiles)-1]})
 	}
 	return figure.Chart{
-		Title: "Latency, shared memory, two ranks",
-		X:     messageSize, Y: figure.Axis{Title: "one-way time (µs)"},
-		Series: []figure.Series{median, tail},
+		Title: "Latency, two ranks", Fabric: fabricName("shm"),
+		X: messageSize, Y: figure.Axis{Title: "one-way time (µs)"},
+		Series: []figure.Series{median},
 	}
 }
 
@@ -129,8 +130,8 @@ func bandwidthChart(points []osu.Point) figure.Chart {
 		mean.Points = append(mean.Points, figure.Point{X: float64(p.Size), Y: float64(p.Size) / p.Seconds / 1e6})
 	}
 	return figure.Chart{
-		Title: "Bandwidth, shared memory, one way",
-		X:     messageSize, Y: figure.Axis{Title: "bandwidth (MB/s, 10⁶ bytes)"},
+		Title: "Bandwidth, one way", Fabric: fabricName("shm"),
+		X: messageSize, Y: figure.Axis{Title: "bandwidth (MB/s, 10⁶ bytes)"},
 		Series: []figure.Series{mean},
 	}
 }

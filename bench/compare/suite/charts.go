@@ -38,9 +38,9 @@ func (r *Results) Charts() (charts []figure.Chart) {
 // throughputChart has a curve for each, of the median times of all rounds.
 func throughputChart(g *netpipeGroup, curve *compare.Curve) figure.Chart {
 	chart := figure.Chart{
-		Title: "NetPIPE, ping-pong, " + g.medium + ", two cores",
-		X:     figure.Axis{Title: "message size (bytes)", Unit: figure.Bytes},
-		Y:     figure.Axis{Title: "throughput (Mbps, 2^20 bit/s)"},
+		Title: "NetPIPE, ping-pong, two cores", Fabric: g.medium,
+		X: figure.Axis{Title: "message size (bytes)", Unit: figure.Bytes},
+		Y: figure.Axis{Title: "throughput (Mbps, 2^20 bit/s)"},
 	}
 	for _, name := range []string{ours, openmpi, mpich, nptcp, openmpiTCP} {
 		s := figure.Series{Name: displayNames[name]}
@@ -59,8 +59,8 @@ func throughputChart(g *netpipeGroup, curve *compare.Curve) figure.Chart {
 // matchChart has the time of a match against the length of the queue.
 func matchChart(measures []*compare.Result, test peers.Test) figure.Chart {
 	chart := figure.Chart{
-		Title: "Match with the last of the " + matchWords[test],
-		X:     figure.Axis{Title: "entries of the queue"}, Y: figure.Axis{Title: "time of a match (µs)"},
+		Title: "Match with the last of the " + matchWords[test], Fabric: "shared memory",
+		X: figure.Axis{Title: "entries of the queue"}, Y: figure.Axis{Title: "time of a match (µs)"},
 	}
 	for _, name := range []string{roomy, openmpi, mpich} {
 		s := figure.Series{Name: displayNames[name]}

@@ -162,20 +162,18 @@ func each[T any](values []T, set func(*Case, T) error) func([]Case) ([]Case, err
 
 // Charts has one for each operation and length; machine is the name in their titles.
 func (g *Grid) Charts(machine string, rows []Row) []figure.Chart {
-	x := figure.Axis{Title: "process failures", Unit: figure.Linear}
+	x := figure.Axis{Title: "process failures", Unit: figure.Count}
+	y := figure.Axis{Title: "time (µs)", Unit: figure.Linear}
 	if len(g.Ranks) > 1 {
-		x = figure.Axis{Title: "ranks", Unit: figure.Bytes}
+		x, y.Unit = figure.Axis{Title: "ranks", Unit: figure.Doubling}, figure.Decimal
 	}
 	var charts []figure.Chart
 	for _, row := range rows {
-		title := fmt.Sprintf("%s, %d bytes, on %s", row.Op, row.Bytes, machine)
+		title := fmt.Sprintf("%s, %d bytes", row.Op, row.Bytes)
 		i := slices.IndexFunc(charts, func(f figure.Chart) bool { return f.Title == title })
 		if i < 0 {
 			i = len(charts)
-			charts = append(charts, figure.Chart{Title: title, X: x, Y: figure.Axis{Title: "time (µs)", Unit: x.Unit}})
-			if x.Unit == figure.Bytes {
-				charts[i].Y.Unit = figure.Decimal
-			}
+			charts = append(charts, figure.Chart{Title: title, Fabric: "simulated " + machine, X: x, Y: y})
 		}
 		at := float64(row.Failed)
 		if len(g.Ranks) > 1 {

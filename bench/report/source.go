@@ -1,0 +1,26 @@
+package report
+
+import "strings"
+
+// Source is a line that says where the numbers of a run come from, for a figure: the fabric, the processors, the
+// day and the commit, which a + follows where the source had changes. What is unknown it says so.
+func (f *File) Source(fabric string) string {
+	e := f.Environment
+	cpu, commit := strings.Join(strings.Fields(e.CPU), " "), e.Revision
+	if cpu == "" {
+		cpu = "unknown processor"
+	}
+	if e.CPUs != "" { // a rank may be bound to one of them
+		cpu += ", CPUs " + e.CPUs
+	}
+	switch {
+	case commit == "":
+		commit = "unknown"
+	case len(commit) > 9:
+		commit = commit[:9]
+	}
+	if e.Modified {
+		commit += "+"
+	}
+	return strings.Join([]string{fabric, cpu, f.Started.Format("2006-01-02"), "commit " + commit}, " · ")
+}
