@@ -15,7 +15,8 @@
 //	ftbench agent     a daemon on each node: the kernel tells ranks of each other's ends
 //	ftbench tour      latency and bandwidth in about a minute, with files and figures
 //
-// ftbench COMMAND --help has the options and examples.
+// ftbench COMMAND --help, or ftbench help COMMAND, has the options and examples; ftbench --version
+// names the build.
 //
 // # Exit codes
 //

@@ -24,6 +24,9 @@ type commands struct {
 	Doctor  doctorCmd  `cmd:"" help:"Look whether this machine has what the fabrics need, or by which fabric the ranks of a job reach each other."`
 	Agent   agentCmd   `cmd:"" help:"Have the kernel tell ranks of this machine of each other's ends, for ranks that others start."`
 	Tour    tourCmd    `cmd:"" help:"Latency and bandwidth in about a minute; results as files."`
+	Manual  helpCmd    `cmd:"" name:"help" help:"Show the help of a command."`
+
+	Version kong.VersionFlag `help:"Show the version, the commit and the version of Go."`
 
 	Rank    rankCmd    `cmd:"" hidden:"" help:"One rank that takes samples on command."`
 	Control controlCmd `cmd:"" hidden:"" help:"One side of the cache-line ping-pong."`
@@ -97,6 +100,7 @@ func run(to *call) int {
 		kong.Writers(to.out, to.err),
 		kong.Exit(func(c int) { code = c }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.NamedMapper("ranks", rankMapper{}), kong.Vars{"version": version()},
 	)
 	if err != nil {
 		panic(err) // the struct above is wrong: every run of every test finds out
