@@ -14,6 +14,7 @@
 //	ftbench info      every setting, its value here and where it comes from
 //	ftbench agent     a daemon on each node: the kernel tells ranks of each other's ends
 //	ftbench tour      latency and bandwidth in about a minute, with files and figures
+//	ftbench completion  makes bash, zsh or fish complete command lines
 //
 // ftbench COMMAND --help, or ftbench help COMMAND, has the options and examples; ftbench --version
 // names the build.
