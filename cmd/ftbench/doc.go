@@ -16,6 +16,8 @@
 //	ftbench tour      latency and bandwidth in about a minute, with files and figures
 //	ftbench completion  makes bash, zsh or fish complete command lines
 //
+// docs/reference.md has the help of all of them.
+//
 // ftbench COMMAND --help, or ftbench help COMMAND, has the options and examples; ftbench --version
 // names the build.
 //

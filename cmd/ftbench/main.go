@@ -26,6 +26,7 @@ type commands struct {
 	Tour       tourCmd       `cmd:"" help:"Latency and bandwidth in about a minute; results as files."`
 	Manual     helpCmd       `cmd:"" name:"help" help:"Show the help of a command."`
 	Completion completionCmd `cmd:"" help:"Make bash, zsh or fish complete ftbench's command lines."`
+	Docs       docsCmd       `cmd:"" help:"The help of all commands, as a page for man or as Markdown."`
 
 	Version kong.VersionFlag `help:"Show the version, the commit and the version of Go."`
 
