@@ -53,6 +53,11 @@ help: ## list the targets
 build: ## build bin/ftbench, without cgo
 	$(GO) build -o bin/ftbench ./cmd/ftbench
 
+.PHONY: docs
+docs: build ## write docs/reference.md from the help, and the page for man into bin/ftbench.1
+	bin/ftbench docs markdown >docs/reference.md
+	bin/ftbench docs man >bin/ftbench.1
+
 .PHONY: bench
 bench: build ## a tour of about a minute: latency and bandwidth; results under results/
 	@mkdir -p results

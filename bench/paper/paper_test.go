@@ -128,3 +128,9 @@ func TestPairs(t *testing.T) {
 	k.order = kill.Best
 	require.Equal(t, absent, m.time(k).String(), "another order is another measurement")
 }
+
+// The difference from 0 is no number.
+func TestPercent(t *testing.T) {
+	require.Equal(t, "+50.0 %", percent(3, 2))
+	require.Equal(t, "–", percent(3, 0))
+}

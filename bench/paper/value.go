@@ -76,4 +76,10 @@ func ratioOf(v value) string {
 	return fmt.Sprintf("%s (%s…%s), N = %d", ratio(v.median), ratio(v.low), ratio(v.high), v.n)
 }
 
-func percent(got, want float64) string { return fmt.Sprintf("%+.1f %%", 100*(got/want-1)) }
+// percent is how far a value is from another; nothing can be said against 0.
+func percent(got, want float64) string {
+	if want == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%+.1f %%", 100*(got/want-1))
+}

@@ -19,7 +19,7 @@ type compareCmd struct {
 	Sample  time.Duration `default:"40ms" help:"Duration of one sample."`
 	Sizes   string        `placeholder:"MIN:MAX" help:"netpipe, tcp, unix: only the runs that measure these sizes, in bytes; for a quicker answer."`
 	Entries []int         `default:"10,100,1000,10000" placeholder:"N" help:"match: lengths of the queue. Default: ${default}."`
-	Ranks   int           `short:"n" default:"64" help:"startup: ranks of the job. Default: ${default}."`
+	Ranks   int           `short:"n" type:"ranks" default:"64" help:"startup: ranks of the job. Default: ${default}."`
 	ULFM    string        `name:"ulfm" placeholder:"DIR" help:"ulfm: directory with the mpicc and mpiexec of an Open MPI 5 or later. Default: Debian's Open MPI."`
 	Plot    string        `placeholder:"FILE" help:"netpipe, tcp, unix, match: draw the curves of all; .svg or .png."`
 	JSON    string        `placeholder:"FILE" default:"results/compare.json" help:"Store all samples, ratios and the environment; -: print them, and the tables on standard error. Default: ${default}."`

@@ -14,8 +14,12 @@
 //	ftbench info      every setting, its value here and where it comes from
 //	ftbench agent     a daemon on each node: the kernel tells ranks of each other's ends
 //	ftbench tour      latency and bandwidth in about a minute, with files and figures
+//	ftbench completion  makes bash, zsh or fish complete command lines
 //
-// ftbench COMMAND --help has the options and examples.
+// docs/reference.md has the help of all of them.
+//
+// ftbench COMMAND --help, or ftbench help COMMAND, has the options and examples; ftbench --version
+// names the build.
 //
 // # Exit codes
 //

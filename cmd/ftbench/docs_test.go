@@ -32,7 +32,7 @@ func TestPageOfBenchmarks(t *testing.T) {
 	require.Greater(t, len(lines), 8)
 	for _, line := range lines {
 		cli := commands{Osu: newOsuCmd(), Fault: newFaultCmd()}
-		parser, err := kong.New(&cli)
+		parser, err := kong.New(&cli, kong.NamedMapper("ranks", rankMapper{}), kong.Vars{"version": version()})
 		require.NoError(t, err)
 		_, err = parser.Parse(strings.Fields(line[1]))
 		require.NoError(t, err, line[0])

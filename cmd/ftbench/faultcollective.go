@@ -23,7 +23,7 @@ import (
 type collectiveOptions struct {
 	Op fault.Op `kong:"-"`
 
-	N        int          `short:"n" default:"16" placeholder:"RANKS" help:"Ranks of each job, the failed ones included. Default: ${default}."`
+	N        int          `short:"n" type:"ranks" default:"16" placeholder:"RANKS" help:"Ranks of each job, the failed ones included. Default: ${default}."`
 	Failures []int        `placeholder:"LIST" help:"How many ranks are killed before anything is measured, a job for each number. Default: 0, 1, 2, 4 and so on, up to three quarters of the ranks."`
 	Kill     []kill.Order `default:"worst" placeholder:"LIST" help:"In which order: worst (ranks 1, 2, 3, …), average (as many parents as leaves of the binomial tree), best (from the highest rank down), or several with commas. Default: ${default}."`
 	Design   []string     `default:"unaware,reroute,lookup,rebalance" placeholder:"LIST" help:"Designs: reroute, lookup, rebalance, with commas; unaware, the baseline among the living, is always measured. Default: ${default}."`

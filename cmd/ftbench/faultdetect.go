@@ -15,7 +15,7 @@ import (
 
 // faultDetectCmd measures detection.
 type faultDetectCmd struct {
-	N         int           `short:"n" default:"2" placeholder:"RANKS" help:"Ranks of a round, the victim included. Default: ${default}."`
+	N         int           `short:"n" type:"ranks" default:"2" placeholder:"RANKS" help:"Ranks of a round, the victim included. Default: ${default}."`
 	Kills     int           `default:"100" help:"How many ranks are killed, one after another. Default: ${default}."`
 	PerJob    int           `default:"1" placeholder:"KILLS" help:"Victims that each job starts with, which saves start-ups; those whose turn has not come sleep. Default: ${default}."`
 	Wait      string        `enum:"victim,any,barrier,poll" default:"victim" help:"What survivors wait in: ${enum}; a receive from the victim, a receive from any source, a barrier, a loop that tests a receive from the victim and never sleeps. Default: ${default}."`

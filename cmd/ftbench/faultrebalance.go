@@ -15,7 +15,7 @@ import (
 )
 
 type faultRebalanceCmd struct {
-	N        []int            `short:"n" default:"2,4,8,16,32,64,128,256,512,1024,8192,65536,1000000" placeholder:"RANKS" help:"Numbers of ranks, the failed ones included. Default: ${default}."`
+	N        []int            `short:"n" type:"ranks" default:"2,4,8,16,32,64,128,256,512,1024,8192,65536,1000000" placeholder:"RANKS" help:"Numbers of ranks, the failed ones included. Default: ${default}."`
 	Failures []fault.Failures `default:"0,50%,87.5%,98%" placeholder:"RANKS" help:"How many have failed: numbers or shares. Default: ${default}."`
 	Kill     kill.Order       `default:"worst" help:"Which have failed, of: worst, average, best; ranks 1, 2, 3 …, half of them and the leaves below them, or the highest ranks. Default: ${default}."`
 	Design   []string         `default:"reroute,rebalance" placeholder:"NAMES" help:"Designs, of unaware, reroute, lookup, rebalance. Default: ${default}."`

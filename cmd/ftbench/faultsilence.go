@@ -20,7 +20,7 @@ import (
 
 // faultSilenceCmd measures the detection of a silent host.
 type faultSilenceCmd struct {
-	N        int           `short:"n" default:"8" placeholder:"RANKS" help:"Ranks, spread evenly. Default: ${default}."`
+	N        int           `short:"n" type:"ranks" default:"8" placeholder:"RANKS" help:"Ranks, spread evenly. Default: ${default}."`
 	Hosts    netnsHosts    `default:"4" help:"Hosts, which are network namespaces of this machine; at least 3. Default: ${default}."`
 	Rounds   int           `default:"4" help:"How many hosts are cut off, one after another, each from a job of its own. Default: ${default}."`
 	Period   time.Duration `default:"500ms" help:"detect.period. Default: ${default}."`

@@ -19,7 +19,7 @@ import (
 
 // faultSoakCmd looks for false failures.
 type faultSoakCmd struct {
-	N       int           `short:"n" default:"32" placeholder:"RANKS" help:"Ranks. Default: ${default}."`
+	N       int           `short:"n" type:"ranks" default:"32" placeholder:"RANKS" help:"Ranks. Default: ${default}."`
 	For     time.Duration `default:"10m" help:"How long. Default: ${default}."`
 	Absent  time.Duration `default:"5s" help:"How long a fourth of the ranks makes no call, in turn. Default: ${default}."`
 	Netns   netnsHosts    `placeholder:"HOSTS" help:"Run on so many network namespaces of this machine as if they were hosts: shared memory within each, TCP between them."`

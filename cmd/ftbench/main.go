@@ -11,26 +11,32 @@ import (
 
 // commands is the command line.
 type commands struct {
-	Run     runCmd     `cmd:"" help:"Start the ranks of a job, on this machine or on several."`
-	Osu     osuCmd     `cmd:"" help:"Latency, bandwidth, collectives and start-up, in the format of the OSU micro-benchmarks."`
-	Netpipe netpipeCmd `cmd:"" help:"Throughput at many sizes, as NetPIPE measures it."`
-	Match   matchCmd   `cmd:"" help:"Time to match a message against the length of the queue."`
-	Fault   faultCmd   `cmd:"" help:"What failures cost: time from a death to its error."`
-	Sim     simCmd     `cmd:"" help:"Collective operations among failures on a described machine, in virtual time."`
-	Paper   paperCmd   `cmd:"" help:"The experiments of Hursey and Graham (2011) again: a report with figures."`
-	Compare compareCmd `cmd:"" help:"Measure Banyan interleaved with UCX, Open MPI and MPICH."`
-	Tune    tuneCmd    `cmd:"" help:"Find the thresholds that suit this machine; write them to a file."`
-	Info    infoCmd    `cmd:"" help:"Show every setting, its value here and where it comes from."`
-	Doctor  doctorCmd  `cmd:"" help:"Look whether this machine has what the fabrics need, or by which fabric the ranks of a job reach each other."`
-	Agent   agentCmd   `cmd:"" help:"Have the kernel tell ranks of this machine of each other's ends, for ranks that others start."`
-	Tour    tourCmd    `cmd:"" help:"Latency and bandwidth in about a minute; results as files."`
+	Run        runCmd        `cmd:"" help:"Start the ranks of a job, on this machine or on several."`
+	Osu        osuCmd        `cmd:"" help:"Latency, bandwidth, collectives and start-up, in the format of the OSU micro-benchmarks."`
+	Netpipe    netpipeCmd    `cmd:"" help:"Throughput at many sizes, as NetPIPE measures it."`
+	Match      matchCmd      `cmd:"" help:"Time to match a message against the length of the queue."`
+	Fault      faultCmd      `cmd:"" help:"What failures cost: time from a death to its error."`
+	Sim        simCmd        `cmd:"" help:"Collective operations among failures on a described machine, in virtual time."`
+	Paper      paperCmd      `cmd:"" help:"The experiments of Hursey and Graham (2011) again: a report with figures."`
+	Compare    compareCmd    `cmd:"" help:"Measure Banyan interleaved with UCX, Open MPI and MPICH."`
+	Tune       tuneCmd       `cmd:"" help:"Find the thresholds that suit this machine; write them to a file."`
+	Info       infoCmd       `cmd:"" help:"Show every setting, its value here and where it comes from."`
+	Doctor     doctorCmd     `cmd:"" help:"Look whether this machine has what the fabrics need, or by which fabric the ranks of a job reach each other."`
+	Agent      agentCmd      `cmd:"" help:"Have the kernel tell ranks of this machine of each other's ends, for ranks that others start."`
+	Tour       tourCmd       `cmd:"" help:"Latency and bandwidth in about a minute; results as files."`
+	Manual     helpCmd       `cmd:"" name:"help" help:"Show the help of a command."`
+	Completion completionCmd `cmd:"" help:"Make bash, zsh or fish complete ftbench's command lines."`
+	Docs       docsCmd       `cmd:"" help:"The help of all commands, as a page for man or as Markdown."`
 
-	Rank    rankCmd    `cmd:"" hidden:"" help:"One rank that takes samples on command."`
-	Control controlCmd `cmd:"" hidden:"" help:"One side of the cache-line ping-pong."`
-	Proxy   proxyCmd   `cmd:"" hidden:"" help:"The side of ftbench run on another host."`
-	Meet    meetCmd    `cmd:"" hidden:"" help:"One rank that times collectives."`
-	Mend    mendCmd    `cmd:"" hidden:"" help:"One rank that times recovery."`
-	Join    joinCmd    `cmd:"" hidden:"" help:"One rank that starts, meets and ends."`
+	Version kong.VersionFlag `help:"Show the version, the commit and the version of Go."`
+
+	Complete completeCmd `cmd:"" hidden:"" help:"What the last of these words may become."`
+	Rank     rankCmd     `cmd:"" hidden:"" help:"One rank that takes samples on command."`
+	Control  controlCmd  `cmd:"" hidden:"" help:"One side of the cache-line ping-pong."`
+	Proxy    proxyCmd    `cmd:"" hidden:"" help:"The side of ftbench run on another host."`
+	Meet     meetCmd     `cmd:"" hidden:"" help:"One rank that times collectives."`
+	Mend     mendCmd     `cmd:"" hidden:"" help:"One rank that times recovery."`
+	Join     joinCmd     `cmd:"" hidden:"" help:"One rank that starts, meets and ends."`
 }
 
 // Help has the first steps.
@@ -97,6 +103,7 @@ func run(to *call) int {
 		kong.Writers(to.out, to.err),
 		kong.Exit(func(c int) { code = c }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.NamedMapper("ranks", rankMapper{}), kong.Vars{"version": version()},
 	)
 	if err != nil {
 		panic(err) // the struct above is wrong: every run of every test finds out

@@ -48,7 +48,7 @@ func newOsuCmd() osuCmd {
 type osuCommon struct {
 	Bench *osu.Benchmark `kong:"-"`
 
-	N          int            `short:"n" placeholder:"RANKS" help:"Number of ranks that are started. Default: 2, or two for each of --pairs."`
+	N          int            `short:"n" type:"ranks" placeholder:"RANKS" help:"Number of ranks that are started. Default: 2, or two for each of --pairs."`
 	Iterations *int           `short:"i" placeholder:"N" help:"Iterations per size. Default: as OSU, fewer above 8 KiB."`
 	Warmup     *int           `short:"x" placeholder:"N" help:"Iterations before the clock starts. Default: as OSU."`
 	MinTime    time.Duration  `help:"Raise the iterations until a size takes so long. Default: do not."`

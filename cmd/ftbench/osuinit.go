@@ -9,7 +9,7 @@ import (
 
 // osuInitCmd measures a job's start-up.
 type osuInitCmd struct {
-	N         int  `short:"n" default:"2" placeholder:"RANKS" help:"Number of ranks that are started. Default: ${default}."`
+	N         int  `short:"n" type:"ranks" default:"2" placeholder:"RANKS" help:"Number of ranks that are started. Default: ${default}."`
 	Precision int  `default:"0" help:"Digits after the point; OSU prints whole milliseconds."`
 	Aware     bool `default:"true" negatable:"" help:"Fault-aware engine; --aware=false is the baseline that hangs when a peer dies."`
 	fabricFlags

@@ -14,7 +14,7 @@ import (
 )
 
 type runCmd struct {
-	N           *int          `short:"n" help:"Number of ranks; default 1, or as many as the hosts have slots."`
+	N           *int          `short:"n" type:"ranks" help:"Number of ranks, also -np; default 1, or as many as the hosts have slots."`
 	Bind        string        `enum:"none,core" default:"none" help:"On which CPUs ranks run: ${enum}. core: each rank on one of the allowed CPUs, on every physical core one before any gets a second; with more ranks than CPUs they share."`
 	TagOutput   bool          `help:"Begin each line of output with the rank."`
 	OnFailure   string        `enum:"continue,abort" default:"continue" help:"What happens to the others when a rank fails: ${enum}."`

@@ -19,7 +19,7 @@ type simCmd struct {
 	Op       []string     `default:"barrier" placeholder:"OP" help:"barrier, bcast, reduce, allreduce, gather, scatter. Default: ${default}."`
 	Design   []string     `default:"unaware,reroute,lookup,rebalance" placeholder:"D" help:"Designs. With failures, unaware stands for the same operation on a communicator of only those who live. Default: ${default}."`
 	Tree     []string     `default:"binomial" placeholder:"TREE" help:"binomial, knomial:K, binary, chain, flat, node. Default: ${default}."`
-	N        []int        `short:"n" default:"512" placeholder:"RANKS" help:"Ranks, up to 1048576. Default: ${default}."`
+	N        []int        `short:"n" type:"ranks" default:"512" placeholder:"RANKS" help:"Ranks, up to 1048576. Default: ${default}."`
 	Failures []int        `default:"0" placeholder:"N" help:"How many of them are dead. Default: ${default}."`
 	Kill     []kill.Order `default:"worst" placeholder:"ORDER" help:"worst: 1, 2, 3, …; best: from the highest rank down; average: parents and leaves evenly. Default: ${default}."`
 	Bytes    []int        `default:"1024" placeholder:"BYTES" help:"Length of the data of every operation but barrier. Default: ${default}."`
