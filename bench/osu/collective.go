@@ -15,6 +15,7 @@ type group struct {
 	c       *banyan.Comm
 	buf     []byte
 	numbers []int32       // the same memory
+	sums    []int32       // the result of a reduction, in memory of its own as in OSU's programs
 	cost    time.Duration // of a read of the clock
 	op      operation
 }
@@ -50,7 +51,7 @@ var (
 	}
 	allreduceOp = operation{
 		call: func(g *group, size int) error {
-			return banyan.Allreduce(g.c, g.numbers[:size/number], g.numbers[:size/number], banyan.Sum[int32])
+			return banyan.Allreduce(g.c, g.numbers[:size/number], g.sums[:size/number], banyan.Sum[int32])
 		},
 		apart: true,
 		unit:  number,
@@ -64,7 +65,11 @@ func newGroup(w *banyan.World, o *Options, op operation) *group {
 	if op.unit > 0 {
 		g.buf = pages(o.Max)
 		g.numbers = numbers(g.buf)
-		clear(g.buf) // so that it has memory; sums of zeros stay zeros
+		clear(g.buf) // so that it has memory
+	}
+	if op.unit == number {
+		g.sums = numbers(pages(o.Max))
+		clear(g.sums)
 	}
 	return g
 }
@@ -225,6 +230,7 @@ func fillBcast(g *group, size int, round byte) {
 func term(i int, round byte) int32 { return int32(uint32(i+1)*2654435761) + int32(round) }
 
 func fillSum(g *group, size int, round byte) {
+	clear(g.sums)
 	for i := range size / number {
 		g.numbers[i] = int32(g.c.Rank()+1) * term(i, round)
 	}
@@ -233,7 +239,7 @@ func fillSum(g *group, size int, round byte) {
 func wrongSums(g *group, size int, round byte) int {
 	n := g.c.Size()
 	times, wrong := int32(n*(n+1)/2), 0
-	for i, v := range g.numbers[:size/number] {
+	for i, v := range g.sums[:size/number] {
 		if v != times*term(i, round) {
 			wrong += number
 		}
