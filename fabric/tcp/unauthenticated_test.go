@@ -35,7 +35,7 @@ func TestNotPeers(t *testing.T) {
 				in.requireClosed()
 				require.Equal(t, uint64(i+1), c.Stats().NotPeer)
 			}
-			c.requireLoggedOnce("no peer")
+			c.requireLoggedOnce("it does not speak this protocol")
 			require.Equal(t, uint64(3), c.Stats().Refused())
 			c.requireUnharmed()
 		})
