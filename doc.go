@@ -26,7 +26,7 @@
 //	[Request], [Persistent]       non-blocking and repeated operations; [Result] of those with a value
 //	[Comm.Barrier], [Allreduce]   collectives; [Comm.Ibarrier], [Iallreduce] do not block
 //	[Comm.Revoke], [Comm.Shrink]  recovery; [Comm.Agree], [Comm.Validate] too
-//	[ProcFailedError]             errors and their classes
+//	[ProcFailedError], [ClassOf]  errors and their classes; [IsFailure]: is a recovery due?
 //	[Simulate], [Kill]            the same program in virtual time, for tests; failures there
 //
 // # Failure

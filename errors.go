@@ -1,7 +1,10 @@
 package banyan
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/internal/launch/join"
@@ -40,6 +43,94 @@ var (
 //	Unwrap() error
 type ProcFailedError = ft.ProcFailedError
 
+// IsFailure reports whether an error means that a rank has failed, or that the communicator was
+// revoked because of a failure: ErrProcFailed, ErrProcFailedPending or ErrRevoked. A program
+// recovers from these, by [Comm.Agree], [Comm.Shrink] or, of a pending receive, by
+// [Comm.AckFailed], and returns others.
+func IsFailure(err error) bool {
+	return errors.Is(err, ErrRevoked) || errors.Is(err, ErrProcFailed) || errors.Is(err, ErrProcFailedPending)
+}
+
+// Class is the class of an error, for a switch.
+type Class int
+
+const (
+	ClassNone              Class = iota // no error
+	ClassRevoked                        // ErrRevoked
+	ClassProcFailed                     // ErrProcFailed
+	ClassProcFailedPending              // ErrProcFailedPending
+	ClassDeparted                       // ErrDeparted
+	ClassTruncate                       // ErrTruncate
+	ClassClosed                         // ErrClosed
+	ClassArgument                       // ErrArgument
+	ClassContext                        // context.Canceled, context.DeadlineExceeded
+	ClassOther                          // any other error
+)
+
+// classes are the errors of each class.
+var classes = [ClassOther][]error{
+	ClassRevoked: {ErrRevoked}, ClassProcFailed: {ErrProcFailed}, ClassProcFailedPending: {ErrProcFailedPending},
+	ClassDeparted: {ErrDeparted}, ClassTruncate: {ErrTruncate}, ClassClosed: {ErrClosed},
+	ClassArgument: {ErrArgument}, ClassContext: {context.Canceled, context.DeadlineExceeded},
+}
+
+var classNames = [...]string{
+	ClassNone: "none", ClassRevoked: "revoked", ClassProcFailed: "process failed",
+	ClassProcFailedPending: "process failed, receive pending", ClassDeparted: "departed",
+	ClassTruncate: "truncated", ClassClosed: "closed", ClassArgument: "argument", ClassContext: "context",
+	ClassOther: "other",
+}
+
+// String gives the class's name: "revoked".
+func (c Class) String() string {
+	if c >= 0 && int(c) < len(classNames) {
+		return classNames[c]
+	}
+	return fmt.Sprintf("Class(%d)", int(c))
+}
+
+// ClassOf is the class of an error; of nil, ClassNone. Of an error that wraps several classes it is
+// the first that it wraps: ClassRevoked of a revocation that a failure caused, and the class that is
+// the same at all ranks of a uniform operation.
+func ClassOf(err error) Class {
+	if err == nil {
+		return ClassNone
+	}
+	for class, members := range classes {
+		if slices.Contains(members, err) {
+			return Class(class)
+		}
+	}
+	switch e := err.(type) { //nolint:errorlint // this walks the tree itself
+	case interface{ Unwrap() error }:
+		if inner := ClassOf(e.Unwrap()); inner != ClassNone {
+			return inner
+		}
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			if inner := ClassOf(one); inner != ClassNone && inner != ClassOther {
+				return inner
+			}
+		}
+	}
+	return ClassOther
+}
+
+// The kinds of [Cause].
+const (
+	CauseUnknown     = proc.Unknown     // the process has ended, and nothing says how
+	CauseDeparted    = proc.Departed    // it has finalized; no failure
+	CauseExited      = proc.Exited      // it ended with an exit code and without finalizing
+	CauseSignaled    = proc.Signaled    // a signal killed it
+	CauseConnection  = proc.Connection  // its connection broke and could not be made again
+	CauseHeartbeat   = proc.Heartbeat   // it was silent for longer than the timeout
+	CauseCorrupt     = proc.Corrupt     // it wrote corrupt data and was cut off
+	CauseFenced      = proc.Fenced      // it was silent for longer than the timeout, and was killed
+	CauseExec        = proc.Exec        // it has called exec
+	CauseUnreachable = proc.Unreachable // it has not ended, but the two cannot connect
+	CauseRefused     = proc.Refused     // it has not ended, but counts this process as dead
+)
+
 // MissingError names the ranks without which [Init] could not complete.
 //
 //	Lost  []Lost // by rank, each with Rank and Why; of many only the first
@@ -56,7 +147,7 @@ type ProcID = proc.ID
 
 // Cause is the cause of a process's end.
 //
-//	Kind Kind  // its String: "exited", "killed", "connection lost", …
+//	Kind Kind  // [CauseExited], [CauseSignaled], …; its String: "exited", "killed", …
 //	Code int32 // the exit code, the number of the signal, or an errno
 //
 //	Failed() bool   // false: it has departed in order

@@ -61,9 +61,13 @@ const (
 // SetErrorRange chooses the failures that revoke this communicator, as if a rank had called
 // [Comm.Revoke]: for programs whose ranks need all others, though they communicate with few. As
 // soon as this process knows of such a failure, all pending and later operations on the
-// communicator are ErrRevoked, except Agree, Shrink and queries; the text of the error names the
-// failure. All ranks choose the same; communicators derived from this one inherit it. A failure
-// that is already known counts, and a revoked communicator stays revoked.
+// communicator are ErrRevoked, except Agree, Shrink and queries. All ranks choose the same;
+// communicators derived from this one inherit it. A failure that is already known counts, and a
+// revoked communicator stays revoked.
+//
+// The error wraps the failure: it is ErrProcFailed as well, and as a *[ProcFailedError] it names the
+// rank, or none if the process is not a member. A rank that learns of the revocation from another
+// rank before it knows of the failure itself gets ErrRevoked alone.
 //
 // Messages are not slower. With ErrorsGroup no rank sends anything: the failure detector informs
 // all. With ErrorsUniverse the first rank that knows informs the others, since one rank may have

@@ -17,7 +17,8 @@ var (
 	// sender has failed. The receive has not ended: it keeps its place in the matching queue, and
 	// its request can be waited for again (ULFM 17.2.2).
 	ErrProcFailedPending = errors.New("process failed, receive pending")
-	// ErrRevoked: the communicator has been revoked.
+	// ErrRevoked: the communicator has been revoked. If a failure has done so, by the communicator's
+	// error range, the error is ErrProcFailed as well.
 	ErrRevoked = errors.New("communicator revoked")
 	// ErrDeparted: the operation needed a process that has finalized.
 	ErrDeparted = errors.New("process has finalized")
@@ -59,6 +60,9 @@ func (e *ProcFailedError) Error() string {
 	}
 	if len(e.Local) > 0 {
 		who = append(who, "rank "+list(e.Local)+" of this side")
+	}
+	if who == nil {
+		who = append(who, "a process outside of the group")
 	}
 	text := fmt.Sprintf("%s on %s: %s failed: %v", e.Op, e.Comm, strings.Join(who, " and "), e.Cause)
 	if len(e.By) > 0 {

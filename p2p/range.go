@@ -11,8 +11,9 @@ import (
 // ErrorRange selects the failures that end all operations on a communicator, as the info key
 // mpi_error_range of the ULFM working group does. Open MPI's implementation documents that such a
 // failure raises the class of revoked communicators. So here: all operations, waiting and later
-// ones, return ft.ErrRevoked once this process knows of the failure. The error text names the
-// failure, and Failed lists it.
+// ones, return ft.ErrRevoked once this process knows of the failure. The error wraps the failure as
+// well, a *ft.ProcFailedError, if this process has learned of it before another member's revocation.
+// Failed lists the failure.
 type ErrorRange uint8
 
 const (
@@ -201,15 +202,16 @@ func (c *Comm) setRevokeCause(p proc.ID) {
 
 // revokedError is the error of an operation on a revoked communicator.
 func (c *Comm) revokedError(op string) error {
+	e := &revokedError{op: op, comm: c.named()}
 	if c.cause == proc.None {
-		return &revokedError{op: op, comm: c.named()}
+		return e
 	}
-	who := c.cause.String()
-	if rank := c.peers.Rank(c.cause); rank >= 0 {
-		who = fmt.Sprintf("rank %d", rank)
+	e.within, e.process = c.errors, c.cause
+	e.failed = &ft.ProcFailedError{Op: op, Comm: c.Name(), Cause: c.e.p.View().Cause(c.cause)}
+	if c.has(c.cause) || c.parent != nil && c.parent.has(c.cause) {
+		c.addFailed(e.failed, c.cause)
 	}
-	return fmt.Errorf("%s on %s: %w: %s has failed, and its error range is %v (%v)",
-		op, c.Name(), ft.ErrRevoked, who, c.errors, c.e.p.View().Cause(c.cause))
+	return e
 }
 
 // revokedError is formatted when it is read. All waiting operations get one during a revocation,
@@ -218,26 +220,48 @@ type revokedError struct {
 	op     string
 	comm   commName
 	during string // the operation that it was a part of
+	// failed is the failure that caused the revocation, else nil. It has no ranks if the process is
+	// not a member.
+	failed  *ft.ProcFailedError
+	process proc.ID
+	within  ErrorRange
 }
 
 func (e *revokedError) Error() string {
 	text := fmt.Sprintf("%s on %s: %v", e.op, e.comm, ft.ErrRevoked)
+	if e.failed != nil {
+		who := e.process.String()
+		switch {
+		case len(e.failed.Ranks) > 0:
+			who = fmt.Sprintf("rank %d", e.failed.Ranks[0])
+		case len(e.failed.Local) > 0:
+			who = fmt.Sprintf("rank %d of this side", e.failed.Local[0])
+		}
+		text += fmt.Sprintf(": %s has failed, and its error range is %v (%v)", who, e.within, e.failed.Cause)
+	}
 	if e.during != "" {
 		text = e.during + ": " + text
 	}
 	return text
 }
 
-func (e *revokedError) Unwrap() error { return ft.ErrRevoked }
+// Unwrap returns the class and, of a revocation that a failure caused, the failure.
+func (e *revokedError) Unwrap() []error {
+	if e.failed == nil {
+		return []error{ft.ErrRevoked}
+	}
+	return []error{ft.ErrRevoked, e.failed}
+}
 
 // During sets the operation that an error of a revocation is reported for. It returns false for any
-// other error.
+// other error, also for a revocation that a failure caused: other members may not know of it yet.
 func During(op string, err error) bool {
 	e, ok := err.(*revokedError)
-	if ok {
-		e.during = op
+	if !ok || e.failed != nil {
+		return false
 	}
-	return ok
+	e.during = op
+	return true
 }
 
 // RevokeLocal revokes the communicator in this process only: the caller knows that each other

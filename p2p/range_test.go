@@ -1,6 +1,8 @@
 package p2p
 
 import (
+	"errors"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -60,8 +62,11 @@ func TestErrorRange(t *testing.T) {
 				Isend[Aware](d, nil, 1, 5), Irecv[Aware](d, nil, 2, 5)} {
 				_, err := e.Wait(h)
 				require.ErrorIs(t, err, ft.ErrRevoked, "request %d", i)
-				require.NotErrorIs(t, err, ft.ErrProcFailed)
+				require.ErrorIs(t, err, ft.ErrProcFailed, "request %d", i)
 				require.ErrorContains(t, err, "has failed")
+				failed, ok := errors.AsType[*ft.ProcFailedError](err)
+				require.True(t, ok)
+				require.Equal(t, slices.Contains(c.group, 2), slices.Equal(failed.Ranks, []int{2}), "%v", failed)
 			}
 			require.ErrorIs(t, d.CheckMembers("barrier"), ft.ErrRevoked)
 		}
@@ -76,7 +81,7 @@ func TestErrorRangeOfATransferUnderWay(t *testing.T) {
 	kill(2)
 	_, err := e.Wait(h)
 	require.ErrorIs(t, err, ft.ErrRevoked)
-	require.NotErrorIs(t, err, ft.ErrProcFailed)
+	require.ErrorIs(t, err, ft.ErrProcFailed)
 }
 
 // Failures before a communicator was made do not count for ErrorsUniverse, or nothing could be made
@@ -165,6 +170,7 @@ func TestFailuresAfterARevocationAreNotItsCause(t *testing.T) {
 		kill(2)
 		err := Send[Aware](c, nil, 1, 5)
 		require.ErrorIs(t, err, ft.ErrRevoked)
+		require.NotErrorIs(t, err, ft.ErrProcFailed)
 		require.NotContains(t, err.Error(), "has failed")
 	}
 }

@@ -48,13 +48,13 @@ func (r *refinement) solve(w *banyan.World, epsilon float64, kill int) error {
 		switch {
 		case err == nil && norm > epsilon:
 			continue
-		case errors.Is(err, banyan.ErrProcFailed):
+		case banyan.IsFailure(err):
 			// This rank has met a failure, others may be in the next iteration already, and would wait there for
 			// this one. Revoking the communicator fetches them out.
 			if err := c.Revoke(); err != nil {
 				return err
 			}
-		case err != nil && !errors.Is(err, banyan.ErrRevoked):
+		case err != nil:
 			return err
 		}
 		var succeeded uint64

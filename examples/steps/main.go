@@ -40,10 +40,8 @@ func work(w *banyan.World) error {
 func settle(c *banyan.Comm, err error) (*banyan.Comm, error) {
 	ok := uint64(1)
 	switch {
-	case errors.Is(err, banyan.ErrProcFailed):
+	case banyan.IsFailure(err):
 		_ = c.Revoke() // ends the operations of ranks that wait for living ones
-		ok = 0
-	case errors.Is(err, banyan.ErrRevoked):
 		ok = 0
 	case err != nil:
 		return nil, err

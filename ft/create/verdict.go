@@ -36,8 +36,9 @@ func encodeVerdict(b []byte, err error) {
 		return
 	}
 	b[0] = unclassed
+	revoked := errors.Is(err, ft.ErrRevoked) // also ErrProcFailed if a failure has revoked it
 	for i, class := range classes {
-		if i > 0 && errors.Is(err, class) {
+		if i > 0 && revoked == (class == ft.ErrRevoked) && errors.Is(err, class) {
 			b[0] = byte(i)
 			break
 		}

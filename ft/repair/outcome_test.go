@@ -2,6 +2,7 @@ package repair
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -67,7 +68,10 @@ func TestOutcome(t *testing.T) {
 	}
 	failed := []agree.Ended{{Proc: 1}}
 	left := []agree.Ended{{Proc: 1, Departed: true}}
+	byFailure := fmt.Errorf("%w: %w", ft.ErrRevoked, ft.ErrProcFailed) // as an error range does
 	for name, c := range map[string]outcome{
+		"revoked by a failure": {d: agree.Decision{Value: value(byFailure), Ended: failed},
+			want: []error{ft.ErrRevoked}, not: []error{ft.ErrProcFailed}},
 		"all well":           {d: agree.Decision{Value: value()}},
 		"an unknown failure": {d: agree.Decision{Value: value(), Ended: failed, Unacked: []proc.ID{1}}},
 		"the same, making": {makes: true,

@@ -60,8 +60,9 @@ func (v *Vote) encode() []byte {
 	if v.Err == nil {
 		return []byte{noError}
 	}
+	revoked := errors.Is(v.Err, ft.ErrRevoked) // also ErrProcFailed if a failure has revoked c
 	for i, class := range classes {
-		if errors.Is(v.Err, class) {
+		if revoked == (class == ft.ErrRevoked) && errors.Is(v.Err, class) {
 			return []byte{noError &^ (1 << i)}
 		}
 	}

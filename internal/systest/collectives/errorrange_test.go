@@ -34,6 +34,10 @@ func TestErrorRangeReachesTheUninvolved(t *testing.T) {
 				other := few.Irecv(nil, next, 1)
 				if _, err := c.Recv(nil, next, 1); !errors.Is(err, banyan.ErrRevoked) || !c.IsRevoked() {
 					return fmt.Errorf("a receive from a living rank: %w", err)
+				} else if !banyan.IsFailure(err) || banyan.ClassOf(err) != banyan.ClassRevoked {
+					return fmt.Errorf("class %v: %w", banyan.ClassOf(err), err)
+				} else if r == banyan.ErrorsGroup && ranktest.WantFailed(err, 5) != nil {
+					return fmt.Errorf("the failure is not named: %w", err)
 				}
 				if r == banyan.ErrorsUniverse {
 					if _, err := other.Wait(); !errors.Is(err, banyan.ErrRevoked) {

@@ -221,6 +221,10 @@ func rangedRank(w *banyan.World) error {
 	if err := errors.Join(c.SetErrorRange(banyan.ErrorsGroup), c.Barrier()); err != nil {
 		return err
 	}
+	quiet, err := c.Dup() // with receives alone, so no rank revokes it for another
+	if err != nil {
+		return err
+	}
 	last := c.Size() - 1
 	if c.Rank() != last {
 		if err := c.Send(nil, last, 5); err != nil {
@@ -241,6 +245,10 @@ func rangedRank(w *banyan.World) error {
 	// A send may have ended before: a revoked receiver drops announced messages and reports that.
 	if e1 != nil && !errors.Is(e1, banyan.ErrRevoked) || !errors.Is(e2, banyan.ErrRevoked) {
 		return fmt.Errorf("send: %w, recv: %w", e1, e2)
+	}
+	_, err = quiet.Recv(nil, next, 4)
+	if !errors.Is(err, banyan.ErrRevoked) || ranktest.WantFailed(err, last) != nil {
+		return fmt.Errorf("the revocation does not name rank %d, its cause: %w", last, err)
 	}
 	left, err := c.Shrink()
 	if err != nil {

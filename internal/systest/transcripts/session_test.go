@@ -88,8 +88,8 @@ var classes = []struct {
 	name string
 	err  error
 }{
-	{"proc-failed-pending", banyan.ErrProcFailedPending}, {"proc-failed", banyan.ErrProcFailed},
-	{"revoked", banyan.ErrRevoked}, {"departed", banyan.ErrDeparted}, {"truncate", banyan.ErrTruncate},
+	{"revoked", banyan.ErrRevoked}, {"proc-failed-pending", banyan.ErrProcFailedPending},
+	{"proc-failed", banyan.ErrProcFailed}, {"departed", banyan.ErrDeparted}, {"truncate", banyan.ErrTruncate},
 	{"closed", banyan.ErrClosed}, {"argument", banyan.ErrArgument},
 }
 
@@ -99,7 +99,7 @@ func failure(err error) string {
 			continue
 		}
 		var failed *banyan.ProcFailedError
-		if errors.As(err, &failed) {
+		if errors.As(err, &failed) && c.err != banyan.ErrRevoked { // a rank may not know the cause of a revocation
 			return fmt.Sprintf("%s %v", c.name, failed.Ranks)
 		}
 		return c.name
