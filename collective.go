@@ -2,8 +2,11 @@ package banyan
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 
 	"github.com/banyan-hpc/banyan/coll"
+	"github.com/banyan-hpc/banyan/internal/vector"
 )
 
 // Blocking and non-blocking collectives. A non-blocking one returns a request and goes on whenever a
@@ -226,11 +229,10 @@ func (c *Comm) Iscatter(all, mine []byte, root int) Request {
 	return Request{c.coll.Iscatter(c.core, c.call(wrong, false), all, mine, root), c}
 }
 
-// Allgather puts the blocks of all ranks, which are of the same length, into
-// all of every rank, in the order of ranks; all is Size() times as long. Mine may
-// lie in all where it belongs. Errors as of Barrier; ErrArgument for lengths that
-// do not fit. After one all holds, at any place, what it held, or that rank's block, or a part of each; see
-// [Comm.SetUniformity].
+// Allgather puts the blocks of all ranks, which are of the same length, into all of every rank, in the order
+// of ranks; all is Size() times as long. Mine may lie in all where it belongs. Errors as of Barrier;
+// ErrArgument for lengths that do not fit. After one all holds, at any place, what it held, or that rank's
+// block, or a part of each; see [Comm.SetUniformity].
 func (c *Comm) Allgather(mine, all []byte) error {
 	if !c.plain() {
 		return c.collective("allgatherbytes", func(c *Comm, inTurn bool) error { return c.doAllgatherBytes(mine, all, inTurn) })
@@ -258,6 +260,141 @@ func (c *Comm) blocks(what string, mine, all []byte, root int) (_, _ []byte, wro
 	if c.Rank() != root || len(all) == len(mine)*c.Size() {
 		return mine, all, nil
 	}
-	return nil, nil, fmt.Errorf("%s on %s: %w: blocks of %d bytes for %d ranks do not fit %d bytes",
-		what, c.Name(), ErrArgument, len(mine), c.Size(), len(all))
+	return nil, nil, fmt.Errorf("%s on %s: %w: blocks of %d bytes for %d ranks do not fit %d bytes", what,
+		c.Name(), ErrArgument, len(mine), c.Size(), len(all))
+}
+
+// Order says in which order a reduction may take its operands.
+type Order uint8
+
+const (
+	// InOrder is the default: the order of ranks. The operation need not be commutative.
+	InOrder Order = iota
+	// AnyOrder: as they come over the tree. The operation is commutative. Over the same tree it is the same order
+	// each time. All ranks say the same.
+	AnyOrder
+)
+
+func anyOrder(order []Order) bool { return slices.Contains(order, AnyOrder) }
+
+// elementwise makes of an operation on numbers one on their memory. Nil passes through.
+func elementwise[T Number](op func(a, b T) T, order []Order) coll.Fold {
+	f := coll.Fold{Unit: size[T](), AnyOrder: anyOrder(order)}
+	if op == nil {
+		return f
+	}
+	f.Op = kernels.Find(op)
+	if f.Swaps = f.Op != nil; !f.Swaps {
+		f.Op = fold(op)
+	}
+	return f
+}
+
+// fold makes of an operation on elements one on their memory.
+func fold[T Number](op func(a, b T) T) coll.Op {
+	return func(acc, in []byte) {
+		a, b := numbers[T](acc), numbers[T](in)
+		b = b[:len(a)]
+		for i := range a {
+			a[i] = op(a[i], b[i])
+		}
+	}
+}
+
+// Ordered is Number without the complex ones.
+type Ordered interface {
+	~int8 | ~int16 | ~int32 | ~int64 | ~int | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uint | ~float32 | ~float64
+}
+
+// Integer is Number without what has a fraction.
+type Integer interface {
+	~int8 | ~int16 | ~int32 | ~int64 | ~int | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uint
+}
+
+// Sum adds; an operation for [Allreduce] and [Reduce].
+func Sum[T Number](a, b T) T { return a + b }
+
+// Prod multiplies; an operation for [Allreduce] and [Reduce].
+func Prod[T Number](a, b T) T { return a * b }
+
+// Min gives the smaller; an operation for [Allreduce] and [Reduce].
+func Min[T Ordered](a, b T) T { return min(a, b) }
+
+// Max gives the larger; an operation for [Allreduce] and [Reduce].
+func Max[T Ordered](a, b T) T { return max(a, b) }
+
+// And gives the bits that both have; an operation for [Allreduce] and [Reduce].
+func And[T Integer](a, b T) T { return a & b }
+
+// Or gives the bits that either has; an operation for [Allreduce] and [Reduce].
+func Or[T Integer](a, b T) T { return a | b }
+
+// Xor gives the bits that one of the two has; an operation for [Allreduce] and [Reduce].
+func Xor[T Integer](a, b T) T { return a ^ b }
+
+// kernels are the loops of the operations above. The functions are named where nothing is generic.
+var kernels = vector.Table{
+	reflect.Int8:    vector.KernelsOf(Sum[int8], Prod[int8], Min[int8], Max[int8]),
+	reflect.Int16:   vector.KernelsOf(Sum[int16], Prod[int16], Min[int16], Max[int16]),
+	reflect.Int32:   vector.KernelsOf(Sum[int32], Prod[int32], Min[int32], Max[int32]),
+	reflect.Int64:   vector.KernelsOf(Sum[int64], Prod[int64], Min[int64], Max[int64]),
+	reflect.Int:     vector.KernelsOf(Sum[int], Prod[int], Min[int], Max[int]),
+	reflect.Uint8:   vector.KernelsOf(Sum[uint8], Prod[uint8], Min[uint8], Max[uint8]),
+	reflect.Uint16:  vector.KernelsOf(Sum[uint16], Prod[uint16], Min[uint16], Max[uint16]),
+	reflect.Uint32:  vector.KernelsOf(Sum[uint32], Prod[uint32], Min[uint32], Max[uint32]),
+	reflect.Uint64:  vector.KernelsOf(Sum[uint64], Prod[uint64], Min[uint64], Max[uint64]),
+	reflect.Uint:    vector.KernelsOf(Sum[uint], Prod[uint], Min[uint], Max[uint]),
+	reflect.Float32: vector.KernelsOf(Sum[float32], Prod[float32], Min[float32], Max[float32]),
+	reflect.Float64: vector.KernelsOf(Sum[float64], Prod[float64], Min[float64], Max[float64]),
+}
+
+// Located is a value with the place, mostly the rank, where it was found: what [MinLoc] and [MaxLoc] compare.
+type Located[T Ordered] struct {
+	Value T
+	Place int
+}
+
+// MinLoc gives the smaller value with its place, of equal ones that with the smaller place; an operation for
+// [AllreduceLocated] and [ReduceLocated].
+func MinLoc[T Ordered](a, b Located[T]) Located[T] {
+	if b.Value < a.Value || b.Value == a.Value && b.Place < a.Place {
+		return b
+	}
+	return a
+}
+
+// MaxLoc gives the larger value with its place, of equal ones that with the smaller place; an operation for
+// [AllreduceLocated] and [ReduceLocated].
+func MaxLoc[T Ordered](a, b Located[T]) Located[T] {
+	if b.Value > a.Value || b.Value == a.Value && b.Place < a.Place {
+		return b
+	}
+	return a
+}
+
+// AllreduceLocated is [Allreduce] of values with places.
+func AllreduceLocated[T Ordered](
+	c *Comm, send, recv []Located[T], op func(a, b Located[T]) Located[T], order ...Order,
+) error {
+	return c.allreduce(locatedBytes(send), locatedBytes(recv), eachLocated(op, order))
+}
+
+// ReduceLocated is [Reduce] of values with places.
+func ReduceLocated[T Ordered](
+	c *Comm, send, recv []Located[T], op func(a, b Located[T]) Located[T], root int, order ...Order,
+) error {
+	return c.reduce(locatedBytes(send), locatedBytes(recv), eachLocated(op, order), root)
+}
+
+func eachLocated[T Ordered](op func(a, b Located[T]) Located[T], order []Order) coll.Fold {
+	f := coll.Fold{Unit: locatedSize[T](), AnyOrder: anyOrder(order)}
+	if op != nil {
+		f.Op = func(acc, in []byte) {
+			a, b := locateds[T](acc), locateds[T](in)
+			for i := range a {
+				a[i] = op(a[i], b[i])
+			}
+		}
+	}
+	return f
 }

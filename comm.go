@@ -10,6 +10,7 @@ import (
 	"github.com/banyan-hpc/banyan/coll"
 	"github.com/banyan-hpc/banyan/ft/create"
 	"github.com/banyan-hpc/banyan/ft/repair"
+	"github.com/banyan-hpc/banyan/internal/debug"
 	"github.com/banyan-hpc/banyan/internal/job"
 	"github.com/banyan-hpc/banyan/p2p"
 )
@@ -65,7 +66,7 @@ const (
 	modeAware mode = 1 + iota
 	modeUnaware
 	modeBound // a view: see Comm.WithContext
-	modeDebug // aware, and every call is checked: see debug.go
+	modeDebug // aware, and every call is checked: see modes.go
 )
 
 func modeOf(j *job.Job) mode {
@@ -151,7 +152,7 @@ func (c *Comm) Free() error {
 func (c *Comm) free() error {
 	lost := c.attrs.close(c) // of a second call: nothing
 	if c.mode == modeDebug {
-		c.world.checks.leave(c.core)
+		c.world.checks.Leave(c.core)
 	}
 	return errors.Join(lost, create.Free(c.e, c.world.job.Repair, c.core))
 }
@@ -272,7 +273,8 @@ func (c *Comm) inherit(d *Comm, core *p2p.Comm) {
 	d.core, d.e, d.mode, d.world = core, c.e, c.mode, c.world
 	d.coll.Choice, d.coll.World = c.coll.Choice, c.coll.World
 	if d.mode == modeDebug {
-		d.world.checks.enter(core)
+		made := debug.Call{What: "communicator " + core.Name() + ", not freed", Where: debug.Where(library)}
+		d.world.checks.Enter(core, made)
 	}
 	core.SetErrorHandler((*listener)(d))
 	d.handler.Store(c.handler.Load())

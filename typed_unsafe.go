@@ -63,11 +63,6 @@ func overlap(a, b []byte) bool {
 	return x != y && max(x, y)-min(x, y) < uintptr(len(a))
 }
 
-// codeOf is the address of the code of a function. A func value points to a word with that address.
-func codeOf[T Number](op func(a, b T) T) uintptr {
-	return **(**uintptr)(unsafe.Pointer(&op))
-}
-
 // locatedBytes is the memory of values with places, with the padding between a value and its place.
 func locatedBytes[T Ordered](s []Located[T]) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*locatedSize[T]())

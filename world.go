@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/banyan-hpc/banyan/internal/debug"
 	"github.com/banyan-hpc/banyan/internal/job"
 	"github.com/banyan-hpc/banyan/p2p"
 )
@@ -20,7 +21,7 @@ type World struct {
 	self     func() *Comm
 	holders  holders // communicators with attributes
 	buffered buffered
-	checks   *checks // nil: not under WithDebug
+	checks   *debug.Log // nil: not under WithDebug
 }
 
 // ExitFenced is the exit code of a rank that ends itself because it counts as failed at the
@@ -57,7 +58,7 @@ func Init(opts ...Option) (*World, error) {
 func newWorld(j *job.Job) *World {
 	w := &World{job: j, buffered: buffered{limit: bufferLimit}}
 	if j.Debug {
-		w.checks = new(checks)
+		w.checks = new(debug.Log)
 	}
 	w.comm = w.first(j.World)
 	w.self = sync.OnceValue(func() *Comm { return w.first(j.Alone("self")) })

@@ -23,6 +23,8 @@ type Card struct {
 	// Quota is the number of cores that its control group permits, in thousandths; 0: no limit, or
 	// unknown. One rank of a node determines it for all.
 	Quota uint32
+	// Debug: it checks the calls of its program, as all ranks of a job do or none.
+	Debug bool
 	// Cores are those on which it may run, a bit each, byte by byte.
 	Cores []byte
 }
@@ -45,12 +47,12 @@ func (c *Card) Address(provider string) []byte {
 
 // The published form of a card, numbers little endian:
 //
-//	version 1 | fabrics 1 | hidden 1 | boot 16 | pids 8 | users 8 | net 8 |
+//	version 1 | fabrics 1 | hidden 1 | debug 1 | boot 16 | pids 8 | users 8 | net 8 |
 //	uid 4 | gid 4 | caps 8 | quota 4 | name: length 1, bytes |
 //	addresses: count 1, each: length 1, name, length 2, blob |
 //	enclosed: length 1, bytes | no shm: length 1, bytes | cores: length 2, bytes
 const (
-	cardVersion  = 3
+	cardVersion  = 4
 	maxAddresses = 8
 	maxProvider  = 16
 	// maxBlob is the limit of the providers' contract.
@@ -67,7 +69,7 @@ func (c *Card) Encode() []byte {
 	le := binary.LittleEndian
 	n := &c.Node
 	b := make([]byte, 0, 256+len(c.Cores))
-	b = append(b, cardVersion, byte(c.Allowed), flag(n.Hidden))
+	b = append(b, cardVersion, byte(c.Allowed), flag(n.Hidden), flag(c.Debug))
 	b = append(b, n.Boot[:]...)
 	for _, v := range [...]uint64{n.PIDs, n.Users, n.Net} {
 		b = le.AppendUint64(b, v)
@@ -105,7 +107,7 @@ func DecodeCard(b []byte) (Card, error) {
 	r.uint(1)
 	var c Card
 	n := &c.Node
-	c.Allowed, n.Hidden = Set(r.uint(1)), r.uint(1) != 0
+	c.Allowed, n.Hidden, c.Debug = Set(r.uint(1)), r.uint(1) != 0, r.uint(1) != 0
 	copy(n.Boot[:], r.bytes(len(n.Boot)))
 	n.PIDs, n.Users, n.Net = r.uint(8), r.uint(8), r.uint(8)
 	n.UID, n.GID = uint32(r.uint(4)), uint32(r.uint(4))

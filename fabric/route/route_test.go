@@ -222,6 +222,21 @@ func child(t *testing.T) Node {
 	return c.Node
 }
 
+// All ranks learn of one that differs in debug.
+func TestDiffers(t *testing.T) {
+	for want, odd := range [][3]bool{{}, {false, true, false}, {true, true, false}} {
+		topo, err := Survey(3, func(rank int) (*Card, error) {
+			return plain(func(c *Card) { c.Debug = odd[rank] }), nil
+		})
+		require.NoError(t, err)
+		again, err := DecodeTopology(topo.Encode(), 3)
+		require.NoError(t, err)
+		require.Equal(t, []int{want, want}, []int{topo.Differs, again.Differs})
+	}
+	_, err := DecodeTopology([]byte{topologyVersion, 0, 3, 1, 0, 3, 0}, 3)
+	require.Error(t, err, "there is no such rank")
+}
+
 func full() *Card {
 	return plain(func(c *Card) {
 		c.Node.Name, c.Node.Hidden, c.Node.Caps, c.Quota = strings.Repeat("n", maxName), true, 1<<40, 1500
@@ -229,7 +244,7 @@ func full() *Card {
 			c.Addresses = append(c.Addresses, Address{strings.Repeat("p", maxProvider-1) + strconv.Itoa(i),
 				slices.Repeat([]byte{byte(i)}, maxBlob)})
 		}
-		c.Enclosed = strings.Repeat("e", maxEnclosed)
+		c.Enclosed, c.Debug = strings.Repeat("e", maxEnclosed), true
 		c.Cores = slices.Repeat([]byte{0xff}, maxCores)
 	})
 }

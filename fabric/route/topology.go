@@ -11,7 +11,9 @@ import (
 // that share a node.
 type Topology struct {
 	// Apart: some two ranks do not share memory, or may not, so sockets are needed.
-	Apart   bool
+	Apart bool
+	// Differs is the lowest rank that differs from rank 0 in Card.Debug; 0: none does.
+	Differs int
 	size    int
 	nodes   int
 	runs    []run
@@ -47,6 +49,7 @@ type survey struct {
 	quotas []coreShare // of each node: ranks, and the least quota
 	boots  [][16]byte
 	places map[machine]*coreShare
+	debug  bool // of rank 0
 }
 
 // place is a machine: all its processes share its cores, in whatever namespaces.
@@ -74,6 +77,11 @@ func (s *survey) add(rank int, c *Card) {
 		t.runs = append(t.runs, run{rank, node})
 	}
 	t.Apart = t.Apart || !c.Allowed.Has(Shm)
+	if rank == 0 {
+		s.debug = c.Debug
+	} else if c.Debug != s.debug && t.Differs == 0 {
+		t.Differs = rank
+	}
 	q := &s.quotas[node]
 	q.ranks++
 	if c.Quota != 0 && (q.quota == 0 || c.Quota < q.quota) {
@@ -134,16 +142,17 @@ func One(size int) *Topology {
 }
 
 const (
-	topologyVersion = 1
+	topologyVersion = 2
 	// maxRuns bounds the decoded number: a job has at most as many ranks.
 	maxRuns = 1 << 20
 )
 
-// Encode returns the published form: version, Apart, the number of nodes, a bit for each that is
+// Encode returns the published form: version, Apart, Differs, the number of nodes, a bit for each that is
 // crowded, and the runs, each as its length and its node. Runs of one rank that alternate between
 // nodes are the worst case: two to four bytes per rank.
 func (t *Topology) Encode() []byte {
 	b := []byte{topologyVersion, flag(t.Apart)}
+	b = binary.AppendUvarint(b, uint64(t.Differs))
 	b = binary.AppendUvarint(b, uint64(t.nodes))
 	crowded := make([]byte, (t.nodes+7)/8)
 	for i, c := range t.crowded {
@@ -166,11 +175,11 @@ var errTopology = errors.New("route: not the topology of this job: start all ran
 // DecodeTopology reads the result of Encode for a job of that size.
 func DecodeTopology(b []byte, size int) (*Topology, error) {
 	r := reader{rest: b}
-	version, apart, nodes := r.uint(1), r.uint(1), r.uvarint()
-	if version != topologyVersion || nodes < 1 || nodes > min(size, maxRuns) {
+	version, apart, differs, nodes := r.uint(1), r.uint(1), r.uvarint(), r.uvarint()
+	if version != topologyVersion || differs >= size || nodes < 1 || nodes > min(size, maxRuns) {
 		return nil, errTopology
 	}
-	t := &Topology{Apart: apart != 0, size: size, nodes: nodes}
+	t := &Topology{Apart: apart != 0, Differs: differs, size: size, nodes: nodes}
 	for i, bytes := 0, r.bytes((nodes+7)/8); i < nodes && !r.short; i++ {
 		t.crowded = append(t.crowded, bytes[i/8]>>(i%8)&1 != 0)
 	}

@@ -1,6 +1,7 @@
 package debug
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -22,6 +23,7 @@ type Log struct {
 	mu   sync.Mutex
 	next uint64
 	open map[uint64]Call
+	kept map[any]uint64 // what Enter has entered
 }
 
 // Open enters a call and returns its number.
@@ -41,6 +43,27 @@ func (l *Log) Close(n uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.open, n)
+}
+
+// Enter enters a thing that is made and later freed, such as a communicator, with the call that made it.
+func (l *Log) Enter(thing any, c Call) {
+	n := l.Open(c)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.kept == nil {
+		l.kept = make(map[any]uint64)
+	}
+	l.kept[thing] = n
+}
+
+// Leave takes it out. It does nothing for one that is not there.
+func (l *Log) Leave(thing any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n, ok := l.kept[thing]; ok {
+		delete(l.open, n)
+		delete(l.kept, thing)
+	}
 }
 
 // Left lists the calls that are still there, in the order in which they were made.
@@ -73,4 +96,21 @@ func Where(library string) string {
 			return "an unknown place"
 		}
 	}
+}
+
+// AnyOr describes a rank or tag of a receive.
+func AnyOr(n int) string {
+	if n < 0 {
+		return "any"
+	}
+	return fmt.Sprint(n)
+}
+
+// Join is errors.Join that keeps a single error as it is.
+func Join(errs ...error) error {
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	return errors.Join(errs...)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/route"
 	"github.com/banyan-hpc/banyan/fabric/tcp"
+	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/internal/affinity"
 	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/proc"
@@ -129,7 +130,7 @@ func (l *launched) exchange(ctx context.Context) error {
 		return err
 	}
 	if l.Rank() == 0 {
-		return nil
+		return l.alike()
 	}
 	said, err := l.Get(ctx, 0, topology)
 	switch {
@@ -138,7 +139,19 @@ func (l *launched) exchange(ctx context.Context) error {
 	case err == nil:
 		l.nodes, err = route.DecodeTopology(said, l.Size())
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return l.alike()
+}
+
+// alike is the error of ranks that differ in a setting that all have alike. All ranks get it.
+func (l *launched) alike() error {
+	if l.nodes.Differs == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: rank 0 and rank %d differ in debug: set BANYAN_DEBUG or WithDebug alike on all ranks",
+		ft.ErrArgument, l.nodes.Differs)
 }
 
 // next is a fence of the start after the first one: the death of a rank meanwhile does not stop the

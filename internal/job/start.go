@@ -72,6 +72,7 @@ func start(ctx context.Context, link *join.Job, c *config, set *settings.Set) (j
 	if l.self, err = here(&c.Options, link); err != nil {
 		return nil, err
 	}
+	l.self.Debug = c.debug
 	if err := futex.Probe(); err != nil {
 		return nil, err
 	}

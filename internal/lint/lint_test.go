@@ -21,6 +21,7 @@ var rules = []rule{
 	{"package doc", checkPackageDoc},
 	{"package name", checkPackageName},
 	{"lengths", checkLengths},
+	{"root", checkRoot},
 	{"unsafe", checkUnsafe},
 	{"dot imports", checkDotImports},
 	{"skips", checkSkips},

@@ -35,7 +35,20 @@ func fuzzed(does, table string) map[string]string {
 	}
 }
 
+// many is a project with so many files at its root.
+func many(n int, name string) map[string]string {
+	files := map[string]string{}
+	for i := range n {
+		files[fmt.Sprintf(name, i)] = "package x\n"
+	}
+	return files
+}
+
 var samples = []sample{
+	{"root", "as many as fit", many(maxRootFiles, "a%d.go"), ""},
+	{"root", "too many Go files", many(maxRootFiles+1, "a%d.go"), "has 21 Go files, more than 20"},
+	{"root", "folders that fit", many(maxRootEntries, "a%d/a.go"), ""},
+	{"root", "too many entries", many(maxRootEntries+1, "a%d/a.go"), "has 37 entries, more than 36"},
 	{"arrows", "down", in("p2p/a.go", module+"/fabric", ""), ""},
 	{"arrows", "up", in("fabric/a.go", module+"/p2p", ""), "fabric (floor 1) imports p2p (floor 4)"},
 	{"arrows", "sideways", in("fabric/shm/a.go", module+"/fabric/host", ""), "only lower floors"},

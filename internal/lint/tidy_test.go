@@ -2,6 +2,7 @@ package lint
 
 import (
 	"bytes"
+	"fmt"
 	"go/ast"
 	"go/format"
 	"path"
@@ -106,6 +107,35 @@ func checkLengths(t *tree) []finding {
 		}
 		return out
 	})
+}
+
+// What a newcomer sees first fits a screen. Entries are files and folders at the root that may be tracked.
+const (
+	maxRootFiles   = 20
+	maxRootEntries = 36
+)
+
+// checkRoot: the root has few Go files, tests included, and few entries. What belongs to one topic goes into one
+// file, and what needs no communicator below internal.
+func checkRoot(t *tree) []finding {
+	entries, files := map[string]bool{}, 0
+	for _, f := range t.texts {
+		first, _, below := strings.Cut(f.path, "/")
+		entries[first] = true
+		if !below && path.Ext(first) == ".go" {
+			files++
+		}
+	}
+	var out []finding
+	if files > maxRootFiles {
+		msg := fmt.Sprintf("has %d Go files, more than %d: join those of one topic", files, maxRootFiles)
+		out = append(out, finding{path: ".", msg: msg})
+	}
+	if len(entries) > maxRootEntries {
+		msg := fmt.Sprintf("has %d entries, more than %d: move some into folders", len(entries), maxRootEntries)
+		out = append(out, finding{path: ".", msg: msg})
+	}
+	return out
 }
 
 // unsafeName matches ring_unsafe.go and ring_unsafe_amd64.go.

@@ -95,7 +95,7 @@ func options() (opts []banyan.Option) {
 		opts = append(opts, banyan.WithKernelCopy(false))
 	}
 	if os.Getenv(UnawareEnv) != "" {
-		opts = append(opts, banyan.WithAware(false))
+		opts = append(opts, banyan.WithAware(false), banyan.WithDebug(false)) // debug needs the aware engine
 	}
 	if os.Getenv(AsyncEnv) != "" {
 		opts = append(opts, banyan.WithAsyncProgress(true))

@@ -1,12 +1,14 @@
 package collectives
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // differing are programs in which rank 2 of three calls another collective than the others.
@@ -75,6 +77,54 @@ func TestDifferingCollectives(t *testing.T) {
 				return nil
 			})
 			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestRightCollectivesUnderDebug: right programs, drawn at random, run as without debug, and the buffer of a
+// request that has ended with the death of a rank is the program's.
+func TestRightCollectivesUnderDebug(t *testing.T) {
+	t.Setenv("BANYAN_DEBUG", "on")
+	ranktest.Succeed(t, 5, "non-blocking")
+	ranktest.JobsWithDeaths(t, "non-blocking, one killed", 6, 1, ranktest.JobSeeds(1, 10)...)
+}
+
+// TestViewsUnderDebug: so do all collectives and a split, blocking and not, on a communicator with a context and
+// without, with a failed rank and without.
+func TestViewsUnderDebug(t *testing.T) {
+	debug := banyan.WithDebug(true)
+	for _, bound := range []bool{false, true} {
+		check := func(c *banyan.Comm, failed ...int) error {
+			view := c
+			if bound {
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				view = c.WithContext(ctx)
+			}
+			for kind := range ranktest.CollectiveKinds {
+				o := ranktest.Collective{Kind: kind, Number: int(kind), Size: 3, Typed: true}
+				if err := errors.Join(o.Check(view, true, failed...), o.Check(view, false, failed...)); err != nil {
+					return err
+				}
+			}
+			return ranktest.CheckCollectivesAndSplit(view, failed)
+		}
+		t.Run(fmt.Sprintf("context %v", bound), func(t *testing.T) {
+			simulated := banyan.Simulation{Options: []banyan.Option{debug}}
+			if err := banyan.Simulate(5, simulated, func(w *banyan.World) error { return check(w.Comm()) }); err != nil {
+				t.Error(err)
+			}
+			if err := ranktest.WithDeath(5, func(c *banyan.Comm) error {
+				if err := ranktest.BarrierUntilError(c); !errors.Is(err, banyan.ErrProcFailed) {
+					return fmt.Errorf("barrier: %w", err)
+				}
+				if _, err := c.Validate(); err != nil {
+					return err
+				}
+				return check(c, 4)
+			}, debug); err != nil {
 				t.Error(err)
 			}
 		})

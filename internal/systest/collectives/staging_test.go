@@ -287,7 +287,7 @@ func TestUniformBuffersWithProcesses(t *testing.T) {
 // Collectives allocate nothing after a warm-up. The detector is off: it allocates a little in each
 // period.
 func TestNoAllocationPerCollective(t *testing.T) {
-	ranktest.Succeed(t, 3, "collective allocs", "BANYAN_DETECT=off")
+	ranktest.Succeed(t, 3, "collective allocs", "BANYAN_DETECT=off", "BANYAN_DEBUG=off")
 	ranktest.Succeed(t, 3, "collective allocs", ranktest.UnawareEnv+"=1", "BANYAN_DETECT=off")
 }
 

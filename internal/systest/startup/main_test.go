@@ -20,6 +20,7 @@ var roles = ranktest.Roles{
 var programs = ranktest.Programs{
 	"counted":             counted,
 	"dead start":          deadStart,
+	"debug differs":       debugDiffers,
 	"few files":           fewFiles,
 	"hangs":               hangs,
 	"home":                inForeignHome,

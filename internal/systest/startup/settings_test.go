@@ -215,3 +215,18 @@ func TestSettingsOfAnotherUser(t *testing.T) {
 	require.True(t, res.Ends[0].Failed())
 	require.Contains(t, out, "let user 65534 read it, or do without files with BANYAN_TUNING=none")
 }
+
+// debugDiffers has one rank of three check its calls. None starts, and none waits.
+func debugDiffers() error {
+	_, err := banyan.Init(banyan.WithDebug(os.Getenv("PMI_RANK") == "2"))
+	if !errors.Is(err, banyan.ErrArgument) || !strings.Contains(err.Error(), "rank 0 and rank 2 differ in debug") {
+		return fmt.Errorf("got %w, want that rank 2 differs", err)
+	}
+	fmt.Fprintln(os.Stderr, "as expected")
+	return nil
+}
+
+func TestDebugAlike(t *testing.T) {
+	_, text := ranktest.Job(t, launch.Continue, 3, "debug differs")
+	require.Equal(t, 3, strings.Count(text, "as expected"), text)
+}
