@@ -94,7 +94,7 @@ func arguments(method reflect.Type, c *banyan.Comm, buf []byte, rank int) (args 
 
 // unbarred are the methods that work on a revoked communicator: they are local, or made for it.
 var unbarred = []string{
-	"Acknowledged", "Failed", "FailedRanks", "SetName",
+	"Acknowledged", "Failed", "FailedRanks", "SetName", "WithContext",
 	"AckFailed", "Compare", "ErrorHandler", "FailureAck", "FailureGetAcked", "Free", "GetFailed", "Group",
 	"GroupFailed",
 	"IsInter", "IsRevoked", "Name", "Profile", "Rank", "ReenableAnySource", "RemoteGroup", "RemoteGroupFailed",
