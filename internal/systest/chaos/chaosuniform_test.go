@@ -185,16 +185,17 @@ func (k *chaosRank) exchange(c *banyan.Comm, within banyan.ErrorRange) error {
 	}
 	old := failedIn(c)
 	var err error
+	local := false // an error of a failure that has not revoked
 	right, left := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
 	for range 2 {
 		_, serr := c.Sendrecv(nil, right, 6, nil, left, 6)
 		err = errors.Join(err, serr)
+		local = local || banyan.ClassOf(serr) == banyan.ClassProcFailed
 	}
-	var failed *banyan.ProcFailedError
 	switch {
 	case k.excuse(err) != nil:
 		return err
-	case !errors.As(err, &failed):
+	case !local:
 		if err != nil && !c.IsRevoked() {
 			return fmt.Errorf("%s is not revoked: %v", c.Name(), err) //nolint:errorlint // it is not to be excused
 		}
