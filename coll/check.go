@@ -78,6 +78,9 @@ func (o *Comm) compared(c *p2p.Comm, call Call, s signature) Call {
 	if c.Local() != nil {
 		return call
 	}
+	if s[2] == 1 { // comparisons are in the order of operations, of which one may go on without its caller
+		_ = call.ready(c, Kind(s[1]).String()) // the operation finds the same
+	}
 	k := &check{c: c, mine: s, all: make([]byte, c.Size()*len(s)), wrong: call.Wrong}
 	hidden := o.nonblocking(c, Allgather, Call{})
 	hidden.allgather(k.mine[:], k.all)

@@ -213,3 +213,9 @@ func standardError(t *testing.T, fn func() error) string {
 	}
 	return string(text)
 }
+
+// TestLeftCollectivesUnderDebug: the comparison of a collective waits for one that its caller has left.
+func TestLeftCollectivesUnderDebug(t *testing.T) {
+	t.Setenv("BANYAN_DEBUG", "on")
+	TestProcessesLeaveCollectives(t)
+}
