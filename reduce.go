@@ -165,7 +165,9 @@ var (
 	float64Kernels = kernelsOf(Sum[float64], Prod[float64], Min[float64], Max[float64])
 )
 
-// kernelOf gives the loop of an operation; nil: it is not one of this package.
+// kernelOf gives the loop of an operation; nil: it is not one of this package. It runs in each reduction:
+// the switch compares type words, and find compares four addresses; neither is a map lookup, reflection or
+// an allocation.
 func kernelOf[T Number](op func(a, b T) T) coll.Op {
 	switch any(op).(type) {
 	case func(a, b int8) int8:

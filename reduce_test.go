@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/coll"
 )
 
 // The operations of the package are recognized as an application names them, and their loops give what
@@ -39,11 +41,25 @@ func testKernels[T Ordered](t *testing.T, ops ...func(a, b T) T) {
 	}
 }
 
+// A reduction finds its loop without an allocation.
+func TestKernelAllocatesNothing(t *testing.T) {
+	var f coll.Fold
+	require.Zero(t, testing.AllocsPerRun(100, func() { f = elementwise(Sum[float64], nil) }))
+	require.NotNil(t, f.Op)
+}
+
 // Minimum and maximum of what is not a number are that, as of the functions.
 func TestKernelsOfNaN(t *testing.T) {
 	a := []float64{math.NaN(), 1}
 	elementwise(Min[float64], nil).Op(Bytes(a), Bytes([]float64{1, math.NaN()}))
 	require.True(t, math.IsNaN(a[0]) && math.IsNaN(a[1]))
+}
+
+func BenchmarkKernelOf(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		kernelOf(Sum[float64])
+	}
 }
 
 func BenchmarkFold(b *testing.B) {
