@@ -2,6 +2,7 @@ package banyan
 
 import (
 	"fmt"
+	"reflect"
 	"unsafe"
 
 	"github.com/banyan-hpc/banyan/p2p"
@@ -49,6 +50,16 @@ func count[T Number](bytes int) (int, error) {
 			ErrArgument, bytes, size)
 	}
 	return bytes / size, nil
+}
+
+// memory is the memory of a slice of a plain type whose values have size bytes.
+func memory[T any](s []T, size int) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*size)
+}
+
+// memoryAt is the memory of the value of a plain type to which v points.
+func memoryAt(v any, size int) []byte {
+	return unsafe.Slice((*byte)(reflect.ValueOf(v).UnsafePointer()), size)
 }
 
 // size is the length of an element in bytes.
@@ -182,6 +193,17 @@ func Sendrecv[T Number](c *Comm, send []T, dst, stag int, recv []T, src, rtag in
 		st, err = c.Sendrecv(Bytes(send), dst, stag, Bytes(recv), src, rtag)
 	}
 	return elements[T](c, st, err)
+}
+
+// SendrecvReplace sends numbers and receives others in their place; see [Comm.SendrecvReplace]. The Status
+// counts elements, as of [Recv].
+func SendrecvReplace[T Number](c *Comm, data []T, dst, stag, src, rtag int) (Status, error) {
+	old := copyOf(Bytes(data))
+	st, err := Sendrecv(c, numbers[T](*old), dst, stag, data, src, rtag)
+	if err == nil {
+		copies.Put(old)
+	}
+	return st, err
 }
 
 // Bcast copies the root's numbers to all ranks; see [Comm.Bcast], also for their values after an
