@@ -185,12 +185,12 @@ func (c *Comm) toFold(what string, send, recv []byte, f *coll.Fold) (_, _ []byte
 // held, or that rank's block, or a part of each; see [Comm.SetUniformity].
 func (c *Comm) Gather(mine, all []byte, root int) error {
 	if !c.plain() {
-		return c.collective("gatherbytes", func(c *Comm, inTurn bool) error { return c.doGatherBytes(mine, all, root, inTurn) })
+		return c.collective("gather", func(c *Comm, inTurn bool) error { return c.doGather(mine, all, root, inTurn) })
 	}
-	return c.notify(c.doGatherBytes(mine, all, root, false))
+	return c.notify(c.doGather(mine, all, root, false))
 }
 
-func (c *Comm) doGatherBytes(mine, all []byte, root int, inTurn bool) error {
+func (c *Comm) doGather(mine, all []byte, root int, inTurn bool) error {
 	mine, all, wrong := c.blocks(coll.Gather.String(), mine, all, root)
 	return c.coll.Gather(c.core, c.call(wrong, inTurn), mine, all, root)
 }
@@ -210,12 +210,12 @@ func (c *Comm) Igather(mine, all []byte, root int) Request {
 // held, or its block, or a part of each; see [Comm.SetUniformity].
 func (c *Comm) Scatter(all, mine []byte, root int) error {
 	if !c.plain() {
-		return c.collective("scatterbytes", func(c *Comm, inTurn bool) error { return c.doScatterBytes(all, mine, root, inTurn) })
+		return c.collective("scatter", func(c *Comm, inTurn bool) error { return c.doScatter(all, mine, root, inTurn) })
 	}
-	return c.notify(c.doScatterBytes(all, mine, root, false))
+	return c.notify(c.doScatter(all, mine, root, false))
 }
 
-func (c *Comm) doScatterBytes(all, mine []byte, root int, inTurn bool) error {
+func (c *Comm) doScatter(all, mine []byte, root int, inTurn bool) error {
 	mine, all, wrong := c.blocks(coll.Scatter.String(), mine, all, root)
 	return c.coll.Scatter(c.core, c.call(wrong, inTurn), all, mine, root)
 }
@@ -235,12 +235,12 @@ func (c *Comm) Iscatter(all, mine []byte, root int) Request {
 // block, or a part of each; see [Comm.SetUniformity].
 func (c *Comm) Allgather(mine, all []byte) error {
 	if !c.plain() {
-		return c.collective("allgatherbytes", func(c *Comm, inTurn bool) error { return c.doAllgatherBytes(mine, all, inTurn) })
+		return c.collective("allgather", func(c *Comm, inTurn bool) error { return c.doAllgather(mine, all, inTurn) })
 	}
-	return c.notify(c.doAllgatherBytes(mine, all, false))
+	return c.notify(c.doAllgather(mine, all, false))
 }
 
-func (c *Comm) doAllgatherBytes(mine, all []byte, inTurn bool) error {
+func (c *Comm) doAllgather(mine, all []byte, inTurn bool) error {
 	mine, all, wrong := c.blocks(coll.Allgather.String(), mine, all, c.Rank())
 	return c.coll.Allgather(c.core, c.call(wrong, inTurn), mine, all)
 }
