@@ -34,7 +34,7 @@ const (
 //
 //	Source    int  // rank of the sender in the communicator, or ProcNull
 //	Tag       int  // of the message
-//	Count     int  // bytes received
+//	Count     int  // bytes received; of the generic functions elements
 //	Cancelled bool // the receive was cancelled; the rest means nothing
 type Status = p2p.Status
 

@@ -383,8 +383,12 @@ func isendOther[T Number](c *Comm, data []T, dst, tag int) Request {
 }
 
 func irecvOther[T Number](c *Comm, data []T, src, tag int) Request {
-	if !c.debugs() {
-		return c.irecvAbsent(Bytes(data), src, tag)
+	var r Request
+	if c.debugs() {
+		r = c.checkedRecv(Bytes(data), kindOf[T](), src, tag)
+	} else {
+		r = c.irecvAbsent(Bytes(data), src, tag)
 	}
-	return c.checkedRecv(Bytes(data), kindOf[T](), src, tag)
+	r.c.e.CountElements(r.h, size[T]())
+	return r
 }

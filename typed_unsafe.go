@@ -131,14 +131,15 @@ func Isend[T Number](c *Comm, data []T, dst, tag int) Request {
 	return isendOther(c, data, dst, tag)
 }
 
-// Irecv starts a receive of numbers; see [Comm.Irecv]. The request's Status counts bytes.
+// Irecv starts a receive of numbers; see [Comm.Irecv]. The request's Status counts elements, as of
+// [Recv]. A message that is no whole number of elements is ErrArgument.
 func Irecv[T Number](c *Comm, data []T, src, tag int) Request {
 	if c != nil {
 		switch c.mode {
 		case modeAware:
-			return Request{p2p.Irecv[p2p.Aware](c.core, Bytes(data), src, tag), c}
+			return Request{p2p.IrecvElements[p2p.Aware](c.core, Bytes(data), src, tag, size[T]()), c}
 		case modeUnaware:
-			return Request{p2p.Irecv[p2p.Unaware](c.core, Bytes(data), src, tag), c}
+			return Request{p2p.IrecvElements[p2p.Unaware](c.core, Bytes(data), src, tag, size[T]()), c}
 		}
 	}
 	return irecvOther(c, data, src, tag)

@@ -120,7 +120,7 @@ var nullStatus = Status{Source: ProcNull, Tag: AnyTag}
 // is held.
 func (e *Engine) nullRecv(c *Comm) Handle {
 	r := e.newRequest(c, reqNull, nil)
-	r.cancelled = true // no message, and no error
+	r.special = cancelled // no message, and no error
 	r.Finish()
 	return Handle{r, r.gen}
 }

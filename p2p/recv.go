@@ -81,6 +81,44 @@ func Irecv[M Mode](c *Comm, buf []byte, src, tag int) Handle {
 	return h
 }
 
+// IrecvElements is Irecv whose Status counts elements of size bytes. A message that is no whole number
+// of them ends with ft.ErrArgument.
+//
+// Precondition: 0 < size <= 16.
+func IrecvElements[M Mode](c *Comm, buf []byte, src, tag, size int) Handle {
+	l := c.link(src)
+	if checked[M]() && c.state.Load() != 0 || l == nil || uint(tag) > MaxTag {
+		h := Irecv[M](c, buf, src, tag)
+		c.e.CountElements(h, size)
+		return h
+	}
+	e := c.e
+	e.p.Lock()
+	r := e.newRequest(c, reqRecv, buf)
+	r.special = uint8(size)
+	h := Handle{r, r.gen}
+	e.post(r, l.peer, c.ctx|uint64(tag))
+	e.p.Unlock()
+	return h
+}
+
+// CountElements has the Status of a receive that nobody has waited for yet count elements, as
+// IrecvElements says.
+func (e *Engine) CountElements(h Handle, size int) {
+	e.p.Lock()
+	defer e.p.Unlock()
+	if w := h.wrapping(); w != nil {
+		finish := w.finish
+		w.finish = func(st Status, err error) (Status, error) {
+			st, err = finish(st, err)
+			st.Count, err = elements(st.Count, size, err)
+			return st, err
+		}
+	} else {
+		h.r.special |= uint8(size)
+	}
+}
+
 // irecvSlow handles receives with wildcards, and the first one from a rank.
 func (c *Comm) irecvSlow(buf []byte, src, tag int) Handle {
 	key, err := c.source("recv", src, tag)

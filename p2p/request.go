@@ -56,13 +56,17 @@ type Request struct {
 	awaited bool
 	job     progress.Job
 	busy    bool // a job runs without the lock; the request finishes with it
-	// cancelled: a receive or probe that was cancelled, or one from a null rank.
-	cancelled bool
+	// special: the flag of a receive or probe that was cancelled, or is from a null rank; and the size
+	// of the elements that the Status counts, 0 for bytes.
+	special uint8
 	// pending: a posted wildcard receive that a failure has put in doubt; see pending.go.
 	pending bool
 	ways    ways      // how a goroutine waits for it
 	wrap    *wrapping // see Wrap; not in the pool
 }
+
+// cancelled is the flag in Request.special; the other bits are the size of an element.
+const cancelled = 0x80
 
 type reqKind uint8
 
@@ -106,7 +110,7 @@ func (e *Engine) recycle(r *Request) {
 	r.gen++
 	r.comm, r.buf, r.link, r.err, r.claimed = nil, nil, nil, nil, nil
 	r.count, r.got, r.total, r.lent = 0, 0, 0, 0
-	r.announced, r.streaming, r.cancelled, r.handed, r.ways = false, false, false, false, 0
+	r.announced, r.streaming, r.handed, r.special, r.ways = false, false, false, 0, 0
 	r.next, r.prev = e.free, nil
 	e.free = r
 }
@@ -132,13 +136,33 @@ func (r *Request) status() Status {
 	if r.comm == nil || r.kind == reqSend || r.kind == reqPromise {
 		return Status{}
 	}
-	if r.cancelled {
-		if r.kind == reqNull {
-			return nullStatus
-		}
-		return Status{Cancelled: true}
+	if r.special != 0 {
+		return r.specialStatus()
 	}
 	return Status{Source: r.comm.peers.Rank(r.from), Tag: r.tag, Count: r.count}
+}
+
+// specialStatus is status of a request that is special. It may set the request's error.
+func (r *Request) specialStatus() Status {
+	switch {
+	case r.special&cancelled == 0:
+	case r.kind == reqNull:
+		return nullStatus
+	default:
+		return Status{Cancelled: true}
+	}
+	st := Status{Source: r.comm.peers.Rank(r.from), Tag: r.tag}
+	st.Count, r.err = elements(r.count, int(r.special), r.err)
+	return st
+}
+
+// elements turns a length in bytes into one in elements of size bytes, and err, if it is nil, into the
+// error of a message that is no whole number of them.
+func elements(bytes, size int, err error) (int, error) {
+	if bytes%size != 0 && err == nil {
+		err = fmt.Errorf("%w: a message of %d bytes is no number of elements of %d", ft.ErrArgument, bytes, size)
+	}
+	return bytes / size, err
 }
 
 // received completes a receive of a message of total bytes.
@@ -206,7 +230,8 @@ func (e *Engine) Take(h Handle) (Status, error) {
 			return Status{}, err
 		}
 	}
-	st, err := r.status(), r.err
+	st := r.status() // may set the error
+	err := r.err
 	e.recycle(r)
 	return st, err
 }

@@ -30,7 +30,7 @@ func (e *Engine) cancel(r *Request) bool {
 	default:
 		e.probing.remove(r)
 	}
-	r.cancelled = true
+	r.special |= cancelled
 	r.Finish()
 	return true
 }

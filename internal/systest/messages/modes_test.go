@@ -53,6 +53,97 @@ func TestSynchronousSend(t *testing.T) {
 	}
 }
 
+// The requests of receives of numbers count elements, as Recv does, and report what is no whole number.
+func TestIrecvCountsElements(t *testing.T) {
+	for _, debug := range []bool{false, true} {
+		require.NoError(t, banyan.Simulate(2, banyan.Simulation{
+			Options: []banyan.Option{banyan.WithDebug(debug)},
+		}, func(w *banyan.World) error {
+			c := w.Comm()
+			bound := c.WithContext(t.Context())
+			for kind, take := range takes {
+				for n, on := range []*banyan.Comm{c, bound, c, c} {
+					if c.Rank() == 1 {
+						sent := []int32{1, 2, 3, 4}
+						if n == 2 {
+							sent = sent[:3]
+						}
+						if err := banyan.Send(c, sent, 0, n); err != nil {
+							return err
+						}
+						continue
+					}
+					if n == 3 { // posted late, from anywhere
+						if _, err := c.Probe(1, n); err != nil {
+							return err
+						}
+					}
+					if err := counts(on, n, debug, kind, take); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		}))
+	}
+}
+
+// counts receives a message: the one with tag 2 is no whole number of elements.
+func counts(on *banyan.Comm, tag int, debug bool, kind string, take func(banyan.Request) (banyan.Status, error)) error {
+	src := 1
+	if tag == 3 {
+		src = banyan.AnySource
+	}
+	if tag != 2 {
+		st, err := take(banyan.Irecv(on, make([]int32, 8), src, tag))
+		if kind != "WaitAll" && st.Count != 4 || err != nil {
+			return fmt.Errorf("%s, debug %v, tag %d: want 4 elements: %+v, %w", kind, debug, tag, st, err)
+		}
+		return nil
+	}
+	_, err := take(banyan.Irecv(on, make([]int64, 8), src, tag))
+	if !errors.Is(err, banyan.ErrArgument) {
+		return fmt.Errorf("%s, debug %v: want ErrArgument of 12 bytes as elements of 8: %v", kind, debug, err)
+	}
+	return nil
+}
+
+// takes are the calls that end a request.
+var takes = map[string]func(r banyan.Request) (banyan.Status, error){
+	"Wait": banyan.Request.Wait,
+	"Test": func(r banyan.Request) (banyan.Status, error) {
+		for {
+			if st, done, err := r.Test(); done || err != nil {
+				return st, err
+			}
+		}
+	},
+	"WaitAll": func(r banyan.Request) (st banyan.Status, err error) {
+		return st, banyan.WaitAll([]banyan.Request{r})
+	},
+	"WaitEach": func(r banyan.Request) (banyan.Status, error) {
+		var out [1]banyan.Outcome
+		_ = banyan.WaitEach([]banyan.Request{r}, out[:])
+		return out[0].Status, out[0].Err
+	},
+	"WaitAny": func(r banyan.Request) (banyan.Status, error) {
+		_, st, err := banyan.WaitAny([]banyan.Request{r})
+		return st, err
+	},
+	"WaitSome": func(r banyan.Request) (banyan.Status, error) {
+		out, err := banyan.WaitSome([]banyan.Request{r}, nil)
+		return out[0].Status, errors.Join(err, out[0].Err)
+	},
+	"TestSome": func(r banyan.Request) (banyan.Status, error) {
+		reqs := []banyan.Request{r}
+		for {
+			if out, _, err := banyan.TestSome(reqs, nil); len(out) > 0 || err != nil {
+				return out[0].Status, errors.Join(err, out[0].Err)
+			}
+		}
+	},
+}
+
 // All modes of sends arrive in the order in which they were sent.
 func TestModesKeepOrder(t *testing.T) {
 	ranktest.WithAndWithoutGet(t, 2, func(c *banyan.Comm) error {
