@@ -49,7 +49,8 @@
 // # Data
 //
 // The methods of [Comm] move bytes. The functions [Send], [Recv], [Allreduce] and so on move slices
-// of numbers without a copy. [SendValue] and [RecvValue] encode values of any other type.
+// of numbers without a copy. [SendValue] and [RecvValue] send one value: structs of
+// numbers as memory, other types encoded. [AllreduceValue] and [BcastValue] take one number.
 // [Comm.Dup] and [Comm.Split] make communicators with a context of their own. A library uses one of
 // its own, and keeps its state with it under a [Key].
 //

@@ -2,6 +2,7 @@ package banyan
 
 import (
 	"fmt"
+	"reflect"
 	"unsafe"
 
 	"github.com/banyan-hpc/banyan/p2p"
@@ -49,6 +50,16 @@ func count[T Number](bytes int) (int, error) {
 			ErrArgument, bytes, size)
 	}
 	return bytes / size, nil
+}
+
+// memory is the memory of a slice of a plain type whose values have size bytes.
+func memory[T any](s []T, size int) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*size)
+}
+
+// memoryAt is the memory of the value of a plain type to which v points.
+func memoryAt(v any, size int) []byte {
+	return unsafe.Slice((*byte)(reflect.ValueOf(v).UnsafePointer()), size)
 }
 
 // size is the length of an element in bytes.

@@ -2,11 +2,15 @@ package banyan
 
 import (
 	"bytes"
+	"encoding"
+	"encoding/binary"
 	"encoding/gob"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"reflect"
+	"sync"
 )
 
 // ErrEncoding is the class of errors of values that could not be encoded or
@@ -50,15 +54,18 @@ type valueOptions struct {
 	limit int
 }
 
-// WithCodec chooses the codec. Sender and receiver use the same.
+// WithCodec chooses the codec, also for plain types. Sender and receiver use the same.
 func WithCodec(codec Codec) ValueOption { return func(o *valueOptions) { o.codec = codec } }
 
 // WithValueLimit sets the longest encoding, in bytes, that is received, in place
 // of [ValueLimit] and [NestedValueLimit].
 func WithValueLimit(bytes int) ValueOption { return func(o *valueOptions) { o.limit = bytes } }
 
-func gatherValue(opts []ValueOption) (valueOptions, error) {
+func gatherValue(t reflect.Type, opts []ValueOption) (valueOptions, error) {
 	o := valueOptions{codec: Gob}
+	if l := layoutOf(t); l.plain {
+		o.codec = l
+	}
 	for _, f := range opts {
 		if f == nil {
 			return o, fmt.Errorf("%w: nil for an option", ErrArgument)
@@ -71,13 +78,15 @@ func gatherValue(opts []ValueOption) (valueOptions, error) {
 	return o, nil
 }
 
-// SendValue sends a value of any type that the codec knows to a rank that calls [RecvValue] with
-// the same type. It is for small and rare messages: a value is encoded with its description,
-// through reflection. Send numbers with [Send].
+// SendValue sends a value to a rank that calls [RecvValue] with the same type. A value of a plain type
+// travels as its memory, with 8 bytes that describe its layout: numbers, arrays and structs of plain
+// types, and types made from them, without methods for encoding. Fields that are not exported travel too,
+// padding and fields named _ as zeros. A value of another type is encoded with its description, through
+// reflection: that is for small and rare messages. Send many numbers with [Send].
 //
 // Errors: ErrEncoding, then nothing was sent, and those of [Comm.Send].
 func SendValue[T any](c *Comm, v T, dst, tag int, opts ...ValueOption) error {
-	o, err := gatherValue(opts)
+	o, err := gatherValue(reflect.TypeFor[T](), opts)
 	var b []byte
 	if err == nil {
 		b, err = encodeValue(o.codec, &v)
@@ -91,10 +100,10 @@ func SendValue[T any](c *Comm, v T, dst, tag int, opts ...ValueOption) error {
 // RecvValue receives a value that was sent by [SendValue]. The Status counts the bytes of its
 // encoding.
 //
-// Errors: ErrEncoding if the message is no encoding of a T; ErrTruncate if it is longer than the
+// Errors: ErrEncoding if the message is no encoding of a T, or was sent from another layout; ErrTruncate if it is longer than the
 // limit; the value is zero then and the message lost. Others are those of [Comm.Recv].
 func RecvValue[T any](c *Comm, src, tag int, opts ...ValueOption) (v T, st Status, err error) {
-	o, err := gatherValue(opts)
+	o, err := gatherValue(reflect.TypeFor[T](), opts)
 	if err != nil {
 		return v, Status{}, c.valid().notify(fmt.Errorf("recv on %s: %w", c.Name(), err))
 	}
@@ -106,6 +115,13 @@ func RecvValue[T any](c *Comm, src, tag int, opts ...ValueOption) (v T, st Statu
 		return v, m.Status(), nil
 	}
 	n := m.Status().Count
+	if l, plain := o.codec.(*layout); plain {
+		if o.limit = n; n != header+l.size {
+			_, _ = m.m.Recv(nil) // lets the sender go on
+			return v, m.Status(), c.notify(fmt.Errorf("recv on %s: value from rank %d, tag %d: %w",
+				c.Name(), m.Status().Source, m.Status().Tag, l.misfit(n)))
+		}
+	}
 	if o.limit == 0 {
 		o.limit = valueLimit(reflect.TypeFor[T](), n)
 	}
@@ -196,6 +212,9 @@ func (gobCodec) Encode(v any) ([]byte, error) {
 }
 
 func (gobCodec) Decode(b []byte, v any) error {
+	if len(b) >= header && b[0] == plainMark {
+		return errors.New("the sender's type is plain: use one type on both sides")
+	}
 	r := bytes.NewReader(b)
 	if err := gob.NewDecoder(r).Decode(v); err != nil {
 		return err
@@ -213,3 +232,167 @@ func (jsonCodec) String() string { return "JSON" }
 func (jsonCodec) Encode(v any) ([]byte, error) { return json.Marshal(v) }
 
 func (jsonCodec) Decode(b []byte, v any) error { return json.Unmarshal(b, v) }
+
+// AllreduceValue reduces one number of each rank with op; see [Allreduce]. After an error it gives v.
+func AllreduceValue[T Number](c *Comm, v T, op func(a, b T) T) (T, error) {
+	one := [1]T{v}
+	if err := Allreduce(c, one[:], one[:], op); err != nil {
+		return v, err
+	}
+	return one[0], nil
+}
+
+// BcastValue gives every rank the root's value of a plain type (see [SendValue]); the v of other ranks is
+// ignored. After an error it gives v. Errors: ErrArgument if T is not plain, ErrEncoding if the root's
+// type has another layout of that size, and those of [Comm.Bcast].
+func BcastValue[T any](c *Comm, v T, root int) (T, error) {
+	l := layoutOf(reflect.TypeFor[T]())
+	if !l.plain {
+		return v, c.valid().notify(fmt.Errorf("bcast on %s: %w", c.Name(), l.unfit()))
+	}
+	b, _ := l.Encode(&v)
+	if err := c.Bcast(b, root); err != nil {
+		return v, err
+	}
+	if err := l.Decode(b, &v); err != nil {
+		return v, c.valid().notify(fmt.Errorf("bcast on %s: %w: value from rank %d: %w", c.Name(), ErrEncoding, root, err))
+	}
+	return v, nil
+}
+
+// PlainBytes is the memory of a slice of a plain type (see [SendValue]), for every operation that takes
+// bytes. It shares the slice's memory. All ranks use the same type. Padding would show what memory held
+// before: a type with padding is ErrArgument, as one that is not plain.
+func PlainBytes[T any](s []T) ([]byte, error) {
+	l := layoutOf(reflect.TypeFor[T]())
+	switch {
+	case !l.plain:
+		return nil, fmt.Errorf("banyan: %w", l.unfit())
+	case l.padded:
+		return nil, fmt.Errorf("banyan: %w: %v has padding: fill it with fields named _, as _ [4]byte", ErrArgument, l.of)
+	}
+	return memory(s, l.size), nil
+}
+
+// layout is how a type lies in memory. It is the codec of values of a plain type: 8 bytes of header, of
+// which the first is no beginning of a gob and the last four are sum, and the memory.
+type layout struct {
+	of     reflect.Type
+	plain  bool
+	size   int
+	sum    uint32   // of the kinds and places of the numbers
+	gaps   [][2]int // begin and end of padding, and of fields named _
+	padded bool     // a gap is not a field
+}
+
+const header, plainMark = 8, 0 // the mark is the first byte, which no gob begins with
+
+// layouts has the layouts that have been asked for: reflect.Type to *layout.
+var layouts sync.Map
+
+func layoutOf(t reflect.Type) *layout {
+	if l, known := layouts.Load(t); known {
+		return l.(*layout)
+	}
+	l := &layout{of: t, size: int(t.Size()), plain: plainType(t)}
+	if l.plain {
+		h := fnv.New32a()
+		l.add(t, 0, func(k reflect.Kind, at int) { fmt.Fprint(h, k, at, ";") })
+		l.sum = h.Sum32()
+	}
+	layouts.Store(t, l)
+	return l
+}
+
+// plainType reports whether values of a type are numbers in one piece of memory.
+func plainType(t reflect.Type) bool {
+	p := reflect.PointerTo(t)
+	if p.Implements(reflect.TypeFor[gob.GobEncoder]()) || p.Implements(reflect.TypeFor[encoding.BinaryMarshaler]()) ||
+		p.Implements(reflect.TypeFor[encoding.TextMarshaler]()) {
+		return false
+	}
+	switch k := t.Kind(); k {
+	case reflect.Array:
+		return plainType(t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if !plainType(t.Field(i).Type) {
+				return false
+			}
+		}
+		return true
+	default:
+		return k >= reflect.Int && k <= reflect.Complex128 && k != reflect.Uintptr
+	}
+}
+
+// add gives the numbers of a part to put, and enters its gaps.
+func (l *layout) add(t reflect.Type, at int, put func(k reflect.Kind, at int)) {
+	switch t.Kind() {
+	case reflect.Array:
+		part := layoutOf(t.Elem())
+		put(reflect.Array, at)
+		put(reflect.Kind(t.Len()), int(part.sum))
+		l.padded = l.padded || part.padded && t.Len() > 0
+		for i := range t.Len() {
+			for _, g := range part.gaps {
+				l.gaps = append(l.gaps, [2]int{at + i*part.size + g[0], at + i*part.size + g[1]})
+			}
+		}
+	case reflect.Struct:
+		end := 0
+		for i := range t.NumField() {
+			f := t.Field(i)
+			l.pad(at+end, at+int(f.Offset))
+			end = int(f.Offset + f.Type.Size())
+			if f.Name == "_" {
+				l.gaps = append(l.gaps, [2]int{at + int(f.Offset), at + end})
+			} else {
+				l.add(f.Type, at+int(f.Offset), put)
+			}
+		}
+		l.pad(at+end, at+int(t.Size()))
+	default:
+		put(t.Kind(), at)
+	}
+}
+
+func (l *layout) pad(from, to int) {
+	if from < to {
+		l.gaps, l.padded = append(l.gaps, [2]int{from, to}), true
+	}
+}
+
+// unfit is the error of a type that is not plain.
+func (l *layout) unfit() error {
+	return fmt.Errorf("%w: %v is not plain: numbers, and arrays and structs of them, are", ErrArgument, l.of)
+}
+
+// misfit is the error of a message of n bytes.
+func (l *layout) misfit(n int) error {
+	return fmt.Errorf("%w: a message of %d bytes is no %v, which has %d: use one type and codec on both sides",
+		ErrEncoding, n, l.of, header+l.size)
+}
+
+func (l *layout) String() string { return "plain memory" }
+
+func (l *layout) Encode(v any) ([]byte, error) {
+	b := append(make([]byte, header, header+l.size), memoryAt(v, l.size)...)
+	copy(b, "\x00val")
+	binary.LittleEndian.PutUint32(b[4:], l.sum)
+	for _, g := range l.gaps {
+		clear(b[header+g[0] : header+g[1]])
+	}
+	return b, nil
+}
+
+func (l *layout) Decode(b []byte, v any) error {
+	if len(b) != header+l.size {
+		return l.misfit(len(b))
+	}
+	if string(b[:4]) != "\x00val" || binary.LittleEndian.Uint32(b[4:]) != l.sum {
+		return fmt.Errorf("the sender's type is another than %v: use one type and codec on both sides", l.of)
+	}
+	copy(memoryAt(v, l.size), b[header:])
+	return nil
+}

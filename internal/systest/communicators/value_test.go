@@ -251,3 +251,69 @@ func TestTypedCollectives(t *testing.T) {
 		return err
 	})
 }
+
+func lastOf(_ banyan.Status, err error) error { return err }
+
+func plainPasses[T comparable](c *banyan.Comm, v T) error {
+	if err := banyan.SendValue(c, v, 0, 1); err != nil {
+		return err
+	}
+	got, _, err := banyan.RecvValue[T](c, 0, 1)
+	if err != nil || got != v {
+		return fmt.Errorf("%T did not pass: %w", v, err)
+	}
+	if got, err = banyan.BcastValue(c, v, 0); err != nil || got != v {
+		return fmt.Errorf("%T was not copied: %w", v, err)
+	}
+	return nil
+}
+
+// A value of another type than the receiver's is ErrEncoding, in each direction.
+func TestPlainValuesThatDoNotFit(t *testing.T) {
+	single(t, func(w *banyan.World) error {
+		c := w.Comm()
+		type pair struct{ A, B int32 }
+		send := []func() error{
+			func() error { return banyan.SendValue(c, 1, 0, 1) },
+			func() error { return banyan.SendValue(c, 1, 0, 1, banyan.WithCodec(banyan.Gob)) },
+			func() error { return banyan.SendValue(c, "text", 0, 1) },
+			func() error { return banyan.SendValue(c, [3]int{}, 0, 1) },
+			func() error { return banyan.SendValue(c, pair{}, 0, 1) },
+		}
+		for i, f := range send {
+			if err := f(); err != nil {
+				return err
+			}
+			if v, _, err := banyan.RecvValue[float64](c, 0, 1); v != 0 || !errors.Is(err, banyan.ErrEncoding) {
+				return fmt.Errorf("message %d as float64: %v, %v", i, v, err)
+			}
+			if i == 2 {
+				continue
+			}
+			if err := f(); err != nil {
+				return err
+			}
+			if v, _, err := banyan.RecvValue[string](c, 0, 1); v != "" || !errors.Is(err, banyan.ErrEncoding) {
+				return fmt.Errorf("message %d as string: %v, %v", i, v, err)
+			}
+		}
+		if _, err := banyan.BcastValue(c, "text", 0); !errors.Is(err, banyan.ErrArgument) {
+			return fmt.Errorf("bcast of a string: %v", err)
+		}
+		if b, err := banyan.PlainBytes([]pair{{1, 2}, {3, 4}}); err != nil || len(b) != 16 || b[12] != 4 {
+			return fmt.Errorf("memory of pairs: %v, %v", b, err)
+		}
+		if _, err := banyan.PlainBytes([]plain{{}}); !errors.Is(err, banyan.ErrArgument) {
+			return fmt.Errorf("memory with padding: %v", err)
+		}
+		_, err := banyan.PlainBytes([]*int{nil})
+		if !errors.Is(err, banyan.ErrArgument) {
+			return fmt.Errorf("memory of pointers: %v", err)
+		}
+		n, err := banyan.AllreduceValue(c, 5, banyan.Sum)
+		if n != 5 || err != nil {
+			return fmt.Errorf("allreduce of 5: %v, %v", n, err)
+		}
+		return nil
+	})
+}

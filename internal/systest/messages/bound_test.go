@@ -88,9 +88,11 @@ var waiting = map[string]func(b bounds) error{
 		_, _, err := banyan.RecvValue[int](b.c, 1, 5)
 		return err
 	},
-	"Bcast":     func(b bounds) error { return banyan.Bcast(b.c, []int{1}, 1) },
-	"Reduce":    func(b bounds) error { return banyan.Reduce(b.c, []int{1}, make([]int, 1), banyan.Sum, 0) },
-	"Allreduce": func(b bounds) error { return banyan.Allreduce(b.c, []int{1}, make([]int, 1), banyan.Sum) },
+	"Bcast":          func(b bounds) error { return banyan.Bcast(b.c, []int{1}, 1) },
+	"Reduce":         func(b bounds) error { return banyan.Reduce(b.c, []int{1}, make([]int, 1), banyan.Sum, 0) },
+	"Allreduce":      func(b bounds) error { return banyan.Allreduce(b.c, []int{1}, make([]int, 1), banyan.Sum) },
+	"AllreduceValue": func(b bounds) error { return lastOf(banyan.AllreduceValue(b.c, 1, banyan.Sum)) },
+	"BcastValue":     func(b bounds) error { return lastOf(banyan.BcastValue(b.c, 1, 1)) },
 	"AllreduceLocated": func(b bounds) error {
 		return banyan.AllreduceLocated(b.c, []banyan.Located[int]{{}}, []banyan.Located[int]{{}}, banyan.MinLoc)
 	},
