@@ -3,6 +3,7 @@ package banyan
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/banyan-hpc/banyan/internal/debug"
 	"github.com/banyan-hpc/banyan/p2p"
@@ -54,6 +55,32 @@ func (c *Comm) Sendrecv(sbuf []byte, dst, stag int, rbuf []byte, src, rtag int) 
 		}
 	}
 	return c.sendrecvAbsent(sbuf, dst, stag, rbuf, src, rtag)
+}
+
+// SendrecvReplace is Sendrecv with one buffer: it sends what buf holds and replaces it by the message
+// that it receives, in any order of the ranks (MPI_Sendrecv_replace). A shorter message leaves the rest of
+// buf as it was. After an error buf holds what it held, or a part of a message.
+func (c *Comm) SendrecvReplace(buf []byte, dst, stag, src, rtag int) (Status, error) {
+	old := copyOf(buf)
+	st, err := c.Sendrecv(*old, dst, stag, buf, src, rtag)
+	if err == nil {
+		copies.Put(old)
+	} // else the send may be under way
+	return st, err
+}
+
+// copies are the memory of copies that are not needed any more, as *[]byte.
+var copies sync.Pool
+
+// copyOf gives a copy of buf, with the alignment of a number of any type.
+func copyOf(buf []byte) *[]byte {
+	b, _ := copies.Get().(*[]byte)
+	if b == nil || cap(*b) < len(buf) {
+		b = new([]byte)
+		*b = make([]byte, 0, max(64, len(buf)))
+	}
+	*b = append((*b)[:0], buf...)
+	return b
 }
 
 // Isend starts a send of buf, which must not change until the request is complete. It never fails:

@@ -195,6 +195,17 @@ func Sendrecv[T Number](c *Comm, send []T, dst, stag int, recv []T, src, rtag in
 	return elements[T](c, st, err)
 }
 
+// SendrecvReplace sends numbers and receives others in their place; see [Comm.SendrecvReplace]. The Status
+// counts elements, as of [Recv].
+func SendrecvReplace[T Number](c *Comm, data []T, dst, stag, src, rtag int) (Status, error) {
+	old := copyOf(Bytes(data))
+	st, err := Sendrecv(c, numbers[T](*old), dst, stag, data, src, rtag)
+	if err == nil {
+		copies.Put(old)
+	}
+	return st, err
+}
+
 // Bcast copies the root's numbers to all ranks; see [Comm.Bcast], also for their values after an
 // error.
 func Bcast[T Number](c *Comm, data []T, root int) error { return c.Bcast(Bytes(data), root) }

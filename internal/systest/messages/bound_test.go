@@ -41,6 +41,9 @@ var waiting = map[string]func(b bounds) error{
 	"Comm.Sendrecv": func(b bounds) error {
 		return lastOf(b.c.Sendrecv(make([]byte, large), 1, 5, nil, 1, 5))
 	},
+	"Comm.SendrecvReplace": func(b bounds) error {
+		return lastOf(b.c.SendrecvReplace(make([]byte, large), 1, 5, 1, 5))
+	},
 	"Comm.Probe":  func(b bounds) error { return lastOf(b.c.Probe(banyan.AnySource, 5)) },
 	"Comm.Mprobe": func(b bounds) error { return lastOf(b.c.Mprobe(1, 5)) },
 
@@ -79,10 +82,13 @@ var waiting = map[string]func(b bounds) error{
 		return lastOf(p.Wait())
 	},
 
-	"Send":      func(b bounds) error { return banyan.Send(b.c, make([]int, large), 1, 5) },
-	"Ssend":     func(b bounds) error { return banyan.Ssend(b.c, []int{1}, 1, 5) },
-	"Recv":      func(b bounds) error { return lastOf(banyan.Recv(b.c, []int{1}, 1, 5)) },
-	"Sendrecv":  func(b bounds) error { return lastOf(banyan.Sendrecv(b.c, []int{1}, 1, 5, []int{1}, 1, 5)) },
+	"Send":     func(b bounds) error { return banyan.Send(b.c, make([]int, large), 1, 5) },
+	"Ssend":    func(b bounds) error { return banyan.Ssend(b.c, []int{1}, 1, 5) },
+	"Recv":     func(b bounds) error { return lastOf(banyan.Recv(b.c, []int{1}, 1, 5)) },
+	"Sendrecv": func(b bounds) error { return lastOf(banyan.Sendrecv(b.c, []int{1}, 1, 5, []int{1}, 1, 5)) },
+	"SendrecvReplace": func(b bounds) error {
+		return lastOf(banyan.SendrecvReplace(b.c, []int{1}, 1, 5, 1, 5))
+	},
 	"SendValue": func(b bounds) error { return banyan.SendValue(b.c, make([]byte, large), 1, 5) },
 	"RecvValue": func(b bounds) error {
 		_, _, err := banyan.RecvValue[int](b.c, 1, 5)

@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"runtime"
@@ -142,6 +143,26 @@ var takes = map[string]func(r banyan.Request) (banyan.Status, error){
 			}
 		}
 	},
+}
+
+// Ranks replace their buffers round the ring, with short and long messages.
+func TestSendrecvReplace(t *testing.T) {
+	ranktest.WithAndWithoutGet(t, 3, func(c *banyan.Comm) error {
+		next, prev := (c.Rank()+1)%3, (c.Rank()+2)%3
+		for _, size := range []int{0, 8, 3000, 1 << 20, 100} {
+			buf := ranktest.Pattern(c.Rank(), size)
+			st, err := c.SendrecvReplace(buf, next, tagTested, prev, tagTested)
+			if err != nil || st.Count != size || !bytes.Equal(buf, ranktest.Pattern(prev, size)) {
+				return fmt.Errorf("%d bytes: %+v, %w", size, st, err)
+			}
+			data := []float64{float64(c.Rank()), 1}
+			st, err = banyan.SendrecvReplace(c, data, next, tagTested, prev, tagTested)
+			if err != nil || st.Count != 2 || data[0] != float64(prev) {
+				return fmt.Errorf("numbers: %v, %+v, %w", data, st, err)
+			}
+		}
+		return nil
+	})
 }
 
 // All modes of sends arrive in the order in which they were sent.
