@@ -46,6 +46,13 @@ func testKernels[T Ordered](t *testing.T, ops ...func(a, b T) T) {
 	}
 }
 
+// A reduction finds its loop without an allocation.
+func TestKernelAllocatesNothing(t *testing.T) {
+	var f coll.Fold
+	require.Zero(t, testing.AllocsPerRun(100, func() { f = elementwise(Sum[float64], nil) }))
+	require.NotNil(t, f.Op)
+}
+
 // Minimum and maximum of what is not a number are that, as of the functions.
 func TestKernelsOfNaN(t *testing.T) {
 	a := []float64{math.NaN(), 1}
