@@ -6,6 +6,8 @@
 //	farm       a master gives out tasks; workers may be killed
 //	steps      all sum together; one dies, the others shrink and go on
 //	consistent communicators that all members have, or none
+//	cg         a conjugate gradient solver whose ranks may be killed
+//	samplesort numbers of all ranks, sorted
 //	refine     iterative refinement that goes on with the survivors
 //
 // Farm, consistent and refine are the examples 17.2, 17.1 and 17.3 of the MPI Forum's chapter on process fault tolerance (draft of

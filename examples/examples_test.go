@@ -37,6 +37,10 @@ func TestExamples(t *testing.T) {
 		"refine":                       {4, []string{"refine"}, "solved with 4 of 4 ranks left, 0 recoveries, 690 iterations, largest error 4e-08", 0},
 		"refine, kill":                 {6, []string{"refine", "-kill", "2"}, "solved with 4 of 6 ranks left, 2 recoveries, ", 2},
 		"refine, kill all but one":     {4, []string{"refine", "-kill", "3"}, "solved with 1 of 4 ranks left, 3 recoveries, ", 3},
+		"cg":                           {3, []string{"cg", "-side", "60"}, "solved by 3 of 3 ranks in ", 0},
+		"cg, kill":                     {4, []string{"cg", "-side", "60", "-kill", "2"}, "solved by 2 of 4 ranks in ", 2},
+		"samplesort":                   {5, []string{"samplesort", "-n", "20000"}, "100000 numbers sorted by 5 ranks", 0},
+		"samplesort of one":            {1, []string{"samplesort", "-n", "100"}, "100 numbers sorted by 1 ranks", 0},
 		"steps":                        {4, []string{"steps"}, "ten steps done, in the end by 3", 0},
 	} {
 		t.Run(name, func(t *testing.T) {

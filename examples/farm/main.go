@@ -1,14 +1,11 @@
-// Command farm gives out tasks to workers, one at a time, and goes on when
-// workers die: the task of a dead worker is given to another. It is example 17.2 of the
-// MPI Forum's chapter on process fault tolerance (draft of January 2014).
+// Command farm gives out tasks to workers, one at a time, and goes on when workers die: the task of a
+// dead worker is given to another. It is example 17.2 of the MPI Forum's chapter on process fault
+// tolerance (draft of January 2014). The flag -kill has the last worker die in the middle of its work.
 //
 //	go build -o bin/ ./examples/farm && bin/ftbench run -n 4 -- bin/farm -kill
-//
-// kills the last worker in the middle of its work.
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -18,10 +15,7 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-const (
-	tagTask   = 1 // to a worker: a number, or -1 for the end
-	tagResult = 2 // to the master: the number and its result
-)
+type answer struct{ task, square int }
 
 func main() {
 	tasks := flag.Int("tasks", 1000, "tasks to be done")
@@ -29,121 +23,68 @@ func main() {
 	flag.Parse()
 	banyan.Run(func(w *banyan.World) error {
 		c := w.Comm()
-		switch {
-		case c.Size() < 2:
-			return errors.New("farm: a master and at least one worker are needed: ftbench run -n 3 -- bin/farm")
-		case c.Rank() == 0:
-			return master(c, *tasks)
+		if c.Rank() == 0 {
+			return manage(c, *tasks)
 		}
-		return worker(c, *kill && c.Rank() == c.Size()-1)
+		return work(c, *kill && c.Rank() == c.Size()-1)
 	})
 }
 
-// farm is what the master knows.
-type farm struct {
-	c     *banyan.Comm
-	todo  []int64
-	given map[int]int64 // by worker: the task that it has
-	lost  int           // workers whose death has been seen to
-	done  int
-	sum   int64
-}
-
-// master takes answers from whoever has one. When a worker has died the receive tells
-// so, but goes on: the master sees who it was, says that it knows, and waits again.
-func master(c *banyan.Comm, tasks int) error {
-	f := farm{c: c, given: make(map[int]int64)}
+func manage(c *banyan.Comm, tasks int) error {
+	var todo, idle []int
 	for i := range tasks {
-		f.todo = append(f.todo, int64(i))
+		todo = append(todo, i)
 	}
 	for worker := 1; worker < c.Size(); worker++ {
-		f.give(worker)
+		idle = append(idle, worker)
 	}
-	var answer [2]int64 // the number, its result
-	next := banyan.Irecv(c, answer[:], banyan.AnySource, tagResult)
-	for f.done < tasks {
-		if len(f.given) == 0 {
-			return fmt.Errorf("farm: no worker is left, %d of %d tasks are done", f.done, tasks)
+	done, sum, lost, given := 0, 0, 0, map[int]int{} // by worker: its task
+	for done < tasks {
+		for len(idle) > 0 && len(todo) > 0 {
+			_ = banyan.SendValue(c, todo[0], idle[0], 0) // if the worker is dead the receive reports it
+			given[idle[0]], todo, idle = todo[0], todo[1:], idle[1:]
 		}
-		st, err := next.Wait()
+		if len(given) == 0 {
+			return fmt.Errorf("farm: no worker is left, %d of %d tasks are done: start more ranks", done, tasks)
+		}
+		got, st, err := banyan.RecvValue[answer](c, banyan.AnySource, 0)
 		switch {
-		case errors.Is(err, banyan.ErrProcFailedPending): // somebody else may still answer
-			if err := f.takeBack(); err != nil {
-				return err
-			}
-			continue
-		case errors.Is(err, banyan.ErrProcFailed): // it died within its answer
-			if err := f.takeBack(); err != nil {
-				return err
-			}
-		case err != nil:
+		case err == nil:
+			done, sum, idle = done+1, sum+got.square, append(idle, st.Source)
+			delete(given, st.Source)
+		case !banyan.IsFailure(err):
 			return err
-		default:
-			f.done++
-			f.sum += answer[1]
-			delete(f.given, st.Source)
-			f.give(st.Source)
+		default: // each failed worker is reported until it is acknowledged
+			failed := c.FailedRanks()
+			for _, worker := range failed[lost:] {
+				if task, busy := given[worker]; busy {
+					todo = append(todo, task)
+				}
+				delete(given, worker)
+				idle = slices.DeleteFunc(idle, func(w int) bool { return w == worker })
+			}
+			if lost, err = c.AckFailed(len(failed)); err != nil {
+				return err
+			}
 		}
-		next = banyan.Irecv(c, answer[:], banyan.AnySource, tagResult)
 	}
-	next.Cancel()
-	_, _ = next.Wait()
 	for worker := 1; worker < c.Size(); worker++ {
-		_ = banyan.Send(c, []int64{-1}, worker, tagTask) // the dead do not care
+		_ = banyan.SendValue(c, -1, worker, 0) // the end; errors of dead workers do not matter
 	}
-	fmt.Printf("%d tasks done, sum of squares %d, workers lost: %d\n", f.done, f.sum, f.lost)
-	n := int64(tasks)
-	if want := n * (n - 1) * (2*n - 1) / 6; f.sum != want {
-		return fmt.Errorf("farm: the sum should be %d", want)
-	}
+	fmt.Printf("%d tasks done, sum of squares %d, workers lost: %d\n", done, sum, lost)
 	return nil
 }
 
-// give sends a worker a task, if there is one. That it is dead need not be looked at
-// here: the receive tells.
-func (f *farm) give(worker int) {
-	if len(f.todo) == 0 {
-		return
-	}
-	f.given[worker], f.todo = f.todo[0], f.todo[1:]
-	_ = banyan.Send(f.c, []int64{f.given[worker]}, worker, tagTask)
-}
-
-// takeBack returns the tasks of the workers that have died since the last time, and
-// acknowledges their failure: those that were looked at, no others.
-func (f *farm) takeBack() error {
-	failed := f.c.FailedRanks()
-	for _, rank := range failed[f.lost:] {
-		if task, busy := f.given[rank]; busy {
-			f.todo = append(f.todo, task)
-			delete(f.given, rank)
-		}
-	}
-	f.lost = len(failed)
-	if _, err := f.c.AckFailed(f.lost); err != nil {
-		return err
-	}
-	for worker := 1; worker < f.c.Size(); worker++ { // the idle take over
-		if _, busy := f.given[worker]; !busy && !slices.Contains(failed, worker) {
-			f.give(worker)
-		}
-	}
-	return nil
-}
-
-func worker(c *banyan.Comm, dies bool) error {
-	task := []int64{0}
+func work(c *banyan.Comm, dies bool) error {
 	for {
-		if _, err := banyan.Recv(c, task, 0, tagTask); err != nil {
+		task, _, err := banyan.RecvValue[int](c, 0, 0)
+		if err != nil || task < 0 {
 			return err
-		}
-		if task[0] < 0 {
-			return nil
 		}
 		if dies {
 			return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		}
-		if err := banyan.Send(c, []int64{task[0], task[0] * task[0]}, 0, tagResult); err != nil {
+		if err := banyan.SendValue(c, answer{task, task * task}, 0, 0); err != nil {
 			return err
 		}
 	}
