@@ -35,7 +35,8 @@
 // [ErrProcFailed] recognizes it; errors.As with a *[ProcFailedError] gives the ranks and the cause.
 // Operations that do not need the failed process continue. A non-blocking receive from [AnySource]
 // becomes pending with [ErrProcFailedPending] when a possible sender has failed. [Comm.FailedRanks]
-// gives the failed ranks, and [Comm.AckFailed] acknowledges them.
+// gives the failed ranks, and [Comm.AckFailed] acknowledges them. Messages that a rank sent before it
+// failed are received, some after its failure has become known.
 //
 // The application chooses how to continue. [Comm.Revoke] interrupts a communication pattern at all
 // ranks. [Comm.Shrink] makes a communicator of the living ranks. [Comm.Agree] gives all living

@@ -11,15 +11,15 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// The classes of errors, for errors.Is. Package ft explains each.
+// The classes of errors, for errors.Is.
 var (
-	ErrProcFailed        = ft.ErrProcFailed
-	ErrProcFailedPending = ft.ErrProcFailedPending
-	ErrRevoked           = ft.ErrRevoked
-	ErrDeparted          = ft.ErrDeparted
-	ErrTruncate          = ft.ErrTruncate
-	ErrClosed            = ft.ErrClosed
-	ErrArgument          = ft.ErrArgument
+	ErrProcFailed        = ft.ErrProcFailed        // a rank that the operation needs has failed or is out of reach
+	ErrProcFailedPending = ft.ErrProcFailedPending // the same of a receive from AnySource that has not ended: Request.Wait
+	ErrRevoked           = ft.ErrRevoked           // the communicator was revoked, by a rank or by its error range
+	ErrDeparted          = ft.ErrDeparted          // a rank that the operation needs has finalized
+	ErrTruncate          = ft.ErrTruncate          // a message was longer than the buffer, which holds its beginning
+	ErrClosed            = ft.ErrClosed            // this rank has finalized, or freed the communicator
+	ErrArgument          = ft.ErrArgument          // a mistake of the program; the text names it
 )
 
 // The names of ErrProcFailed in run-through stabilization.

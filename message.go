@@ -30,7 +30,8 @@ func (c *Comm) Send(buf []byte, dst, tag int) error {
 //
 // Errors: ErrTruncate if the message is longer than buf, which then holds its beginning;
 // ErrArgument, ErrProcFailed, ErrDeparted, ErrRevoked, ErrClosed. From AnySource ErrProcFailed
-// means that some rank has failed and this process has not acknowledged that ([Comm.AckFailed]).
+// means that some rank has failed and this process has not acknowledged that ([Comm.AckFailed]). A
+// message that was sent before its sender failed may come after that is known, and acknowledged.
 func (c *Comm) Recv(buf []byte, src, tag int) (Status, error) {
 	if c != nil {
 		switch c.mode {

@@ -50,7 +50,7 @@ func (c *Comm) Acknowledged() Group {
 // how many are acknowledged now: more than n if so many were before, fewer if no more are known.
 // AckFailed(0) only asks, AckFailed(c.Size()) acknowledges all. Once all are acknowledged receives
 // from AnySource work again, with those that were pending, and operations between living ranks take
-// no longer than before the failure.
+// no longer than before the failure. They may still receive what a failed rank sent before.
 //
 // Errors: ErrArgument, ErrClosed.
 func (c *Comm) AckFailed(n int) (int, error) {

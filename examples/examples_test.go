@@ -39,7 +39,8 @@ func TestExamples(t *testing.T) {
 		"refine, kill all but one":     {4, []string{"refine", "-kill", "3"}, "solved with 1 of 4 ranks left, 3 recoveries, ", 3},
 		"cg":                           {3, []string{"cg", "-side", "60"}, "solved by 3 of 3 ranks in ", 0},
 		"cg, kill":                     {4, []string{"cg", "-side", "60", "-kill", "2"}, "solved by 2 of 4 ranks in ", 2},
-		"samplesort":                   {5, []string{"samplesort", "-n", "20000"}, "100000 numbers sorted by 5 ranks", 0},
+		"samplesort":                   {5, []string{"samplesort", "-n", "100000"}, "100000 numbers sorted by 5 ranks", 0},
+		"samplesort, kill":             {4, []string{"samplesort", "-kill"}, "400000 numbers sorted by 3 ranks", 1},
 		"samplesort of one":            {1, []string{"samplesort", "-n", "100"}, "100 numbers sorted by 1 ranks", 0},
 		"steps":                        {4, []string{"steps"}, "ten steps done, in the end by 3", 0},
 	} {

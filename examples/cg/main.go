@@ -30,80 +30,53 @@ func main() {
 }
 
 func work(w *banyan.World) error {
+	if *side < w.Comm().Size() {
+		return fmt.Errorf("cg: %d rows for %d ranks: each needs one", *side, w.Comm().Size())
+	}
 	s := &solver{c: w.Comm(), keep: w.Comm().Size() - *kill, saved: make([]float64, *side**side)}
-	for {
-		err := s.solve()
-		if err != nil && !banyan.IsFailure(err) {
+	for recoveries := 0; ; recoveries++ {
+		ok := uint64(1)
+		if err := s.solve(); banyan.IsFailure(err) {
+			ok, _ = 0, s.c.Revoke() // ends the operations of ranks that wait for living ones
+		} else if err != nil {
 			return err
 		}
-		done, err := s.settle(err == nil)
-		if err != nil {
+		all, err := s.c.Agree(ok)
+		if err == nil && all == 1 {
+			return s.check(w.Comm().Size(), recoveries)
+		}
+		if s.c, err = s.c.Shrink(); err != nil {
 			return err
 		}
-		if done {
-			break
-		}
 	}
-	worst := max(slices.Max(s.saved)-1, 1-slices.Min(s.saved))
-	if s.c.Rank() == 0 {
-		fmt.Printf("solved by %d of %d ranks in %d iterations, %d recoveries, largest error %.0e\n",
-			s.c.Size(), w.Comm().Size(), s.iterations, s.recoveries, worst)
-	}
-	if worst > 1e-6 {
-		return fmt.Errorf("cg: the largest error is %g", worst)
-	}
-	return nil
 }
 
 type solver struct {
 	c          *banyan.Comm
 	keep       int       // ranks that do not kill themselves
 	saved      []float64 // the whole solution at the last checkpoint, at each rank
-	iterations int       // until that
-	recoveries int
+	iterations int       // of this rank, with those that failures have undone
 }
 
-// settle has all ranks agree on whether they have succeeded. If not, it makes a communicator of the
-// living ranks, which take over the newest checkpoint.
-func (s *solver) settle(ok bool) (done bool, err error) {
-	flag := uint64(1)
-	if !ok {
-		flag = 0
-		_ = s.c.Revoke() // ends the operations of ranks that wait for living ones
+// check compares the solution with the exact one.
+func (s *solver) check(ranks, recoveries int) error {
+	worst := max(slices.Max(s.saved)-1, 1-slices.Min(s.saved))
+	if s.c.Rank() == 0 {
+		fmt.Printf("solved by %d of %d ranks in %d iterations, %d recoveries, largest error %.0e\n",
+			s.c.Size(), ranks, s.iterations, recoveries, worst)
 	}
-	all, err := s.c.Agree(flag)
-	if err == nil && all == 1 {
-		return true, nil
+	if !(worst < 1e-6) { // also if it is not a number
+		return fmt.Errorf("cg: the largest error is %g", worst)
 	}
-	for {
-		if s.c, err = s.c.Shrink(); err != nil {
-			return false, err
-		}
-		s.recoveries++
-		if err = s.newest(); err == nil || !banyan.IsFailure(err) {
-			return false, err
-		}
-		_ = s.c.Revoke()
-	}
-}
-
-// newest gives all ranks the newest checkpoint of any.
-func (s *solver) newest() error {
-	mine, best := []banyan.Located[int]{{Value: s.iterations, Place: s.c.Rank()}}, make([]banyan.Located[int], 1)
-	if err := banyan.AllreduceLocated(s.c, mine, best, banyan.MaxLoc); err != nil {
-		return err
-	}
-	whole := slices.Clone(s.saved) // a broadcast that fails may leave a part of it
-	if err := banyan.Bcast(s.c, whole, best[0].Place); err != nil {
-		return err
-	}
-	s.saved, s.iterations = whole, best[0].Value
 	return nil
 }
 
-// solve iterates from the last checkpoint. A rank has the rows lo to hi of each vector, with one more
-// row on either side for those of the neighbours.
+// solve iterates from the checkpoint of rank 0: a rank that met a failure earlier may have an older one. A
+// rank has the rows lo to hi of each vector, with one more row on either side for those of the neighbours.
 func (s *solver) solve() error {
+	if err := banyan.Bcast(s.c, s.saved, 0); err != nil {
+		return err // saved may have parts of two checkpoints now: the iteration can begin anywhere
+	}
 	n, size, rank := *side, s.c.Size(), s.c.Rank()
 	lo, hi := n*rank/size, n*(rank+1)/size
 	part := func() []float64 { return make([]float64, (hi-lo+2)*n) }
@@ -125,6 +98,7 @@ func (s *solver) solve() error {
 	copy(own(p), own(r))
 	rr, err := s.dot(own(r), own(r))
 	for k := 1; err == nil && rr > tolerance*tolerance; k++ {
+		s.iterations++
 		if k == 2*every && rank == size-1 && size > s.keep {
 			return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		}
@@ -152,7 +126,6 @@ func (s *solver) solve() error {
 			if err := s.checkpoint(own(x), lo); err != nil {
 				return err
 			}
-			s.iterations += (k-1)%every + 1
 		}
 	}
 	return err

@@ -1,105 +1,109 @@
-// Command samplesort sorts random numbers that lie at all ranks: afterwards each rank has a sorted
-// part, and no number is less than one of the rank before.
+// Command samplesort sorts random numbers: afterwards each rank has a sorted part, and no number is less
+// than one of the rank before. When a rank dies the others start again, with the same numbers.
 //
-//	go build -o bin/ ./examples/samplesort && bin/ftbench run -n 4 -- bin/samplesort
+//	go build -o bin/ ./examples/samplesort && bin/ftbench run -n 4 -- bin/samplesort -kill
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"syscall"
 
 	"github.com/banyan-hpc/banyan"
 )
 
+var n = flag.Int("n", 400_000, "numbers in all")
+var kill = flag.Bool("kill", false, "kill the last rank with SIGKILL")
+
 func main() {
-	n := flag.Int("n", 100_000, "numbers at each rank")
 	flag.Parse()
-	banyan.Run(func(w *banyan.World) error { return work(w.Comm(), *n) })
+	banyan.Run(work)
 }
 
-func work(c *banyan.Comm, n int) error {
-	if n < c.Size() {
-		return fmt.Errorf("samplesort: %d numbers at each of %d ranks: at least as many as ranks are needed", n, c.Size())
+func work(w *banyan.World) error {
+	if *kill && w.Comm().Rank() == w.Comm().Size()-1 {
+		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
-	random := rand.New(rand.NewPCG(1, uint64(c.Rank())))
-	mine := make([]uint64, n)
-	for i := range mine {
-		mine[i] = random.Uint64()
+	for c := w.Comm(); ; {
+		ok := uint64(1)
+		if err := sort(c); banyan.IsFailure(err) {
+			ok, _ = 0, c.Revoke() // ends the operations of ranks that wait for living ones
+		} else if err != nil {
+			return err
+		}
+		all, err := c.Agree(ok)
+		if err == nil && all == 1 {
+			if c.Rank() == 0 {
+				fmt.Printf("%d numbers sorted by %d ranks\n", *n, c.Size())
+			}
+			return nil
+		}
+		if c, err = c.Shrink(); err != nil {
+			return err
+		}
+	}
+}
+
+// sort makes this rank's share of the numbers and gives each number to the rank of its range. The ranges
+// come from samples of all ranks.
+func sort(c *banyan.Comm) error {
+	rank, size := c.Rank(), c.Size()
+	if *n < size*size {
+		return fmt.Errorf("samplesort: %d ranks need %d numbers or more", size, size*size)
+	}
+	var mine, parts []uint64
+	for i := *n * rank / size; i < *n*(rank+1)/size; i++ {
+		mine = append(mine, rand.NewPCG(1, uint64(i)).Uint64()) // the same at any rank
 	}
 	slices.Sort(mine)
-	sorted, err := exchange(c, mine)
-	if err != nil {
+	samples, all := make([]uint64, size), make([]uint64, size*size)
+	for i := range samples {
+		samples[i] = mine[i*len(mine)/size]
+	}
+	if err := banyan.Allgather(c, samples, all); err != nil {
 		return err
 	}
-	slices.Sort(sorted)
-	return check(c, mine, sorted)
-}
-
-// exchange gives each rank the numbers of its range. The ranges come from samples of all ranks.
-func exchange(c *banyan.Comm, mine []uint64) ([]uint64, error) {
-	size := c.Size()
-	sample, samples := make([]uint64, size), make([]uint64, size*size)
-	for i := range sample {
-		sample[i] = mine[i*len(mine)/size]
+	slices.Sort(all)
+	cuts, theirs := make([]int, size+1), make([]int, size*(size+1)) // mine[cuts[r]:cuts[r+1]] is for rank r
+	for r := 1; r < size; r++ {
+		cuts[r], _ = slices.BinarySearch(mine, all[r*size])
 	}
-	if err := banyan.Allgather(c, sample, samples); err != nil {
-		return nil, err
+	cuts[size] = len(mine)
+	if err := banyan.Allgather(c, cuts, theirs); err != nil {
+		return err
 	}
-	slices.Sort(samples)
-
-	from, counts := 0, make([]int, size) // how many numbers go to each rank
-	parts := make([][]uint64, size)
-	for rank := range parts {
-		to := len(mine)
-		if rank < size-1 {
-			to, _ = slices.BinarySearch(mine, samples[(rank+1)*size])
+	for i := range size { // beginning with this rank itself
+		to, from := (rank+i)%size, (rank+size-i)%size
+		its := theirs[from*(size+1)+rank:]
+		part := make([]uint64, its[1]-its[0])
+		if _, err := banyan.Sendrecv(c, mine[cuts[to]:cuts[to+1]], to, 0, part, from, 0); err != nil {
+			return err
 		}
-		parts[rank], counts[rank], from = mine[from:to], to-from, to
+		parts = append(parts, part...)
 	}
-	all := make([]int, size*size)
-	if err := banyan.Allgather(c, counts, all); err != nil {
-		return nil, err
-	}
-	var reqs []banyan.Request
-	var got []uint64
-	for rank := range size {
-		got = slices.Grow(got, all[rank*size+c.Rank()])[:len(got)+all[rank*size+c.Rank()]]
-	}
-	at := 0
-	for rank := range size {
-		n := all[rank*size+c.Rank()]
-		reqs = append(reqs, banyan.Irecv(c, got[at:at+n], rank, 0), banyan.Isend(c, parts[rank], rank, 0))
-		at += n
-	}
-	return got, banyan.WaitAll(reqs)
+	slices.Sort(parts)
+	return check(c, mine, parts)
 }
 
 // check compares the number and the sum of all numbers, and the ends of neighbouring parts.
 func check(c *banyan.Comm, before, after []uint64) error {
-	facts := []uint64{uint64(len(before)), 0, uint64(len(after)), 0}
-	for i, of := range [][]uint64{before, after} {
-		for _, x := range of {
-			facts[2*i+1] += x
+	facts, ends := []uint64{uint64(len(before) - len(after)), 0, 0}, make([]uint64, 2*c.Size())
+	for i, numbers := range [][]uint64{before, after} {
+		for _, x := range numbers {
+			facts[1+i] += x
 		}
 	}
 	if err := banyan.Allreduce(c, facts, facts, banyan.Sum); err != nil {
 		return err
 	}
-	ends, all := []uint64{0, 0}, make([]uint64, 2*c.Size())
-	if len(after) > 0 {
-		ends[0], ends[1] = after[0], after[len(after)-1]
-	}
-	if err := banyan.Allgather(c, ends, all); err != nil {
+	if err := banyan.Allgather(c, []uint64{after[0], after[len(after)-1]}, ends); err != nil {
 		return err
 	}
-	if facts[0] != facts[2] || facts[1] != facts[3] || !slices.IsSorted(all) {
-		return errors.New("samplesort: the result is wrong")
-	}
-	if c.Rank() == 0 {
-		fmt.Printf("%d numbers sorted by %d ranks\n", facts[2], c.Size())
+	if facts[0] != 0 || facts[1] != facts[2] || !slices.IsSorted(ends) {
+		return fmt.Errorf("samplesort: the result is wrong")
 	}
 	return nil
 }
