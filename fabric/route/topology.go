@@ -133,6 +133,17 @@ func (t *Topology) Node(rank int) int {
 	return t.runs[i].node
 }
 
+// Ranks is the number of ranks of a node.
+func (t *Topology) Ranks(node int) int {
+	n := 0
+	for rank := range t.size {
+		if t.Node(rank) == node {
+			n++
+		}
+	}
+	return n
+}
+
 // Crowded reports whether the ranks of a node must share cores.
 func (t *Topology) Crowded(node int) bool { return t.crowded[node] }
 

@@ -32,14 +32,22 @@ type retryState struct {
 var defaultRetry = retryState{firstPause: 10 * time.Millisecond, maxPause: 500 * time.Millisecond,
 	patience: 30 * time.Second}
 
-// acceptKnocks finds the processes that have knocked since the last call.
+// acceptKnocks finds the processes that have announced themselves since the last call: newcomers,
+// and peers that have sent something through a ring that Poll does not read at present.
 func (p *Provider) acceptKnocks() {
-	for i := range p.seen {
-		news := p.own.knockWord(i).Load() &^ p.seen[i]
-		p.seen[i] |= news
-		for ; news != 0; news &= news - 1 {
+	for i := range (p.cfg.MaxProcs + 63) / 64 {
+		word := p.own.knockWord(i)
+		if word.Load() == 0 {
+			continue
+		}
+		for news := word.Swap(0); news != 0; news &= news - 1 {
 			id := proc.ID(i*64 + bits.TrailingZeros64(news))
-			if int64(id) < int64(p.cfg.MaxProcs) {
+			if int64(id) >= int64(p.cfg.MaxProcs) {
+				continue
+			}
+			if c := p.conns[id]; c != nil && c.hasIn {
+				p.heat(c)
+			} else {
 				p.accept(id)
 			}
 		}
@@ -51,8 +59,7 @@ func (p *Provider) acceptKnocks() {
 func (p *Provider) accept(id proc.ID) {
 	a, err := p.own.knockAddress(id)
 	if errors.Is(err, errEmptySlot) {
-		p.seen[id/64] &^= 1 << (id % 64) // a stray bit: its owner may still knock
-		return
+		return // a stray bit: its owner may still knock
 	}
 	if c := p.conns[id]; c != nil {
 		p.addInbound(c)
@@ -90,9 +97,12 @@ func (p *Provider) addInbound(c *Conn) {
 	if c.reported {
 		return
 	}
-	c.in = consumer{ring: newRing(p.own.slot(c.peer), p.own.geometry), cut: c.invalidated}
+	page := p.own.page(c.peer)
+	c.in = consumer{
+		ring: shortRing(page), other: longRing(page, p.own.ringOf(c.peer), p.own.geometry), cut: c.invalidated,
+	}
 	c.hasIn = true
-	p.inbound = append(p.inbound, c)
+	p.heat(c)
 }
 
 // connectFailed decides what becomes of a half-open connection after a failed attempt.
@@ -192,6 +202,11 @@ func (p *Provider) retryIncomplete() int {
 			continue
 		case c.halfOpen != nil:
 			if p.retryConnect(c) {
+				n++
+				continue
+			}
+		case !c.ring.wanted.IsZero():
+			if p.retryRing(c) {
 				n++
 				continue
 			}

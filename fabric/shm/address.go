@@ -9,7 +9,7 @@ import (
 
 const (
 	magic       = 0x314d48534e594e42 // "BNYNSHM1"
-	wireVersion = 5
+	wireVersion = 6
 	tokenBytes  = 16
 )
 

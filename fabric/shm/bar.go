@@ -9,12 +9,12 @@ import (
 )
 
 // Both sides of a pair use shared memory, or neither does. A process that can never map a peer's
-// segment bars the peer from its own, at the gate in the peer's slot; the peer sets the same gate
-// before it uses the slot. One of the two is first, and both learn which: if the peer was, the pair
+// segment bars the peer from its own, at the gate in the peer's page; the peer sets the same gate
+// before it uses the page. One of the two is first, and both learn which: if the peer was, the pair
 // is connected and has no other path; if this process was, the pair is not connected and never will
 // be.
 
-// errBarred: the owner of the segment has barred this process from its slot.
+// errBarred: the owner of the segment has barred this process from its page.
 var errBarred = fmt.Errorf("%w: shm: the peer cannot map the memory of this process", fabric.ErrNoPath)
 
 // permanent reports whether an error of connecting will be the same at every attempt: the
@@ -40,13 +40,13 @@ func (p *Provider) makePermanent(peer proc.ID, err error) error {
 	return err
 }
 
-// bar keeps a peer out of its slot here for good. It fails if the peer has connected already, or if
+// bar keeps a peer out of its page here for good. It fails if the peer has connected already, or if
 // there is no memory for the gate.
 func (p *Provider) bar(peer proc.ID) error {
-	if err := reserve(p.own.fd, p.own.slotOffset(peer), slotHead); err != nil {
+	if err := reserve(p.own.fd, p.own.pageOffset(peer), pageBytes); err != nil {
 		return err
 	}
-	if !setGate(gateOf(p.own.slot(peer)), gateBarred) {
+	if !setGate(&cursorsOf(p.own.page(peer)).gate, gateBarred) {
 		return fmt.Errorf("shm: %v has connected to this process, which cannot connect back", peer)
 	}
 	return nil

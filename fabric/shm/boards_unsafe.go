@@ -50,7 +50,7 @@ func cellsOf(area []byte) []board.Cell {
 // own gives the cells of this process.
 func (b *Boards) own() []board.Cell {
 	s := b.p.own
-	return cellsOf(s.slots[s.boardsOffset()-s.slotOffset(0):])
+	return cellsOf(s.rings[s.boardsOffset()-s.ringOffset(0):])
 }
 
 // Reach implements agree.Boards: there must be a connection for the first time.
@@ -62,7 +62,7 @@ func (b *Boards) Reach(owner proc.ID) bool {
 	if c == nil || !c.live || c.invalidated {
 		return false
 	}
-	area, err := mapBoards(&c.address, b.p.cfg.Dir != "")
+	area, err := mapBoards(c, b.p.cfg.Dir != "")
 	if err != nil {
 		b.p.cfg.Log.Info("agreements and collectives take messages", "peer", int(owner), "reason", err)
 		b.theirs[owner] = nil
@@ -73,9 +73,9 @@ func (b *Boards) Reach(owner proc.ID) bool {
 }
 
 // mapBoards maps the part of a peer's segment for boards.
-func mapBoards(a *address, unsealed bool) (area []byte, err error) {
-	s := &segment{geometry: a.geometry, fd: -1}
-	if s.fd, err = findBacking(a); err != nil {
+func mapBoards(c *Conn, unsealed bool) (area []byte, err error) {
+	s := &segment{geometry: c.address.geometry, fd: -1}
+	if s.fd, err = c.findBacking(&c.address); err != nil {
 		return nil, err
 	}
 	if err = s.checkSealed(unsealed); err == nil {

@@ -12,15 +12,15 @@ import (
 type Config struct {
 	// Self is the id of this process.
 	Self proc.ID
-	// MaxProcs bounds the process ids that may connect: 0 … MaxProcs-1. A slot takes address space
-	// for each, and memory once its process connects.
+	// MaxProcs bounds the process ids that may connect: 0 … MaxProcs-1. Each takes address space, a
+	// page of memory once its process connects, and a long ring once it has much to send.
 	MaxProcs int
 	// Lines and BulkBytes may differ between processes: the receiver's values apply.
 	//
-	// Lines per slot, a power of two, 64 … 65536; 0 means 512. It bounds the frames in flight from
-	// one peer.
+	// Lines per long ring, a power of two, 64 … 65536; 0 means 512. It bounds the frames in flight
+	// from one peer.
 	Lines int
-	// BulkBytes per slot, a power of two, 16 KiB … 64 MiB; 0 means 256 KiB. It bounds the payload
+	// BulkBytes per long ring, a power of two, 16 KiB … 64 MiB; 0 means 256 KiB. It bounds the payload
 	// in flight from one peer beyond what lines carry.
 	BulkBytes int
 	// EagerNear and EagerFar are the lengths in bytes up to which Conn.Eager returns true: while
@@ -126,7 +126,6 @@ const (
 	pageBytes   = 4096
 	headerBytes = pageBytes
 	lineBytes   = 64
-	slotHead    = pageBytes // address and cursors, before a slot's lines
 )
 
 func (g geometry) check() error {
@@ -147,16 +146,21 @@ func (g geometry) knockBytes() int64 {
 	return roundUp(int64(g.procs+7)/8, pageBytes)
 }
 
-func (g geometry) slotBytes() int64 {
-	return slotHead + int64(g.lines)*lineBytes + int64(g.bulk)
+// pageOffset is where the page of a process is: its address, the cursors and its short ring.
+func (g geometry) pageOffset(id proc.ID) int64 {
+	return headerBytes + g.knockBytes() + int64(id)*pageBytes
 }
 
-func (g geometry) slotOffset(id proc.ID) int64 {
-	return headerBytes + g.knockBytes() + int64(id)*g.slotBytes()
+// ringBytes is the size of a long ring.
+func (g geometry) ringBytes() int64 { return int64(g.lines)*lineBytes + int64(g.bulk) }
+
+// ringOffset is where the long ring of a process is, if it has one.
+func (g geometry) ringOffset(id proc.ID) int64 {
+	return g.pageOffset(proc.ID(g.procs)) + int64(id)*g.ringBytes()
 }
 
 // boardsOffset is the start of the boards' memory, the last part of a segment.
-func (g geometry) boardsOffset() int64 { return g.slotOffset(proc.ID(g.procs)) }
+func (g geometry) boardsOffset() int64 { return g.ringOffset(proc.ID(g.procs)) }
 
 func (g geometry) segmentBytes() int64 { return g.boardsOffset() + boardArea }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Conn is the connection to one peer: this process fills a slot in the peer's segment, the peer one
+// Conn is the connection to one peer: this process fills a ring in the peer's segment, the peer one
 // in this process's. The engine calls TrySend and Invalidate with its lock held; any goroutine may
 // call Get and Caps.
 type Conn struct {
@@ -25,9 +25,16 @@ type Conn struct {
 	// cannot use membarrier.
 	needsBarrier bool
 	live         bool // out may be used
+	// maxFrame is that of the long ring, which a frame that the short one cannot hold brings about.
+	maxFrame int
+	ring     ringState
 
-	in      consumer
-	hasIn   bool // the peer has knocked
+	in    consumer
+	hasIn bool // the peer has knocked
+	// hot: in Provider.inbound. visited is in.received at the last visit of Provider.cool.
+	hot     bool
+	visited uint64
+
 	segment *segment
 	address address // the peer's, once live
 	reader  reader
@@ -73,7 +80,7 @@ func (c *Conn) Peer() proc.ID { return c.peer }
 func (c *Conn) Caps() fabric.Caps {
 	return fabric.Caps{
 		Inline:   inlineBytes,
-		MaxFrame: c.out.maxFrame, // of the peer's slot: receivers choose their own
+		MaxFrame: c.maxFrame, // of the peer's rings: receivers choose their own
 		Eager:    c.out.pace.near,
 		Get:      c.get,
 	}
@@ -91,11 +98,17 @@ func (c *Conn) TryShort(class fabric.Class, imm uint64, payload []byte) bool {
 	l := c.out.line(c.out.tail)
 	l.fill(payload)
 	c.out.publish(l, class, imm, len(payload))
+	if c.out.cur.cold.Load() != 0 {
+		c.stir()
+	}
 	if c.bell.Asleep() {
 		c.bell.Ring()
 	}
 	return true
 }
+
+// stir makes the peer poll the ring again, which it has found empty for long.
+func (c *Conn) stir() { c.segment.announce(c.p.cfg.Self) }
 
 // TrySend implements fabric.Conn.
 func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
@@ -107,12 +120,15 @@ func (c *Conn) trySend(class fabric.Class, imm uint64, payload []byte) bool {
 	if !c.live {
 		return c.dropsFrames()
 	}
-	if !c.out.send(class, imm, payload) {
+	if !c.out.ripe && !c.earn(len(payload)) || !c.out.send(class, imm, payload) {
 		c.refused()
 		return false
 	}
 	if c.needsBarrier {
 		c.barrierWord.Swap(1)
+	}
+	if c.out.cur.cold.Load() != 0 {
+		c.stir()
 	}
 	if c.bell.Asleep() {
 		c.bell.Ring()
@@ -125,16 +141,19 @@ func (c *Conn) trySend(class fabric.Class, imm uint64, payload []byte) bool {
 func (c *Conn) dropsFrames() bool { return !c.p.departed && (c.invalidated || c.halfOpen == nil) }
 
 // closeSend ends the use of the sending side.
-func (c *Conn) closeSend() { c.live, c.out.limit = false, 0 }
+func (c *Conn) closeSend() { c.live, c.out.limit, c.out.fast = false, 0, false }
 
 // hangUp sends the last line. Nothing can be sent after it.
 func (c *Conn) hangUp(why int) {
 	if !c.live {
 		return
 	}
-	c.out.bye(why)
+	if !c.out.long || c.out.tail < c.out.stop || c.grow(0) {
+		c.out.bye(why)
+	}
 	c.closeSend()
 	c.barrierWord.Swap(1)
+	c.stir()
 	c.bell.Ring()
 }
 
@@ -146,11 +165,13 @@ func (c *Conn) refused() {
 	c.p.starved = true
 }
 
-// Received is the number of frames taken from the peer's ring.
-func (c *Conn) Received() uint64 { return c.in.head }
+// Received is the number of frames taken from the peer.
+func (c *Conn) Received() uint64 { return c.in.received() }
 
 // Traffic implements fabric.Meter: the cursors of the rings count the frames.
-func (c *Conn) Traffic() fabric.Traffic { return fabric.Traffic{Sent: c.out.tail, Received: c.in.head} }
+func (c *Conn) Traffic() fabric.Traffic {
+	return fabric.Traffic{Sent: c.out.sent(), Received: c.in.received()}
+}
 
 // NotYet is the result of Await if no frame has arrived.
 const NotYet = takeNone
@@ -210,7 +231,14 @@ func (c *Conn) returnCredit() {
 // creditReturned reports whether credit has come back since a frame was refused; once, so that a
 // sender that has given up does not keep the process awake.
 func (c *Conn) creditReturned() bool {
-	if !c.live || !c.out.starving || !c.out.creditMoved() {
+	if !c.live {
+		return false
+	}
+	if c.ring.awaits && !c.held() {
+		c.ring.awaits = false
+		return true
+	}
+	if !c.out.starving || !c.out.creditMoved() {
 		return false
 	}
 	c.out.readCredit(c.out.mask, c.out.bulkSize)
@@ -220,6 +248,7 @@ func (c *Conn) creditReturned() bool {
 // release frees what the connection holds once the peer's end has been reported.
 func (c *Conn) release() error {
 	c.closeSend()
+	c.p.forgetRing(c)
 	c.hasIn, c.bell, c.halfOpen, c.polled = false, nil, nil, polledWord{}
 	if c.reader.pidfd >= 0 {
 		c.p.watch.forget(c) // the watcher reads the segment

@@ -97,7 +97,7 @@ func (p *Provider) notifyPeers(dead *Conn) {
 	}
 	for _, c := range p.conns {
 		if c.live && c != dead {
-			c.segment.head().knocks.Add(1)
+			c.segment.head().deaths.Add(1)
 		}
 	}
 }

@@ -2,26 +2,30 @@
 //
 // # Memory
 //
-// Each process owns one sealed memfd segment, which nobody can resize once it is sealed. Peers map
-// it through /proc/PID/fd, so that a crash leaves nothing in /dev/shm. It holds the process's bell,
-// the state of the endpoint, a bitmap in which newcomers knock, and one slot per process id for
-// what that process sends here:
+// Each process owns one sealed memfd segment, which nobody can resize once it is sealed. Peers take
+// its descriptor through a pidfd, or open it by its name in /proc, so that a crash leaves nothing in
+// /dev/shm. It holds the process's bell, the state of the endpoint, a bitmap of announcements, and for
+// each process id a page and a long ring, into which that process writes what it sends here:
 //
-//	+--------+---------+--------+--------+----
-//	| header | knocks  | slot 0 | slot 1 | …      slot i is written by process i
-//	+--------+---------+--------+--------+----
-//	                   /          \
-//	  +-----------------+----------------------------+--------------------+
-//	  | address, cursors| lines: word imm 48 bytes | … | bulk: payloads   |
-//	  +-----------------+----------------------------+--------------------+
+//	+--------+---------+--------+--------+---+--------+--------+---+--------+
+//	| header | bitmap  | page 0 | page 1 | … | ring 0 | ring 1 | … | boards |
+//	+--------+---------+--------+--------+---+--------+--------+---+--------+
+//	                   /          \         /           \
+//	  +-----------------+----------+       +----------------------------+----------------+
+//	  | address, cursors| short    |       | lines: word imm 48 bytes … | bulk: payloads |
+//	  |                 | ring     |       +----------------------------+----------------+
+//	  +-----------------+----------+
 //
-// The segment is sparse. A slot gets memory when its process connects, by fallocate and after a
-// check of the limits, because fallocate beyond a memory cgroup's limit ends in the OOM killer and
-// not in an error.
+// The segment is sparse: memory grows with traffic. A page gets memory when its process connects. A
+// pair with more to send than the occasional small frame moves to its long ring, which gets memory
+// piece by piece as its cursors advance for the first time; see earn.go for the share of each process
+// and for the way back. Memory is given after a check of the limits, because taking more than a memory
+// cgroup's limit ends in the OOM killer and not in an error. A line of class move says that the next
+// frame is in the other ring, so the order of frames is that of the pair.
 //
 // # Frames
 //
-// A slot is a single-producer single-consumer ring of cache lines. A frame is one line: a word with
+// A ring has a single producer, a single consumer, and cache lines. A frame is one line: a word with
 // lap number, class and length, the immediate, and up to 48 bytes of payload, so that a small
 // message costs one line of traffic. A longer payload lies in the bulk ring and the line announces
 // it. Storing the word publishes the frame: a producer that dies before has sent nothing. The lap
@@ -31,6 +35,12 @@
 // Longer payloads lie in a ring of their own and not in the following lines, because there they
 // would overwrite the words and could be mistaken for fresh ones a lap later; clearing them would
 // cost the consumer a dirty line each.
+//
+// # Quiet peers
+//
+// Poll reads the rings that have delivered lately. A ring that has not is marked; its producer sees the
+// mark with its next frame and sets its bit in the bitmap. So the cost of a poll does not depend on the
+// number of connected peers; see quiet.go.
 //
 // # Large messages
 //

@@ -51,7 +51,7 @@ func FuzzLimits(f *testing.F) {
 			"sys/fs/cgroup/job/memory.current": file(used), "sys/fs/cgroup/job/memory.stat": file(stat),
 		}
 		n &= math.MaxInt64
-		err := checkCgroup(root, n)
+		_, err := checkCgroup(root, n)
 		number := func(s string) *big.Int {
 			v, ok := new(big.Int).SetString(strings.TrimSpace(s), 10)
 			if !ok || strings.ContainsAny(s, "+-") || !v.IsInt64() {
@@ -117,8 +117,7 @@ func FuzzAwait(f *testing.F) {
 	f.Add(word(77, 8), []byte{}, uint16(0))
 	f.Fuzz(func(t *testing.T, word uint64, data []byte, room uint16) {
 		g := geometry{procs: 2, lines: 64, bulk: 16 << 10}
-		slot := make([]byte, g.slotBytes())
-		c := consumer{ring: newRing(slot, g)}
+		_, c := consumerOf(g)
 		memory := make([]byte, int(room)+64)
 		for range 3 {
 			l := c.line(c.head)
@@ -145,12 +144,12 @@ func FuzzCursors(f *testing.F) {
 	f.Add([]byte{255, 255, 0, 0, 1, 1, 1, 1})
 	f.Fuzz(func(t *testing.T, script []byte) {
 		g := geometry{procs: 2, lines: 64, bulk: 16 << 10}
-		slot := make([]byte, g.slotBytes())
-		p := producer{ring: newRing(slot, g)}
+		mem := make([]byte, pageBytes+g.ringBytes())
+		p := producer{ring: longRing(mem, mem[pageBytes:], g), long: true}
 		payload := make([]byte, g.maxFrame())
 		for ; len(script) >= 3 && !p.corrupt; script = script[3:] { // heads go on or back, and something is sent
-			p.cur.head += uint64(int8(script[0]))
-			p.cur.bulkHead += uint64(int8(script[1])) * lineBytes
+			p.at.head += uint64(int8(script[0]))
+			p.at.bulkHead += uint64(int8(script[1])) * lineBytes
 			for p.send(fabric.ClassTest, 0, payload[:int(script[2])*len(payload)/255]) && !p.corrupt {
 				require.LessOrEqual(t, p.tail-p.headSeen, uint64(g.lines))
 				require.LessOrEqual(t, p.bulkTail-p.bulkSeen, uint64(g.bulk))

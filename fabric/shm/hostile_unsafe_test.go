@@ -41,6 +41,12 @@ func (w *frameCheck) sink() *fabric.Sink {
 	return s
 }
 
+// consumerOf is the receiving end of a pair whose memory is its page and the long ring behind it.
+func consumerOf(g geometry) (mem []byte, c consumer) {
+	mem = make([]byte, pageBytes+g.ringBytes())
+	return mem, consumer{ring: shortRing(mem), other: longRing(mem, mem[pageBytes:], g)}
+}
+
 // Whatever a peer writes into its slot, reading it neither faults nor leaves the slot, and a word
 // that no producer writes ends the connection.
 func FuzzSlot(f *testing.F) {
@@ -48,14 +54,17 @@ func FuzzSlot(f *testing.F) {
 	f.Add(uint64(2), []byte("anything at all, over several lines of the ring and into its bulk part"))
 	f.Fuzz(func(t *testing.T, seed uint64, junk []byte) {
 		g := geometry{procs: 2, lines: 64, bulk: 16 << 10}
-		slot := make([]byte, g.slotBytes())
-		c := consumer{ring: newRing(slot, g)}
+		slot, c := consumerOf(g)
 		w := &frameCheck{t: t, slot: slot}
 		s := w.sink()
 		r := rand.New(rand.NewPCG(seed, 0))
 		for range 50 {
 			for i := range junk { // anywhere, but mostly where it is read next
-				at := slotHead + int(c.head&c.mask)*lineBytes + r.IntN(2*lineBytes)
+				at := shortAt
+				if c.long {
+					at = pageBytes
+				}
+				at += int(c.head&c.mask)*lineBytes + r.IntN(2*lineBytes)
 				if r.IntN(4) == 0 {
 					at = r.IntN(len(slot))
 				}
@@ -66,6 +75,7 @@ func FuzzSlot(f *testing.F) {
 				atomic.StoreUint64(&c.line(c.head).word, word)
 			}
 			c.poll(s, 1, batch)
+			c.left = c.left && r.IntN(2) == 0 // the memory has been given back
 			c.await(fabric.ClassEager, r.Uint64N(3), make([]byte, r.IntN(100)), 1)
 		}
 	})
@@ -78,10 +88,12 @@ func TestCorruptWordsEndTheConnection(t *testing.T) {
 		"class out of range":    1<<lapShift | 77<<classShift,
 		"too long a frame":      1<<lapShift | 1<<classShift | 1<<31,
 		"an unknown goodbye":    1<<lapShift | classBye<<classShift | 2,
+		"a move to where it is": 1<<lapShift | classMove<<classShift | moveShort,
+		"a move to nowhere":     1<<lapShift | classMove<<classShift | 2,
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b, ab, _ := pair(t, Config{})
-			w := &frameCheck{t: t, slot: b.own.slot(0)}
+			w := &frameCheck{t: t, slot: b.own.page(0)}
 			s := w.sink()
 			require.True(t, ab.TrySend(fabric.ClassTest, 0, nil))
 			for w.frames == 0 {
@@ -105,10 +117,10 @@ func TestCorruptWordsEndTheConnection(t *testing.T) {
 // its cursors.
 func TestCorruptCursorsEndTheConnection(t *testing.T) {
 	_, b, ab, ba := pair(t, Config{})
-	w := &frameCheck{t: t, slot: b.own.slot(0)}
+	w := &frameCheck{t: t, slot: b.own.page(0)}
 	s := w.sink()
 	b.Poll(s)
-	atomic.StoreUint64(&ba.out.cur.head, 1<<40)
+	atomic.StoreUint64(&ba.out.at.head, 1<<40)
 	for ba.TrySend(fabric.ClassTest, 0, nil) && len(w.down) == 0 {
 	}
 	for len(w.down) == 0 {
@@ -151,7 +163,7 @@ func TestStrayKnock(t *testing.T) {
 // No correct process writes an invalid address into a slot.
 func TestCorruptKnock(t *testing.T) {
 	host := open(t, Config{Self: 0, MaxProcs: 2})
-	entryOf(host.own.slot(1)).length = 3
+	entryOf(host.own.page(1)).length = 3
 	host.own.knockWord(0).Or(1 << 1)
 	host.own.head().knocks.Add(1)
 	obs := newObserver()
@@ -176,7 +188,7 @@ func TestForeignSegments(t *testing.T) {
 	require.NoError(t, dial(good))
 
 	reused := good
-	reused.started++
+	reused.token[0]++
 	require.ErrorIs(t, dial(reused), fabric.ErrPeerGone)
 
 	small := good
@@ -258,7 +270,7 @@ func FuzzNewcomer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, length, state, refused uint32, knocks uint64) {
 		small := Config{Self: 0, MaxProcs: 2, Lines: 64, BulkBytes: 16 << 10}
 		host := open(t, small)
-		e := entryOf(host.own.slot(1))
+		e := entryOf(host.own.page(1))
 		copy(e.address[:], b)
 		const pidAt = 24
 		binary.LittleEndian.PutUint32(e.address[pidAt:], uint32(os.Getpid()))

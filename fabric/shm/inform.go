@@ -44,8 +44,7 @@ func (p *Provider) Inform(peer proc.ID, cause proc.Cause) {
 
 // refuseDead refuses and kills a newcomer that counts as dead.
 func (p *Provider) refuseDead(id proc.ID, a *address) {
-	entry := newRing(p.own.slot(id), p.own.geometry)
-	entry.cur.refused.Store(uint32(unix.ECONNREFUSED))
+	cursorsOf(p.own.page(id)).refused.Store(uint32(unix.ECONNREFUSED))
 	killProcess(a)
 	p.cfg.Warn("shm: %v has come, which counts as dead: refused and killed", id)
 }
@@ -56,7 +55,7 @@ func killProcess(a *address) {
 	if c.openProcess(a) != nil {
 		return
 	}
-	if fd, err := findBacking(a); err == nil {
+	if fd, err := openBackingOf(a); err == nil {
 		_ = unix.Close(fd)
 		c.killPeer()
 	}

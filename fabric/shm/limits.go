@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,52 +19,62 @@ import (
 // exceeded. The message names the limit and the remedy.
 var ErrNoSpace = errors.New("shm: not enough memory")
 
-// checkLimits checks whether this process may take n more bytes of shared memory, before fallocate:
-// a memory cgroup answers excess with the OOM killer.
-func checkLimits(n int64) error {
+// checkLimits checks whether this process may take n more bytes of shared memory, before it does: a
+// memory cgroup answers excess with the OOM killer. It returns how much it may take.
+func checkLimits(n int64) (left int64, err error) {
 	return checkCgroup(os.DirFS("/"), n)
 }
 
-func checkCgroup(root fs.FS, n int64) error {
+func checkCgroup(root fs.FS, n int64) (left int64, err error) {
+	left = math.MaxInt64
 	list, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
-		return nil // no cgroups here
+		return left, nil // no cgroups here
 	}
 	for entry := range strings.Lines(string(list)) {
 		parts := strings.SplitN(strings.TrimSpace(entry), ":", 3)
 		if len(parts) != 3 {
 			continue
 		}
+		here := left
 		switch {
 		case parts[1] == "":
-			err = checkHierarchy(root, "sys/fs/cgroup", parts[2], n, "memory.max", "memory.current", "inactive_file")
+			here, err = checkHierarchy(root, "sys/fs/cgroup", parts[2], n, "memory.max", "memory.current", "inactive_file")
 		case strings.Contains(parts[1], "memory"):
-			err = checkHierarchy(root, "sys/fs/cgroup/memory", parts[2], n,
+			here, err = checkHierarchy(root, "sys/fs/cgroup/memory", parts[2], n,
 				"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 		}
 		if err != nil {
-			return err
+			return 0, err
 		}
+		left = min(left, here)
 	}
-	return nil
+	return left, nil
 }
 
 // checkHierarchy walks from the process's group to the root: each level's limit counts.
-func checkHierarchy(root fs.FS, mount, group string, n int64, limitFile, usedFile, cacheKey string) error {
+func checkHierarchy(root fs.FS, mount, group string, n int64, limitFile, usedFile, cacheKey string) (int64, error) {
+	left := int64(math.MaxInt64)
 	for dir := path.Clean("/" + group); ; dir = path.Dir(dir) {
 		at := path.Join(mount, dir)
 		limit, okLimit := readNumber(root, path.Join(at, limitFile))
-		used, okUsed := readNumber(root, path.Join(at, usedFile))
-		if okLimit && okUsed {
-			used -= min(used, statKey(root, path.Join(at, "memory.stat"), cacheKey))
+		used, okUsed := int64(0), false
+		if okLimit {
+			used, okUsed = readNumber(root, path.Join(at, usedFile))
+		}
+		if okUsed {
+			if n > limit-used { // the kernel drops what is cached before it kills
+				used -= min(used, statKey(root, path.Join(at, "memory.stat"), cacheKey))
+			}
 			if n > limit-used {
-				return fmt.Errorf("%w: %d KiB more would exceed the memory limit of cgroup %s (%d KiB of %d KiB in use): "+
+				return 0, fmt.Errorf("%w: %d KiB more would exceed the memory limit of cgroup %s (%d KiB of %d KiB in use): "+
 					"raise the limit or start fewer processes",
 					ErrNoSpace, n>>10, dir, used>>10, limit>>10)
 			}
+			left = min(left, limit-used)
 		}
 		if dir == "/" {
-			return nil
+			return left, nil
 		}
 	}
 }
@@ -89,9 +101,47 @@ func statKey(root fs.FS, name, key string) int64 {
 
 // reserve allocates the range, so that touching it later cannot fail.
 func reserve(fd int, offset, length int64) error {
-	if err := checkLimits(length); err != nil {
+	if err := limits.take(length); err != nil {
 		return err
 	}
+	return allocate(fd, offset, length)
+}
+
+// limits is what the process may still take of what was checked. Reading the limits costs a hundred
+// times as much as a page.
+var limits allowance
+
+// allowance is memory that a check of the limits has allowed and nobody has taken. Any goroutine may
+// use it.
+type allowance struct {
+	mu   sync.Mutex
+	left int64
+}
+
+// A check allows more than what is asked for: this part of what is left, at most mostAhead. A job may
+// exceed its limit by as much for each process.
+const (
+	aheadPart = 1024
+	mostAhead = 16 << 20
+)
+
+// take takes n bytes, after a check of the limits if too few are left.
+func (a *allowance) take(n int64) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if n > a.left {
+		a.left = 0
+		left, err := checkLimits(n)
+		if err != nil {
+			return err
+		}
+		a.left = n + min((left-n)/aheadPart, mostAhead)
+	}
+	a.left -= n
+	return nil
+}
+
+func allocate(fd int, offset, length int64) error {
 	for {
 		err := unix.Fallocate(fd, 0, offset, length)
 		switch {
@@ -100,11 +150,16 @@ func reserve(fd int, offset, length int64) error {
 		case errors.Is(err, unix.EINTR):
 			continue
 		case errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENOMEM):
-			return fmt.Errorf("%w: reserving %d KiB: %w: enlarge the tmpfs (mount -o remount,size=… /dev/shm, or "+
-				"--shm-size of the container) or use smaller slots",
-				ErrNoSpace, length>>10, err)
+			return noSpace(length, err)
 		default:
 			return fmt.Errorf("shm: reserving %d KiB: fallocate: %w", length>>10, err)
 		}
 	}
+}
+
+// noSpace is the error of a tmpfs or a machine without memory for n more bytes.
+func noSpace(n int64, err error) error {
+	return fmt.Errorf("%w: reserving %d KiB: %w: enlarge the tmpfs (mount -o remount,size=… /dev/shm, or "+
+		"--shm-size of the container) or use smaller rings",
+		ErrNoSpace, n>>10, err)
 }

@@ -43,7 +43,7 @@ func TestCgroupLimits(t *testing.T) {
 		{"v1, too much", v1, 200_001, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := checkCgroup(c.fs, c.n)
+			_, err := checkCgroup(c.fs, c.n)
 			if c.ok {
 				require.NoError(t, err)
 				return
@@ -91,7 +91,7 @@ func TestFullTmpfs(t *testing.T) {
 	require.ErrorIs(t, err, ErrNoSpace)
 	require.ErrorContains(t, err, "remount")
 
-	roomy, _ := mountTmpfs(t, "100k")
+	roomy, _ := mountTmpfs(t, "16k")
 	a, err := Open(Config{MaxProcs: 2, Dir: roomy})
 	require.NoError(t, err)
 	defer a.Close()

@@ -42,8 +42,12 @@ const (
 
 // Eager reports whether a message of n bytes is better sent in frames than announced. One in
 // paceRetry messages passes although lines were slow, to notice when the peer has moved nearer.
+//
+// A message that the short ring cannot hold earns the long one, or is announced.
 func (c *Conn) Eager(n int) bool {
 	switch {
+	case !c.out.ripe && n > shortFrame && c.live && !c.afford(n):
+		return false
 	case n <= c.out.pace.far:
 		return true
 	case n > c.out.pace.near:
@@ -57,14 +61,17 @@ func (c *Conn) Eager(n int) bool {
 
 // Reply is the length up to which an answer is better sent in frames.
 func (c *Conn) Reply() int {
+	if !c.out.long {
+		return shortFrame
+	}
 	if c.out.pace.line <= slowLine {
 		return c.out.pace.reply
 	}
 	return min(c.out.pace.reply, eagerReplyFar)
 }
 
-// AlwaysEager is the length up to which Eager is always true.
-func (c *Conn) AlwaysEager() int { return c.out.pace.far }
+// AlwaysEager is the length up to which Eager is always true, also of a pair without a long ring.
+func (c *Conn) AlwaysEager() int { return min(c.out.pace.far, shortFrame) }
 
 // copy is the built-in copy, timed now and then, and always while lines are slow, because then
 // there are few.

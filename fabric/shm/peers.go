@@ -56,7 +56,7 @@ func startIn(fields [][]byte) (uint64, error) {
 // newConn allocates a connection that is not connected yet.
 func newConn(p *Provider, peer proc.ID, a *address) *Conn {
 	c := &Conn{p: p, peer: peer, reader: reader{pid: int(a.pid), pidfd: -1}, segment: &segment{fd: -1}}
-	c.out.maxFrame, c.out.pace = a.maxFrame(), p.pace()
+	c.maxFrame, c.out.pace = a.maxFrame(), p.pace()
 	return c
 }
 
@@ -77,14 +77,14 @@ func (c *Conn) connect(a *address) error {
 	if x := c.p.cfg.Exits; x != nil {
 		c.execs = x.Execs(c.reader.pid) // before openProcess makes sure that the peer's program is there
 	}
-	if err := c.openProcess(a); err != nil {
+	if err := c.openPidfd(); err != nil {
 		if errors.Is(err, fabric.ErrPeerGone) {
 			c.exitCause, _ = c.exitRecord()
 		}
 		return err
 	}
-	seg, err := openPeer(a, c.p.cfg.Self, c.p.cfg.Dir != "")
-	if err == nil && !setGate(gateOf(seg.slots), gateTaken) {
+	seg, err := c.openPeer(a)
+	if err == nil && !setGate(&cursorsOf(seg.page(c.p.cfg.Self)).gate, gateTaken) {
 		err = errors.Join(errBarred, seg.close())
 	}
 	if err == nil {
@@ -117,26 +117,36 @@ func (p *Provider) pace() pace {
 	return pace{near: p.cfg.EagerNear, far: p.cfg.EagerFar, reply: p.cfg.EagerReply}
 }
 
-// openProcess opens a pidfd of the peer's process, so that its pid cannot come to name another one
-// unnoticed.
-func (c *Conn) openProcess(a *address) error {
+// openPidfd opens a pidfd of the process that has the peer's pid. It is the peer if it has the
+// segment with the token of the peer's address: see findBacking.
+func (c *Conn) openPidfd() error {
 	fd, err := unix.PidfdOpen(c.reader.pid, 0)
 	switch {
 	case err == nil:
+		c.reader.pidfd = fd
+		return nil
 	case errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT):
 		return fabric.ErrPeerGone // the latter two: it is a thread's id by now
 	default:
 		return fmt.Errorf("shm: pidfd_open(%d): %w%s", c.reader.pid, err, remedy(err))
 	}
+}
+
+// openProcess opens a pidfd of the peer's process, which its start time identifies where there is
+// no segment to look at.
+func (c *Conn) openProcess(a *address) error {
+	if err := c.openPidfd(); err != nil {
+		return err
+	}
 	started, err := startTime(c.reader.pid)
 	switch {
 	case err == nil && started == a.started:
-		c.reader.pidfd = fd
 		return nil
 	case err == nil || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH):
 		err = fabric.ErrPeerGone
 	}
-	_ = unix.Close(fd)
+	_ = unix.Close(c.reader.pidfd)
+	c.reader.pidfd = -1
 	return err
 }
 
@@ -179,11 +189,11 @@ func (c *Conn) start(a *address) {
 	h := c.segment.head()
 	c.bell = &h.bell
 	c.needsBarrier = h.membarrier == 0 || !futex.Registered()
-	c.out = producer{ring: newRing(c.segment.slots, a.geometry), pace: c.p.pace()}
+	c.out = producer{ring: shortRing(c.segment.page(c.p.cfg.Self)), pace: c.p.pace(), stop: earnFrames}
+	c.ring = ringState{}
 	c.live = true
-	if !c.needsBarrier {
-		c.out.limit = uint64(a.lines) - reservedLines
-	}
+	c.out.fast = !c.needsBarrier
+	c.out.setLimit()
 	// A half-open connection has announced that it cannot get, and capabilities are fixed.
 	c.get = c.halfOpen == nil && !c.p.cfg.NoGet && c.probe(a)
 	how := "kernel copy (process_vm_readv)"
@@ -267,7 +277,7 @@ func (p *Provider) finishPeer(s *fabric.Sink, c *Conn) int {
 		return n
 	}
 	c.reported = true
-	p.inbound = slices.DeleteFunc(p.inbound, func(x *Conn) bool { return x == c })
+	p.removeInbound(c)
 	p.deaths.forget(c)
 	if c.gone.Load() && c.exitCause.Kind == proc.Unknown && c.reader.pidfd >= 0 {
 		c.exitCause = c.queryExitCause() // it may be known by now

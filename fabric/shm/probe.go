@@ -29,11 +29,11 @@ func probe(a *address, unsealed bool) error {
 func probeSegment(a *address, unsealed bool) (err error) {
 	s := &segment{geometry: a.geometry, fd: -1}
 	defer func() { err = errors.Join(err, s.close()) }()
-	if s.fd, err = findBacking(a); err != nil {
+	if s.fd, err = openBackingOf(a); err != nil {
 		return fmt.Errorf("shm: opening this process's own segment as peers do (readlinkat, openat, pread64): %w", err)
 	}
 	if err = s.checkSealed(unsealed); err == nil {
-		s.header, err = mapRange(s.fd, 0, s.slotOffset(0))
+		s.header, err = mapRange(s.fd, 0, s.pageOffset(0))
 	}
 	return err
 }

@@ -27,14 +27,20 @@ type Provider struct {
 	conns      map[proc.ID]*Conn
 	// barred: peers that may never connect, and why; see bar.go.
 	barred map[proc.ID]error
-	// inbound: the connections whose slot Poll reads.
+	// inbound: the connections whose ring Poll reads; see quiet.go.
 	inbound []*Conn
+	polls   uint32 // since the last call of cool
+	// long: the connections that send through long rings, spent the memory of these, share what this
+	// process should keep to. next is where the search for an idle one goes on.
+	long         []*Conn
+	next         int
+	spent, share int64
 	// starved: a frame was refused since Ready last found no sender without credit.
 	starved    bool
 	retry      retryState
 	boards     Boards
 	knocksSeen uint32 // at the last check of the bitmap
-	seen       []uint64
+	deathsSeen uint32 // header.deaths, as last read
 	// ended: see releaseEnded.
 	ended []endedPeer
 	// departed: Depart or Close has been called; closed: Close.
@@ -57,8 +63,9 @@ func Open(cfg Config) (*Provider, error) {
 	p := &Provider{
 		cfg: cfg, own: own, bell: futex.NewPull(&own.head().bell),
 		conns: make(map[proc.ID]*Conn), barred: make(map[proc.ID]error), retry: defaultRetry,
-		seen: make([]uint64, (cfg.MaxProcs+63)/64), deaths: deathPoll{exits: cfg.Exits},
+		deaths: deathPoll{exits: cfg.Exits},
 	}
+	p.Share(cfg.MaxProcs)
 	p.boards = Boards{p: p, theirs: make(map[proc.ID][]board.Cell), members: make(map[uint32]int)}
 	if p.self, err = selfAddress(own); err == nil {
 		err = probe(&p.self, cfg.Dir != "")
@@ -165,10 +172,19 @@ func (p *Provider) existing(c *Conn) (*Conn, error) {
 // Poll implements fabric.Provider.
 func (p *Provider) Poll(s *fabric.Sink) int {
 	n := 0
-	if k := p.own.head().knocks.Load(); k != p.knocksSeen {
+	h := p.own.head()
+	if k := h.knocks.Load(); k != p.knocksSeen {
 		p.knocksSeen = k
 		p.acceptKnocks()
+	}
+	if k := h.deaths.Load(); k != p.deathsSeen {
+		p.deathsSeen = k
 		p.deaths.pollAll(p.watch)
+	}
+	if len(p.inbound) > keptHot {
+		if p.polls++; p.polls >= coolPolls {
+			p.cool()
+		}
 	}
 	// Delivering may connect and so lengthen inbound.
 	for i := 0; i < len(p.inbound); i++ {
@@ -178,6 +194,9 @@ func (p *Provider) Poll(s *fabric.Sink) int {
 		n += got
 		if c.in.headPublished != settled {
 			c.returnCredit()
+		}
+		if c.in.left {
+			p.takeRingBack(c)
 		}
 		if c.in.cut && !c.invalidated {
 			p.requestReap()
@@ -194,7 +213,8 @@ func (p *Provider) requestReap() { p.watch.reapPending.Store(true) }
 
 // Ready implements fabric.Provider.
 func (p *Provider) Ready() bool {
-	if p.own.head().knocks.Load() != p.knocksSeen || p.watch.reapPending.Load() {
+	h := p.own.head()
+	if h.knocks.Load() != p.knocksSeen || h.deaths.Load() != p.deathsSeen || p.watch.reapPending.Load() {
 		return true
 	}
 	for _, c := range p.inbound {
@@ -213,7 +233,7 @@ func (p *Provider) creditReturned() bool {
 			p.starved = true
 			return true
 		}
-		p.starved = p.starved || c.live && c.out.starving
+		p.starved = p.starved || c.live && (c.out.starving || c.ring.awaits)
 	}
 	return false
 }
@@ -279,7 +299,7 @@ func (p *Provider) Close() error {
 	errs = append(errs, p.boards.close(), p.own.close())
 	// Poll keeps reading the header after Close, and finds no knocks in this one: so it needs no
 	// check of its own.
-	p.own.header, p.knocksSeen = make([]byte, headerBytes), 0
+	p.own.header, p.knocksSeen, p.deathsSeen = make([]byte, headerBytes), 0, 0
 	return errors.Join(errs...)
 }
 

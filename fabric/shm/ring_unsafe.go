@@ -7,7 +7,6 @@ import (
 	"unsafe"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/release"
 )
 
@@ -17,7 +16,7 @@ import (
 
 const inlineBytes = 48
 
-// line is one cache line of a slot, and one frame.
+// line is one cache line of a ring, and one frame.
 type line struct {
 	// word: lap<<40 | class<<32 | length. Written last by the producer, with release order; the lap
 	// shows the consumer that the line is fresh.
@@ -34,14 +33,20 @@ const (
 	classBye    = fabric.NumClasses
 	byeDeparted = 0 // an orderly departure
 	byeClosed   = 1 // closed without departing, which is a failure
+	// classMove too: the last line of this ring for now, the next is in the other. Its length says
+	// in which.
+	classMove = fabric.NumClasses + 1
+	moveLong  = 0
+	moveShort = 1
 )
 
-// cursors lie at the start of a slot's first page, after the address: one line per writer.
+// heads are the lines and bulk bytes of a ring that have been consumed. Written by the consumer, read
+// by the producer when it runs out of credit.
+type heads struct{ head, bulkHead uint64 }
+
+// cursors lie in a page, after the address: one line per writer.
 type cursors struct {
-	// head, bulkHead: lines and bulk bytes consumed. Written by the consumer, read by the producer
-	// when it runs out of credit.
-	head     uint64
-	bulkHead uint64
+	short, long heads
 	// refused: an errno once the consumer has given up connecting back. Written by the consumer,
 	// read by the producer until the consumer has connected.
 	refused atomic.Uint32
@@ -49,7 +54,13 @@ type cursors struct {
 	// to gateTaken by the producer when it connects, to gateBarred by the consumer when it finds
 	// that it can never map the producer's segment.
 	gate atomic.Uint32
-	_    [232]byte // adjacent lines are prefetched in pairs
+	// cold: 1 while the consumer does not read the ring until the producer announces a frame.
+	// Written by the consumer, read by the producer with each frame.
+	cold atomic.Uint32
+	// returned counts the long rings that the producer has left and whose memory the consumer has
+	// given back. Written by the consumer, read by the producer before it uses the next.
+	returned atomic.Uint32
+	_        [208]byte // adjacent lines are prefetched in pairs
 	// starving: 1 while the producer has been refused credit. Written by the producer, read by the
 	// consumer whenever it returns credit.
 	starving atomic.Uint32
@@ -62,36 +73,54 @@ const (
 	gateBarred = 2
 )
 
-func gateOf(slot []byte) *atomic.Uint32 {
-	return &(*cursors)(unsafe.Pointer(&slot[cursorsAt])).gate
-}
+func cursorsOf(page []byte) *cursors { return (*cursors)(unsafe.Pointer(&page[cursorsAt])) }
 
 // setGate moves a gate to a state, and reports whether it is in that state now.
 func setGate(gate *atomic.Uint32, to uint32) bool {
 	return gate.CompareAndSwap(0, to) || gate.Load() == to
 }
 
-// ring is what both ends have of a slot.
+// A pair begins with a short ring in its page: enough for the occasional small frame, also from
+// hundreds of peers. By traffic it earns the long ring of its geometry; see earn.go.
+const (
+	shortLines  = 32
+	shortBulk   = 1 << 10
+	shortBulkAt = 1 << 10
+	shortAt     = 2 << 10
+	// shortFrame is the longest frame of a short ring.
+	shortFrame = shortBulk/4 - lineBytes
+)
+
+// ring is what both ends have of a ring.
 type ring struct {
 	lines    unsafe.Pointer // *[n]line
 	bulk     unsafe.Pointer // *[bulkSize]byte
 	cur      *cursors
+	at       *heads
 	mask     uint64 // lines-1
+	reserved uint64 // lines that are kept back from frames
 	lapBits  uint8  // log2 lines
 	bulkSize uint64
 	maxFrame int
 }
 
-func newRing(slot []byte, g geometry) ring {
-	base := unsafe.Pointer(unsafe.SliceData(slot))
+// shortRing is the ring in a page. It keeps back a line for classBye and one for classMove.
+func shortRing(page []byte) ring {
+	cur := cursorsOf(page)
 	return ring{
-		cur:      (*cursors)(unsafe.Add(base, cursorsAt)),
-		lines:    unsafe.Add(base, slotHead),
-		bulk:     unsafe.Add(base, slotHead+int(g.lines)*lineBytes),
-		mask:     uint64(g.lines - 1),
-		lapBits:  uint8(bits.TrailingZeros32(g.lines)),
-		bulkSize: uint64(g.bulk),
-		maxFrame: g.maxFrame(),
+		cur: cur, at: &cur.short, reserved: 2,
+		lines: unsafe.Pointer(&page[shortAt]), mask: shortLines - 1, lapBits: uint8(bits.TrailingZeros32(shortLines)),
+		bulk: unsafe.Pointer(&page[shortBulkAt]), bulkSize: shortBulk, maxFrame: shortFrame,
+	}
+}
+
+// longRing is the ring in mem. It keeps back a line for classBye.
+func longRing(page, mem []byte, g geometry) ring {
+	cur := cursorsOf(page)
+	return ring{
+		cur: cur, at: &cur.long, reserved: 1,
+		lines: unsafe.Pointer(&mem[0]), mask: uint64(g.lines - 1), lapBits: uint8(bits.TrailingZeros32(g.lines)),
+		bulk: unsafe.Pointer(&mem[int(g.lines)*lineBytes]), bulkSize: uint64(g.bulk), maxFrame: g.maxFrame(),
 	}
 }
 
@@ -133,21 +162,78 @@ type producer struct {
 	ring
 	tail, bulkTail uint64
 	// limit: frames with an inline payload may be sent while tail is below it, without further
-	// checks. 0 if each needs the slow path.
+	// checks. 0 unless fast: each needs the slow path.
 	limit uint64
+	fast  bool
 	// headSeen, bulkSeen: the consumer's cursors as last read.
 	headSeen, bulkSeen uint64
 	starving           bool
 	pace               pace
 	corrupt            bool // the consumer's cursors were invalid
+	// long: the ring is the long one, and home the place in the short one.
+	long bool
+	home position
+	// stop is the line at which sending takes the slow path: in the short ring, because the pair may
+	// earn the long one; in the long ring, because there is no memory from that line on. bulkStop is
+	// the same for the bulk ring. Both are beyond all once the long ring has all its memory: ripe.
+	stop, bulkStop uint64
+	ripe           bool
+	past           uint64 // frames sent through other rings, less the lines in this one that were none
 }
 
-// reservedLines are kept back from frames: one for classBye.
-const reservedLines = 1
+// position is where one end stands in a ring that it does not use at present.
+type position struct {
+	ring                       ring
+	at, bulkAt, seen, bulkSeen uint64
+}
+
+// sent is the number of frames so far.
+func (p *producer) sent() uint64 { return p.tail + p.past }
+
+// setLimit adapts limit to the credit and to stop.
+func (p *producer) setLimit() {
+	if p.fast {
+		p.limit = min(p.headSeen+p.mask+1-p.reserved, p.stop)
+	}
+}
+
+// enter moves the producer to a long ring, which is all zero. There must be a line for classMove.
+func (p *producer) enter(long ring) {
+	sent := p.sent()
+	p.publish(p.line(p.tail), classMove, 0, moveLong)
+	p.home = position{p.ring, p.tail, p.bulkTail, p.headSeen, p.bulkSeen}
+	p.ring, p.long, p.stop, p.bulkStop = long, true, 0, 0
+	p.tail, p.bulkTail, p.headSeen, p.bulkSeen = 0, 0, 0, 0
+	p.moved(sent)
+}
+
+// leave moves the producer back to the short ring, if there is a line for classMove.
+func (p *producer) leave() bool {
+	if p.tail-p.headSeen >= p.mask+1-p.reserved && !p.refresh(p.mask-p.reserved, p.bulkSize) {
+		return false
+	}
+	sent := p.sent()
+	p.publish(p.line(p.tail), classMove, 0, moveShort)
+	h := &p.home
+	p.ring, p.long, p.ripe = h.ring, false, false
+	p.tail, p.bulkTail, p.headSeen, p.bulkSeen = h.at, h.bulkAt, h.seen, h.bulkSeen
+	p.moved(sent)
+	return true
+}
+
+// moved adapts the counts to another ring.
+func (p *producer) moved(sent uint64) {
+	p.past = sent - p.tail
+	p.setLimit()
+	if p.starving {
+		p.starving = false
+		p.cur.starving.Store(0)
+	}
+}
 
 // send publishes a frame of any size, or reports that there is no credit.
 func (p *producer) send(class fabric.Class, imm uint64, payload []byte) bool {
-	if p.tail-p.headSeen >= p.mask+1-reservedLines && !p.refresh(p.mask-reservedLines, p.bulkSize) {
+	if p.tail-p.headSeen >= p.mask+1-p.reserved && !p.refresh(p.mask-p.reserved, p.bulkSize) {
 		return false
 	}
 	l := p.line(p.tail)
@@ -229,139 +315,17 @@ func (p *producer) refresh(maxLines, maxBulk uint64) bool {
 }
 
 func (p *producer) readCredit(maxLines, maxBulk uint64) bool {
-	head, bulk := atomic.LoadUint64(&p.cur.head), atomic.LoadUint64(&p.cur.bulkHead)
+	head, bulk := atomic.LoadUint64(&p.at.head), atomic.LoadUint64(&p.at.bulkHead)
 	if p.tail-head > p.tail-p.headSeen || p.bulkTail-bulk > p.bulkTail-p.bulkSeen {
 		p.corrupt = true
 		return false
 	}
 	p.headSeen, p.bulkSeen = head, bulk
-	if p.limit != 0 {
-		p.limit = head + p.mask + 1 - reservedLines
-	}
+	p.setLimit()
 	return p.tail-head <= maxLines && p.bulkTail-bulk <= maxBulk
 }
 
 // creditMoved reports whether the consumer has returned credit since the cursors were last read.
 func (p *producer) creditMoved() bool {
-	return atomic.LoadUint64(&p.cur.head) != p.headSeen || atomic.LoadUint64(&p.cur.bulkHead) != p.bulkSeen
+	return atomic.LoadUint64(&p.at.head) != p.headSeen || atomic.LoadUint64(&p.at.bulkHead) != p.bulkSeen
 }
-
-type consumer struct {
-	ring
-	head, bulkHead               uint64
-	headPublished, bulkPublished uint64 // cursors as last published
-	// cut: nothing more is taken; one of the others gives the reason, or Invalidate.
-	cut, departed, hungUp, corrupt bool
-}
-
-// fresh reports whether a frame waits.
-func (c *consumer) fresh() bool {
-	return atomic.LoadUint64(&c.line(c.head).word)>>lapShift == c.lap(c.head)
-}
-
-// staleLap is the lap number of a line whose frame has been consumed.
-func (c *consumer) staleLap() uint64 { return (c.lap(c.head) - 1) & lapMask }
-
-// poll delivers up to limit frames and returns their number.
-//
-//banyan:decodes
-func (c *consumer) poll(s *fabric.Sink, from proc.ID, limit int) int {
-	n := 0
-	for n < limit && !c.cut {
-		l := c.line(c.head)
-		word := atomic.LoadUint64(&l.word)
-		if lap := word >> lapShift; lap != c.lap(c.head) {
-			if lap != c.staleLap() {
-				c.corrupt, c.cut = true, true
-			}
-			break
-		}
-		n++
-		c.head++
-		if !c.deliver(s, from, l, fabric.Class(word>>classShift), int(uint32(word))) {
-			break
-		}
-		c.returnCredit()
-	}
-	return n
-}
-
-// What await returns when it has not taken a frame.
-const (
-	takeNone  = -1 // no frame waits
-	takeOther = -2 // a frame waits that is for Poll
-)
-
-// await polls up to spins times for the next frame, and takes it into buf if it has that class and
-// immediate and fits; it returns the length.
-//
-//banyan:decodes
-func (c *consumer) await(class fabric.Class, imm uint64, buf []byte, spins int) int {
-	l := c.line(c.head)
-	stale := c.staleLap()
-	word := atomic.LoadUint64(&l.word)
-	for word>>lapShift == stale {
-		if spins--; spins < 0 {
-			return takeNone
-		}
-		release.Pause()
-		word = atomic.LoadUint64(&l.word)
-	}
-	if word>>classShift != c.lap(c.head)<<(lapShift-classShift)|uint64(class) || l.imm != imm {
-		return takeOther
-	}
-	return c.take(l, buf, int(uint32(word)))
-}
-
-// take copies the frame of n bytes that l holds into buf, if it fits.
-func (c *consumer) take(l *line, buf []byte, n int) int {
-	switch {
-	case n == 8 && len(buf) >= 8:
-		*(*uint64)(unsafe.Pointer(unsafe.SliceData(buf))) = *(*uint64)(unsafe.Pointer(&l.data))
-	case n > len(buf) || n > c.maxFrame:
-		return takeOther
-	case n <= inlineBytes:
-		copy(buf, l.data[:n])
-	default:
-		var start uint64
-		start, c.bulkHead = c.place(c.bulkHead, n)
-		copy(buf, c.bulkAt(start, n))
-	}
-	c.head++
-	return n
-}
-
-// deliver checks the word's fields and delivers the frame; false ends the use of the slot.
-func (c *consumer) deliver(s *fabric.Sink, from proc.ID, l *line, class fabric.Class, n int) bool {
-	if class >= fabric.NumClasses || class == 0 || n > c.maxFrame {
-		c.departed = class == classBye && n == byeDeparted
-		c.hungUp = class == classBye && n == byeClosed
-		c.corrupt = !c.departed && !c.hungUp
-		c.cut = true
-		return false
-	}
-	payload := l.data[:min(n, inlineBytes)]
-	if n > inlineBytes {
-		var start uint64
-		start, c.bulkHead = c.place(c.bulkHead, n)
-		payload = c.bulkAt(start, n)
-	}
-	if fn := s.Deliver[class]; fn != nil {
-		fn(from, l.imm, payload)
-	}
-	return true
-}
-
-// returnCredit publishes the cursors, a quarter of the ring at a time: their line then rarely moves
-// between the cores. A producer never waits for the rest, because a frame and the gap at the ring's
-// end take at most half of the bulk ring.
-func (c *consumer) returnCredit() {
-	if c.head-c.headPublished >= (c.mask+1)/4 || c.bulkHead-c.bulkPublished >= c.bulkSize/4 {
-		c.headPublished, c.bulkPublished = c.head, c.bulkHead
-		atomic.StoreUint64(&c.cur.bulkHead, c.bulkHead)
-		atomic.StoreUint64(&c.cur.head, c.head)
-	}
-}
-
-// waiting reports whether the producer was refused credit and may sleep.
-func (c *consumer) waiting() bool { return c.cur.starving.Load() != 0 }

@@ -5,15 +5,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
-	"path"
-	"strings"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/internal/futex"
 	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/robust"
@@ -40,10 +37,12 @@ type header struct {
 	endSpread atomic.Uint32
 	_         [20]byte
 	bell      futex.Bell
-	// knocks: incremented by every process that has written its address into its slot and its bit
-	// into the bitmap, and by notifyPeers; read by the owner in every Poll.
+	// knocks: incremented by every process that has set its bit in the bitmap; read by the owner in
+	// every Poll.
 	knocks atomic.Uint32
-	_      [60]byte
+	// deaths: incremented by notifyPeers; read like knocks.
+	deaths atomic.Uint32
+	_      [56]byte
 }
 
 // The values of header.state, beside 0: open.
@@ -71,9 +70,9 @@ func (s *segment) word(id proc.ID) *robust.Word {
 	return &w[int(id)%len(w)]
 }
 
-// slotEntry starts a slot's first page with the address of the connecting process. Written by that
-// process before it sets its bit, read once by the owner.
-type slotEntry struct {
+// entry starts a page with the address of the connecting process. Written by that process before it
+// sets its bit, read once by the owner.
+type entry struct {
 	length  uint32
 	address [cursorsAt - 4]byte
 }
@@ -84,8 +83,8 @@ const cursorsAt = 256
 type segment struct {
 	geometry
 	fd     int    // -1 of a peer's
-	header []byte // header and knock bitmap
-	slots  []byte // all slots of the own segment; one slot of a peer's
+	header []byte // header, knock bitmap, and pages: of a peer's up to that of this process
+	rings  []byte // all long rings of the own segment, and its boards; one ring of a peer's
 }
 
 func (s *segment) head() *header { return (*header)(unsafe.Pointer(unsafe.SliceData(s.header))) }
@@ -94,12 +93,18 @@ func (s *segment) knockWord(i int) *atomic.Uint64 {
 	return (*atomic.Uint64)(unsafe.Pointer(&s.header[headerBytes+8*i]))
 }
 
-func entryOf(slot []byte) *slotEntry { return (*slotEntry)(unsafe.Pointer(unsafe.SliceData(slot))) }
+func entryOf(page []byte) *entry { return (*entry)(unsafe.Pointer(unsafe.SliceData(page))) }
 
-// slot is the slot of id in the own segment.
-func (s *segment) slot(id proc.ID) []byte {
-	at := int64(id) * s.slotBytes()
-	return s.slots[at : at+s.slotBytes() : at+s.slotBytes()]
+// page is what process id writes first.
+func (s *segment) page(id proc.ID) []byte {
+	at := s.pageOffset(id)
+	return s.header[at : at+pageBytes : at+pageBytes]
+}
+
+// ringOf is the long ring of process id in the own segment.
+func (s *segment) ringOf(id proc.ID) []byte {
+	at := int64(id) * s.ringBytes()
+	return s.rings[at : at+s.ringBytes() : at+s.ringBytes()]
 }
 
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
@@ -133,44 +138,14 @@ func (s *segment) create(cfg *Config) (err error) {
 			return fmt.Errorf("shm: sealing the segment: fcntl: %w", err)
 		}
 	}
-	if err := reserve(s.fd, 0, s.slotOffset(0)); err != nil {
+	if err := reserve(s.fd, 0, s.pageOffset(0)); err != nil {
 		return err
 	}
-	if s.header, err = mapRange(s.fd, 0, s.slotOffset(0)); err != nil {
+	if s.header, err = mapRange(s.fd, 0, s.ringOffset(0)); err != nil {
 		return err
 	}
-	s.slots, err = mapRange(s.fd, s.slotOffset(0), s.segmentBytes()-s.slotOffset(0))
+	s.rings, err = mapRange(s.fd, s.ringOffset(0), s.segmentBytes()-s.ringOffset(0))
 	return err
-}
-
-// The names by which peers distinguish a segment from another file with the same descriptor number.
-const (
-	memfdName  = "banyan-shm"
-	filePrefix = "banyan-"
-)
-
-func openBacking(dir string) (int, error) {
-	if dir == "" {
-		fd, err := unix.MemfdCreate(memfdName, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-		if err != nil {
-			return -1, fmt.Errorf("shm: memfd_create: %w: where a container forbids it, give a tmpfs directory to hold "+
-				"the segment instead", err)
-		}
-		return fd, nil
-	}
-	f, err := os.CreateTemp(dir, filePrefix+"*")
-	if err != nil {
-		return -1, fmt.Errorf("shm: making the segment: %w", err)
-	}
-	defer f.Close()
-	if err := os.Remove(f.Name()); err != nil {
-		return -1, fmt.Errorf("shm: unlinking the segment: %w", err)
-	}
-	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return -1, fmt.Errorf("shm: duplicating the segment's descriptor: %w", err)
-	}
-	return fd, nil
 }
 
 func mapRange(fd int, offset, length int64) ([]byte, error) {
@@ -181,136 +156,122 @@ func mapRange(fd int, offset, length int64) ([]byte, error) {
 	return b, nil
 }
 
-// openPeer maps a peer's header and the slot of id in it, and allocates the slot.
-func openPeer(a *address, id proc.ID, unsealed bool) (*segment, error) {
-	s := &segment{geometry: a.geometry, fd: -1}
-	if err := s.openPeer(a, id, unsealed); err != nil {
+// openPeer maps the beginning of the peer's segment, up to the page of this process, which gets
+// memory.
+func (c *Conn) openPeer(a *address) (*segment, error) {
+	s, self := &segment{geometry: a.geometry, fd: -1}, c.p.cfg.Self
+	if int64(self) >= int64(a.procs) {
+		return nil, fmt.Errorf("shm: the peer has room for %d processes and none for %v: open all endpoints with the "+
+			"same MaxProcs", a.procs, self)
+	}
+	err := c.openSegment(s, a)
+	if err == nil {
+		s.header, err = mapRange(s.fd, 0, s.pageOffset(self)+pageBytes)
+	}
+	if err == nil {
+		err = s.back(s.pageOffset(self), s.page(self))
+	}
+	if err == nil { // a first read would map the pages of others along with the header
+		err = s.back(0, s.header[:headerBytes])
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.close())
 	}
-	return s, nil
-}
-
-func (s *segment) openPeer(a *address, id proc.ID, unsealed bool) (err error) {
-	if int64(id) >= int64(a.procs) {
-		return fmt.Errorf("shm: the peer has slots for %d processes and none for %v: open all endpoints with the same "+
-			"MaxProcs", a.procs, id)
-	}
-	if s.fd, err = findBacking(a); err != nil {
-		return err
-	}
-	if err := s.checkSealed(unsealed); err != nil {
-		return err
-	}
-	if s.header, err = mapRange(s.fd, 0, s.slotOffset(0)); err != nil {
-		return err
-	}
-	if err := reserve(s.fd, s.slotOffset(id), s.slotBytes()); err != nil {
-		return err
-	}
-	if s.slots, err = mapRange(s.fd, s.slotOffset(id), s.slotBytes()); err != nil {
-		return err
-	}
 	// The mappings keep the segment: a peer costs one descriptor, its pidfd.
-	fd := s.fd
-	s.fd = -1
-	return unix.Close(fd)
+	return s, s.closeFile()
 }
 
-// findBacking opens the descriptor that an address names in its process, which is known to be the
-// right one. fabric.ErrPeerGone: the endpoint has been closed or the process is ending, because
-// descriptors are closed before the pidfd reports the end. The number may name another file by
-// then, which must not be opened: opening a device or a pipe may have any effect.
-func findBacking(a *address) (fd int, err error) {
-	name := fmt.Sprintf("/proc/%d/fd/%d", a.pid, a.fd)
-	to, err := os.Readlink(name)
+// openSegment opens the file of the peer's segment.
+func (c *Conn) openSegment(s *segment, a *address) (err error) {
+	if s.fd, err = c.findBacking(a); err != nil {
+		return err
+	}
+	return s.checkSealed(c.p.cfg.Dir != "")
+}
+
+// mapRing maps this process's long ring in the peer's segment. backRing gives it memory.
+func (c *Conn) mapRing() error {
+	s := c.segment
+	err := c.openSegment(s, &c.address)
 	if err == nil {
-		if !isBacking(to) {
-			return -1, fabric.ErrPeerGone
+		s.rings, err = mapRange(s.fd, s.ringOffset(c.p.cfg.Self), s.ringBytes())
+	}
+	return errors.Join(err, s.closeFile())
+}
+
+// backRing gives memory to a part of the long ring.
+func (c *Conn) backRing(from, to uint64) (err error) {
+	s := c.segment
+	if !populates() {
+		if err := c.openSegment(s, &c.address); err != nil {
+			return err
 		}
-		// The flags are for what the file may have become since.
-		fd, err = unix.Open(name, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+		defer func() { err = errors.Join(err, s.closeFile()) }()
 	}
-	switch {
-	case err == nil:
-	case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENXIO): // no file, or a socket by now
-		return -1, fabric.ErrPeerGone
-	case remedy(err) != "":
-		return -1, fmt.Errorf("shm: opening the peer's segment: %w%s", err, remedy(err))
-	default:
-		return -1, fmt.Errorf("shm: opening the peer's segment %s: %w: the processes must share a pid namespace and a "+
-			"user, and the peer must be dumpable (a program with file capabilities is not)", name, err)
-	}
-	if err := holdsToken(fd, a); err != nil {
-		_ = unix.Close(fd)
-		return -1, err
-	}
-	return fd, nil
+	return s.back(s.ringOffset(c.p.cfg.Self)+int64(from), s.rings[from:to])
 }
 
-// isBacking reports by a descriptor's name in /proc whether it may hold a segment: a memfd that
-// openBacking named, or a file that it has unlinked.
-func isBacking(name string) bool {
-	base, unlinked := strings.CutSuffix(path.Base(name), " (deleted)")
-	return unlinked && (base == "memfd:"+memfdName || strings.HasPrefix(base, filePrefix))
+// populates reports whether this kernel has MADV_POPULATE_WRITE: Linux 5.14 and later do.
+var populates = sync.OnceValue(func() bool {
+	page, err := unix.Mmap(-1, 0, pageBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return false
+	}
+	defer unix.Munmap(page)
+	return unix.Madvise(page, unix.MADV_POPULATE_WRITE) == nil
+})
+
+// unmapRing ends the use of the long ring, whose memory the peer gives back.
+func (s *segment) unmapRing() error {
+	ring := s.rings
+	s.rings = nil
+	return unix.Munmap(ring)
 }
 
-// holdsToken reads the header without mapping it, because the file is unknown. The error is
-// fabric.ErrPeerGone if the file has another token, or cannot be read.
-func holdsToken(fd int, a *address) error {
-	var h header
-	b := unsafe.Slice((*byte)(unsafe.Pointer(&h)), unsafe.Sizeof(h))
-	n, err := unix.Pread(fd, b, 0)
-	switch {
-	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS):
-		return fmt.Errorf("shm: reading the peer's segment: pread64: %w", err)
-	case err != nil || n != len(b) || h.magic != magic || h.version != wireVersion || h.token != a.token:
-		return fabric.ErrPeerGone
+// back gives memory to a part of the segment that is mapped at b, so that touching it cannot fail.
+func (s *segment) back(offset int64, b []byte) error {
+	if err := limits.take(int64(len(b))); err != nil {
+		return err
+	}
+	if !populates() {
+		return allocate(s.fd, offset, int64(len(b)))
+	}
+	err := unix.Madvise(b, unix.MADV_POPULATE_WRITE)
+	for errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN) {
+		err = unix.Madvise(b, unix.MADV_POPULATE_WRITE)
+	}
+	if errors.Is(err, unix.EFAULT) || errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.ENOSPC) {
+		return noSpace(int64(len(b)), err)
+	}
+	if err != nil {
+		return fmt.Errorf("shm: reserving %d KiB: madvise: %w", len(b)>>10, err)
 	}
 	return nil
 }
 
-// checkSealed makes sure that nobody can shrink the segment under our mapping, which would end this
-// process with SIGBUS.
-func (s *segment) checkSealed(unsealed bool) error {
-	var st unix.Stat_t
-	if err := unix.Fstat(s.fd, &st); err != nil {
-		return fmt.Errorf("shm: looking at the peer's segment: fstat: %w", err)
-	}
-	if st.Size != s.segmentBytes() {
-		return fmt.Errorf("shm: the peer's segment has %d bytes, its address says %d", st.Size, s.segmentBytes())
-	}
-	if unsealed {
-		return nil
-	}
-	got, err := unix.FcntlInt(uintptr(s.fd), unix.F_GET_SEALS, 0)
-	if err != nil && !errors.Is(err, unix.EINVAL) { // of files without seals
-		return fmt.Errorf("shm: the seals of the peer's segment: fcntl: %w", err)
-	}
-	if err != nil || got&seals != seals {
-		return fmt.Errorf("shm: the peer's segment is not sealed (seals %#x): it could be truncated under us; set Dir "+
-			"on both sides to allow that", got)
-	}
-	return nil
-}
-
-// knock writes our address into our slot of the peer's segment and wakes the peer.
+// knock writes our address into our page of the peer's segment and wakes the peer.
 func (s *segment) knock(id proc.ID, a *address) {
-	e, b := entryOf(s.slots), a.encode()
+	e, b := entryOf(s.page(id)), a.encode()
 	e.length = uint32(copy(e.address[:], b))
-	s.knockWord(int(id / 64)).Or(1 << (id % 64))
-	s.head().knocks.Add(1)
+	s.announce(id)
 	s.head().bell.Ring()
 }
 
-// errEmptySlot: no process has written an address into a slot.
-var errEmptySlot = errors.New("shm: the slot is empty")
+// announce makes the peer look at our page, or at our ring.
+func (s *segment) announce(id proc.ID) {
+	s.knockWord(int(id / 64)).Or(1 << (id % 64))
+	s.head().knocks.Add(1)
+}
 
-// knockAddress reads the address that a newcomer wrote into its slot. It does not touch the
-// mapping: a slot without memory would get some, and fault where there is none.
+// errEmptySlot: no process has written an address into a page.
+var errEmptySlot = errors.New("shm: the page is empty")
+
+// knockAddress reads the address that a newcomer wrote into its page. It does not touch the mapping:
+// a page without memory would get some, and fault where there is none.
 func (s *segment) knockAddress(id proc.ID) (address, error) {
 	var b [4 + addressBytes]byte
-	if _, err := unix.Pread(s.fd, b[:], s.slotOffset(id)); err != nil {
-		return address{}, fmt.Errorf("shm: reading the slot: %w", err)
+	if _, err := unix.Pread(s.fd, b[:], s.pageOffset(id)); err != nil {
+		return address{}, fmt.Errorf("shm: reading the page: %w", err)
 	}
 	switch binary.NativeEndian.Uint32(b[:]) {
 	case 0:
@@ -322,23 +283,35 @@ func (s *segment) knockAddress(id proc.ID) (address, error) {
 	}
 }
 
-// free returns the memory of a slot to the system. The slot is not used again: process ids are not
-// reused.
+// free returns the memory of a process's page and long ring to the system. They are not used again:
+// process ids are not reused.
 func (s *segment) free(id proc.ID) error {
-	return unix.Fallocate(s.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, s.slotOffset(id), s.slotBytes())
+	return errors.Join(s.punch(s.pageOffset(id), pageBytes), s.freeRing(id))
+}
+
+// freeRing returns the memory of a long ring, which is all zero when it is used again.
+func (s *segment) freeRing(id proc.ID) error { return s.punch(s.ringOffset(id), s.ringBytes()) }
+
+func (s *segment) punch(offset, length int64) error {
+	return unix.Fallocate(s.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, offset, length)
+}
+
+func (s *segment) closeFile() error {
+	if s.fd < 0 {
+		return nil
+	}
+	fd := s.fd
+	s.fd = -1
+	return unix.Close(fd)
 }
 
 func (s *segment) close() error {
 	var errs []error
-	for _, m := range []*[]byte{&s.header, &s.slots} {
+	for _, m := range []*[]byte{&s.header, &s.rings} {
 		if *m != nil {
 			errs = append(errs, unix.Munmap(*m))
 			*m = nil
 		}
 	}
-	if s.fd >= 0 {
-		errs = append(errs, unix.Close(s.fd))
-		s.fd = -1
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.closeFile())...)
 }

@@ -26,7 +26,48 @@ type cards struct {
 	last   *route.Card // the last one
 	owner  proc.ID     // its rank
 	all    []foundCard // by rank, after readAll
+	some   []foundCard // by rank, after so many requests that whole blocks are read
+	single int         // requests for one card
 	asking int         // requests under way
+}
+
+const (
+	// singleCards is the number of cards that are requested one by one. A rank that talks to more
+	// peers may talk to all, and the launcher would get as many requests as there are pairs.
+	singleCards = 4
+	// cardBlock is the number of cards in one request, about as many as a reply holds.
+	cardBlock = 32
+)
+
+// fetchBlock reads the card of a rank together with its neighbours', and returns nil if the launcher
+// does not provide that.
+func (l *launched) fetchBlock(ctx context.Context, rank int) (*route.Card, error) {
+	first := rank - rank%cardBlock
+	for {
+		values, err := l.GetRange(ctx, first, min(cardBlock, l.Size()-first), l.key)
+		if err != nil || len(values) == 0 {
+			return nil, err
+		}
+		l.cards.mu.Lock()
+		if l.cards.some == nil {
+			l.cards.some = make([]foundCard, l.Size())
+		}
+		for i, value := range values {
+			if value == nil {
+				continue
+			}
+			c, err := route.DecodeCard(value)
+			if err == nil {
+				l.cards.some[first+i].card = &c
+			}
+		}
+		found := l.cards.some[rank].card
+		l.cards.mu.Unlock()
+		if found != nil || rank < first+len(values) {
+			return found, nil
+		}
+		first += len(values)
+	}
 }
 
 // fetch reads a rank's card. A rank without one has died before the last fence of the start:
@@ -60,9 +101,22 @@ func (l *launched) card(peer proc.ID) (*route.Card, error) {
 		defer l.cards.mu.Unlock()
 		return l.cards.all[peer].card, l.cards.all[peer].err
 	}
+	if l.cards.some != nil && l.cards.some[peer].card != nil {
+		defer l.cards.mu.Unlock()
+		return l.cards.some[peer].card, nil
+	}
 	l.cards.asking++
+	l.cards.single++
+	many := l.cards.single > singleCards
 	l.cards.mu.Unlock()
-	c, err := l.fetch(context.Background(), int(peer))
+	var c *route.Card
+	var err error
+	if many {
+		c, err = l.fetchBlock(context.Background(), int(peer))
+	}
+	if c == nil && err == nil {
+		c, err = l.fetch(context.Background(), int(peer))
+	}
 	l.cards.mu.Lock()
 	defer l.cards.mu.Unlock()
 	l.cards.asking--

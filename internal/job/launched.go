@@ -25,6 +25,7 @@ type launcher interface {
 	Node(rank int) (int, bool)
 	Put(ctx context.Context, key string, value []byte) error
 	Get(ctx context.Context, peer int, key string) ([]byte, error)
+	GetRange(ctx context.Context, first, count int, key string) ([][]byte, error)
 	Secret(ctx context.Context) ([]byte, error)
 	Fence(ctx context.Context) error
 	SparesDead() bool

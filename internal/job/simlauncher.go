@@ -141,6 +141,9 @@ func (l *simLauncher) Put(_ context.Context, key string, value []byte) error {
 	})
 }
 
+// GetRange implements launcher: without a request nothing is gained.
+func (l *simLauncher) GetRange(context.Context, int, int, string) ([][]byte, error) { return nil, nil }
+
 // Get gives a value.
 func (l *simLauncher) Get(_ context.Context, peer int, key string) (value []byte, err error) {
 	err = l.request(func() error {

@@ -96,6 +96,7 @@ func start(ctx context.Context, link *join.Job, c *config, set *settings.Set) (j
 	if err := l.exchange(ctx); err != nil {
 		return nil, err
 	}
+	l.shareNode(cfg.Shm)
 	c.detector.adapt(l.nodes, c.Log)
 	h := host.New(host.Config{
 		Bell: bell, Shared: l.nodes.Crowded(l.Node(link.Rank())),
@@ -118,6 +119,13 @@ func start(ctx context.Context, link *join.Job, c *config, set *settings.Set) (j
 		_, _ = warm.Code() // without it failures are noticed a little later
 	}
 	return j, err
+}
+
+// shareNode tells shared memory how many ranks this node has.
+func (l *launched) shareNode(p *shm.Provider) {
+	if p != nil {
+		p.Share(l.nodes.Ranks(l.Node(l.Rank())))
+	}
 }
 
 // closeAll closes the providers of an engine that is not made.

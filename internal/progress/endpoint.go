@@ -78,6 +78,11 @@ const (
 	awaitFrames = 64
 )
 
+// patientAwait lets Await poll up to so many times.
+func (e *Engine) patientAwait(polls int) {
+	e.awaitLooks, e.awaitSpins = min(polls, awaitMax)/awaitCheck, min(polls, awaitCheck)+1
+}
+
 // Await receives the next frame of the peer into buf, if it comes at once, has that class and
 // immediate, and fits. It returns the length, or a negative number. It is a shortcut past Poll for
 // a goroutine that waits for exactly that frame.

@@ -58,6 +58,7 @@ type Engine struct {
 	yieldMost        fabric.Time // longest time of yields without result; Forever: their number decides
 	awaitLooks       int         // number of times that Await polls one peer awaitSpins times
 	awaitSpins       int
+	lull             lull
 	rounds, stride   uint64 // the clock is read every stride rounds
 	progressing      bool   // a goroutine is in drive
 	asleep           bool   // it, or the progress goroutine, has released the lock to sleep at the bell
@@ -81,7 +82,7 @@ func New(cfg Config) *Engine {
 		stalled: func() int { return 0 },
 	}
 	e.spins, e.yields, e.yieldMost = cfg.Host.Patience()
-	e.awaitLooks, e.awaitSpins = min(e.spins, awaitMax)/awaitCheck, min(e.spins, awaitCheck)+1
+	e.patientAwait(e.spins)
 	e.stride = 1 // without spinning, reading the clock costs little in comparison
 	if e.spins > 0 {
 		e.stride = timerStride

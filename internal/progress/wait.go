@@ -168,6 +168,9 @@ func (e *Engine) drive(c *Completion) bool {
 		case idle < e.spins:
 			idle++
 			e.sometimesPollDeaths()
+		case e.lull.left > 0 && idle < e.spins+e.yields:
+			e.lull.left--
+			e.sometimesPollDeaths()
 		case idle < e.spins+e.yields && e.mayYield(idle, &since):
 			idle++
 			e.yieldProcess()
@@ -293,9 +296,19 @@ func (e *Engine) YieldProcess() bool {
 // yieldProcess is yield for a goroutine that has found nothing and delays nobody.
 func (e *Engine) yieldProcess() {
 	e.gapLeft = 0
+	if e.yieldMost == fabric.Forever {
+		e.Unlock()
+		e.host.Relax()
+		e.Lock()
+		return
+	}
+	start := e.host.Now()
 	e.Unlock()
 	e.host.Relax()
 	e.Lock()
+	if e.lull.yielded(e.host.Now() - start) {
+		e.patientAwait(e.lull.polls)
+	}
 }
 
 // sleep is the one place where the process sleeps. It returns at once if timers are due: the

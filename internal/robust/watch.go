@@ -27,7 +27,9 @@ type group struct {
 	entries []entry
 	// kick is raised by who has added an entry, or has closed the Watch.
 	kick atomic.Uint32
-	done chan struct{}
+	// roused: the thread has been woken and has not looked since; guarded by w.mu.
+	roused bool
+	done   chan struct{}
 }
 
 // perGroup leaves room for kick.
@@ -62,7 +64,10 @@ func (w *Watch) Add(key int32, word *Word, of Seen) {
 	}
 	g := w.groups[i]
 	g.entries = append(g.entries, entry{key: key, word: word, of: of})
-	g.rouse()
+	if !g.roused {
+		g.roused = true
+		g.rouse()
+	}
 }
 
 // Remove ends the watch of what was added with a key.
@@ -107,7 +112,10 @@ const (
 	// word and is there: the kernel forgets the list microseconds after the last
 	// word, unless it lets another thread run between the two.
 	doubtPause = time.Millisecond
-	maxDoubts  = 100
+	// addPause lets a process that connects to many peers add all their words before the thread
+	// looks at them again, which costs as much as there are words.
+	addPause  = 500 * time.Microsecond
+	maxDoubts = 100
 	// maxFaults: how often in a row a word may have been unmapped after it was
 	// looked at.
 	maxFaults = 1000
@@ -131,6 +139,9 @@ func (g *group) run() {
 		switch n, errno := waitAny(round.waiters, round.limit()); {
 		case errno == 0:
 			faults = 0
+			if n == 0 {
+				time.Sleep(addPause)
+			}
 			if n > 0 && n < len(round.waiters) {
 				wakeAt(round.waiters[n].addr) // who shares the word: the kernel has woken one
 			}
@@ -162,6 +173,7 @@ func (r round) limit() time.Duration {
 func (g *group) look(r *round) bool {
 	g.w.mu.Lock()
 	defer g.w.mu.Unlock()
+	g.roused = false
 	kept := g.entries[:0]
 	for _, e := range g.entries {
 		if g.judge(&e, r) {

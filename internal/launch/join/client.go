@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -178,6 +179,21 @@ func (c *client) get(ctx context.Context, key string) (string, error) {
 		return "", fmt.Errorf("launch: key %s: %w", key, pmi.ErrNotFound)
 	}
 	return m.Get("value"), nil
+}
+
+// getRange returns the values of consecutive keys, as many as the launcher puts into one reply; ""
+// for those without value.
+func (c *client) getRange(ctx context.Context, prefix string, first, count int) ([]string, error) {
+	m, err := c.call(ctx, pmi.RangeReply, pmi.RangeRequest, "kvsname", c.kvs, "prefix", prefix,
+		"first", strconv.Itoa(first), "count", strconv.Itoa(count))
+	if err != nil {
+		return nil, err
+	}
+	values := strings.Split(m.Get("values"), ",")
+	if len(values) > count {
+		return nil, c.nonsense(fmt.Errorf("%d values, %d wanted", len(values), count))
+	}
+	return values, nil
 }
 
 // enter enters the barrier. The caller calls leaveBarrier.

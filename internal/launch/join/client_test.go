@@ -205,6 +205,8 @@ func TestDescriptorIsChecked(t *testing.T) {
 func FuzzClient(f *testing.F) {
 	f.Add([]byte(strings.Join(opening, "") + "cmd=barrier_out rc=0\n"))
 	f.Add([]byte(strings.Join(opening, "") + "cmd=barrier_out rc=1 lost=MiBkaWVkCg total=1\n"))
+	f.Add([]byte(strings.Join(opening, "") + "cmd=barrier_out rc=0\ncmd=get_result rc=-1\ncmd=get_result rc=0 value=1\n" +
+		"cmd=banyan_range rc=0 values=0001.AAAA,\n"))
 	f.Fuzz(func(t *testing.T, said []byte) {
 		launcher, rank := pair(t)
 		done := make(chan struct{})
@@ -221,6 +223,9 @@ func FuzzClient(f *testing.F) {
 		if j, err := newJob(ctx, place{size: 2}, rank); err == nil {
 			_ = j.Fence(ctx)
 			_, _ = j.Get(ctx, 1, "k")
+			j.id = pmi.IDPrefix
+			values, _ := j.GetRange(ctx, 0, 2, "k")
+			require.LessOrEqual(t, len(values), 2)
 			_ = j.Finalize(ctx)
 		}
 		rank.Close()

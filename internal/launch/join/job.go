@@ -2,6 +2,7 @@ package join
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,6 +29,7 @@ type Job struct {
 	closed bool
 	values map[string][]byte // what this rank has published; under a launcher the keys alone
 	secret *[SecretLen]byte  // nil: not asked for yet. A pointer, so that printing a Job does not show it
+	ranges bool              // the launcher answers requests for many values; needs the turn
 }
 
 // Rank is this process's position in the job, 0 … Size-1.
@@ -175,6 +177,46 @@ func (j *Job) lookup(ctx context.Context, peer int, key string) ([]byte, error) 
 		return nil, fmt.Errorf("launch: get %s of rank %d: %w", key, peer, err)
 	}
 	return value, nil
+}
+
+// GetRange returns the values under key of count ranks from first on, or of fewer, as many as fit one
+// reply; nil for a rank without value, or with one that takes more than one piece: Get returns it.
+// It is for many values at once, and returns none with a launcher that is not Banyan's. The error is
+// of class [ErrRefused] if there are no such ranks.
+func (j *Job) GetRange(ctx context.Context, first, count int, key string) ([][]byte, error) {
+	if err := checkKey(key); err != nil {
+		return nil, err
+	}
+	if j.pmi == nil || !j.SparesDead() {
+		return nil, nil
+	}
+	if err := j.begin(ctx, "get"); err != nil {
+		return nil, err
+	}
+	defer j.end()
+	if !j.ranges {
+		_, err := j.pmi.get(ctx, pmi.RangeKey) // an older launcher would end the job for the request
+		if errors.Is(err, pmi.ErrNotFound) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		j.ranges = true
+	}
+	pieces, err := j.pmi.getRange(ctx, strings.TrimSuffix(wireKey(0, key, 0), "0"), first, count)
+	if err != nil {
+		return nil, fmt.Errorf("launch: get %s of ranks from %d: %w", key, first, err)
+	}
+	values := make([][]byte, len(pieces))
+	for i, piece := range pieces {
+		if strings.HasPrefix(piece, singlePiece) {
+			if values[i], err = join(func(int) (string, error) { return piece, nil }); err != nil {
+				return nil, fmt.Errorf("launch: get %s of rank %d: %w", key, first+i, err)
+			}
+		}
+	}
+	return values, nil
 }
 
 // SparesDead reports whether [Job.Fence] completes without failed ranks. It does under Banyan's

@@ -23,8 +23,10 @@ const (
 
 	wireKeyMax = len("b--") + MaxKey + len("1048576") + len("-9999")
 	piecesMax  = 9999
-	headerLen  = len("0001.")
-	minRoom    = 32 // bytes of a piece: 64 KiB then take 2731 of them
+	headerLen  = len(singlePiece)
+	// singlePiece starts a value that has one piece.
+	singlePiece = "0001."
+	minRoom     = 32 // bytes of a piece: 64 KiB then take 2731 of them
 )
 
 // wireKey names the i-th piece of the value that rank published under key.

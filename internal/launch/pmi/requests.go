@@ -3,6 +3,7 @@ package pmi
 import (
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // The maxima that a rank learns, which are Hydra's, and the bounds of what it may publish.
@@ -49,6 +50,8 @@ func (s *Server) handle(rank int, m Message) (outcome, error) {
 		return s.put(p, m)
 	case "get":
 		return s.get(m)
+	case RangeRequest:
+		return s.getRange(m)
 	case "barrier_in":
 		return s.enter(p)
 	case "finalize":
@@ -116,4 +119,41 @@ func (s *Server) get(m Message) (outcome, error) {
 		return refuse("get_result", "key_not_found")
 	}
 	return reply("get_result", "msg", "success", "value", value)
+}
+
+// RangeRequest asks for the values of many ranks at once: those of the keys that consist of prefix
+// and a number, from first on. Only Banyan's servers know it: they have a value of RangeKey.
+const (
+	RangeRequest = "banyan_getrange"
+	RangeReply   = "banyan_range"
+	RangeKey     = "banyan_range"
+)
+
+// getRange replies with the values that one line holds, separated by commas; nothing stands for a
+// key without value.
+func (s *Server) getRange(m Message) (outcome, error) {
+	first, err := m.Number("first")
+	if err != nil {
+		return outcome{}, err
+	}
+	count, err := m.Number("count")
+	if err != nil {
+		return outcome{}, err
+	}
+	if m.Get("kvsname") != s.ID || first < 0 || count < 1 || count > len(s.peers)-first {
+		return refuse(RangeReply, "no_such_range")
+	}
+	const room = ReplyMax - 256
+	var values strings.Builder
+	for rank := first; rank < first+count; rank++ {
+		value := s.kv[m.Get("prefix")+strconv.Itoa(rank)]
+		if values.Len()+1+len(value) > room {
+			break
+		}
+		if rank > first {
+			values.WriteByte(',')
+		}
+		values.WriteString(value)
+	}
+	return reply(RangeReply, "values", values.String())
 }

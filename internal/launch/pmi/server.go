@@ -61,7 +61,7 @@ func NewServer(id string, size int, timeout time.Duration) *Server {
 	return &Server{
 		ID: id, timeout: timeout,
 		peers: make([]peer, size), waiting: size,
-		kv:      map[string]string{MappingKey: Nodes(1, size).String()},
+		kv:      map[string]string{MappingKey: Nodes(1, size).String(), RangeKey: "1"},
 		round:   &barrier{done: make(chan struct{})},
 		expired: make(chan struct{}),
 	}

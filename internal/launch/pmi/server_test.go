@@ -280,3 +280,29 @@ func FuzzSession(f *testing.F) {
 		}
 	})
 }
+
+// A range holds the values of consecutive ranks, nothing for those without, and as many as a reply
+// of bounded length may have. Ranges that do not exist are refused, and nonsense ends the connection.
+func TestServerRange(t *testing.T) {
+	d := newDesk(t, 40, time.Hour).initAll()
+	for _, rank := range []string{"0", "2", "3"} {
+		require.Contains(t, d.say(0, "cmd=put kvsname=k key=b-card-"+rank+" value=v"+rank), "rc=0")
+	}
+	ask := func(first, count string) string {
+		return d.say(1, "cmd=banyan_getrange kvsname=k prefix=b-card- first="+first+" count="+count)
+	}
+	require.Equal(t, "cmd=banyan_range rc=0 values=v0,,v2,v3,", ask("0", "5"))
+	require.Equal(t, "cmd=banyan_range rc=0 values=", ask("39", "1"))
+	for _, c := range [][2]string{{"-1", "2"}, {"0", "0"}, {"39", "2"}, {"0", "9999999999"}} {
+		require.Contains(t, ask(c[0], c[1]), "rc=-1", c)
+	}
+	require.Contains(t, ask("x", "1"), "error")
+	require.Contains(t, ask("0", ""), "error")
+	long := strings.Repeat("x", ValueMax)
+	for rank := range 40 {
+		d.say(rank, "cmd=put kvsname=k key=b-long-"+strconv.Itoa(rank)+" value="+long)
+	}
+	line := d.say(1, "cmd=banyan_getrange kvsname=k prefix=b-long- first=0 count=40")
+	require.Less(t, len(line), ReplyMax)
+	require.Equal(t, (ReplyMax-256)/(ValueMax+1), strings.Count(line, long))
+}

@@ -1,0 +1,250 @@
+package shm
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/internal/proc"
+)
+
+// A pair that has something to send beyond the occasional small frame earns a long ring: by a frame
+// that the short ring cannot hold, by a burst that fills it, or by the number of its frames. The
+// long ring gets memory as its cursors advance for the first time. So the memory of a node grows
+// with its traffic, and not with the square of its processes.
+//
+// Each process has a share of what the node spends on long rings. When the share is used up, a pair
+// that has been idle gives its ring back, or the messages of the new one are announced and copied by
+// the kernel; only a frame that cannot be sent otherwise takes memory beyond the share.
+
+const (
+	// earnFrames is the number of frames by which a pair earns the long ring, earnAgain by which it
+	// asks once more.
+	earnFrames = 64
+	earnAgain  = 1024
+	// A long ring gets memory in such pieces: bytes of lines, and of bulk.
+	linesPiece = 2 * pageBytes
+	bulkPiece  = 4 * pageBytes
+	// ringShare is what the processes of a node spend together on long rings, in bytes, leastShare
+	// what each may spend on a node with many.
+	ringShare  = 512 << 20
+	leastShare = 1 << 20
+	// idleTime is how long a pair must have sent nothing before it gives its ring to another.
+	idleTime = 100 * time.Millisecond
+)
+
+// ringState is what decides on the long ring of the sending side of a pair.
+type ringState struct {
+	spent  int64     // memory of the long ring
+	left   uint32    // long rings that this side has left
+	wanted time.Time // since when a frame of needed bytes cannot be sent for lack of memory; or zero
+	needed int
+	awaits bool // a frame waits for the peer to give back the memory of the last ring
+	// visited is producer.sent at visitedAt, the last visit of shortenIdle after frames.
+	visited   uint64
+	visitedAt time.Time
+}
+
+// Share tells the provider how many processes of the job share this machine. It is called like Poll.
+func (p *Provider) Share(processes int) {
+	p.share = max(ringShare/int64(max(processes, 1)), leastShare)
+}
+
+// earn reports whether a frame of n bytes can be sent as far as the kind of the ring and its memory
+// matter. It may make the ring a long one.
+//
+// Preconditions: c.live, !c.out.ripe.
+func (c *Conn) earn(n int) bool {
+	switch {
+	case !c.ring.wanted.IsZero() && (c.out.long || n > shortFrame):
+		return false // Poll tries again
+	case !c.out.long && n > shortFrame && c.held():
+		c.ring.awaits = true
+		return false
+	case c.out.long && c.grow(n), !c.out.long && n > shortFrame && c.lengthen(true) && c.grow(n):
+		return true
+	case c.out.long || n > shortFrame:
+		c.ring.wanted, c.ring.needed = time.Now(), n
+		c.p.scheduleRetry()
+		return false
+	case c.out.tail >= c.out.stop:
+		if !c.lengthen(false) {
+			c.out.stop = c.out.tail + earnAgain
+		}
+	case c.out.tail-c.out.headSeen >= c.out.mask+1-c.out.reserved && !c.out.creditMoved():
+		c.lengthen(false)
+	}
+	return !c.out.long || c.grow(n)
+}
+
+// afford reports whether a frame of n bytes can be sent within the share of this process, or has to
+// be sent in any case because the kernel does not copy between the two.
+//
+// Preconditions: as earn.
+func (c *Conn) afford(n int) bool {
+	switch {
+	case !c.get:
+		return true
+	case c.out.long:
+		_, end := c.out.place(c.out.bulkTail, n)
+		return end <= c.out.bulkStop || c.p.affords()
+	default:
+		return c.lengthen(false)
+	}
+}
+
+// affords reports whether a long ring may get another piece.
+func (p *Provider) affords() bool {
+	return p.spent+linesPiece+bulkPiece <= p.share || p.shortenIdle()
+}
+
+// lengthen makes the ring of the pair a long one, and reports whether it is. Without force it keeps
+// within the share of this process.
+func (c *Conn) lengthen(force bool) bool {
+	p := c.p
+	switch {
+	case c.out.long:
+		return true
+	case c.held():
+		return false
+	case !force && !p.affords():
+		return false
+	}
+	lines := min(linesPiece, uint64(c.segment.lines)*lineBytes)
+	err := c.mapRing()
+	if err == nil {
+		if err = c.backRing(0, lines); err != nil {
+			err = errors.Join(err, c.segment.unmapRing())
+		}
+	}
+	if err != nil {
+		p.cfg.Log.Info("no long ring", "peer", int(c.peer), "reason", err)
+		return false
+	}
+	c.out.enter(longRing(c.segment.page(p.cfg.Self), c.segment.rings, c.segment.geometry))
+	c.out.stop = lines / lineBytes
+	c.out.setLimit()
+	c.spend(int64(lines))
+	c.ring.visited, c.ring.visitedAt = c.out.sent(), time.Now()
+	p.long = append(p.long, c)
+	return true
+}
+
+// grow gives the long ring memory for another frame of n bytes, and reports whether it has it.
+func (c *Conn) grow(n int) bool {
+	o := &c.out
+	lines := uint64(o.mask+1) * lineBytes
+	if o.tail >= o.stop && !c.growPart(&o.stop, lineBytes, 0, lines, linesPiece) {
+		return false
+	}
+	if n > inlineBytes && o.bulkStop < o.bulkSize {
+		for _, end := o.place(o.bulkTail, n); o.bulkStop < min(end, o.bulkSize); {
+			if !c.growPart(&o.bulkStop, 1, lines, o.bulkSize, bulkPiece) {
+				return false
+			}
+		}
+	}
+	if o.stop > o.mask && o.bulkStop >= o.bulkSize {
+		o.stop, o.bulkStop, o.ripe = math.MaxUint64, math.MaxUint64, true
+	} else if o.stop > o.mask {
+		o.stop = math.MaxUint64
+	}
+	o.setLimit()
+	return true
+}
+
+// growPart gives the next piece to a part of the long ring that begins at base, has size bytes, and
+// has memory up to stop, in units.
+func (c *Conn) growPart(stop *uint64, unit, base, size, piece uint64) bool {
+	from := *stop * unit
+	to := min(from+piece, size)
+	if err := c.backRing(base+from, base+to); err != nil {
+		c.p.cfg.Log.Info("no memory for the long ring", "peer", int(c.peer), "reason", err)
+		return false
+	}
+	*stop = to / unit
+	c.spend(int64(to - from))
+	return true
+}
+
+// spend counts memory of the long ring.
+func (c *Conn) spend(n int64) {
+	c.ring.spent += n
+	c.p.spent += n
+}
+
+// held reports whether the peer has not given back the memory of the last long ring yet.
+func (c *Conn) held() bool { return c.ring.left != c.out.cur.returned.Load() }
+
+// shortenIdle makes one pair that has been idle give its ring back, if there is one. It visits some
+// pairs at each call.
+func (p *Provider) shortenIdle() bool {
+	const visits = 4
+	now := time.Now()
+	for range min(visits, len(p.long)) {
+		p.next = (p.next + 1) % len(p.long)
+		c := p.long[p.next]
+		switch sent := c.out.sent(); {
+		case sent != c.ring.visited:
+			c.ring.visited, c.ring.visitedAt = sent, now
+		case now.Sub(c.ring.visitedAt) >= idleTime && c.shorten():
+			return true
+		}
+	}
+	return false
+}
+
+// shorten goes back to the short ring. The peer gives the memory back.
+func (c *Conn) shorten() bool {
+	if !c.live || c.out.tail >= c.out.stop || !c.out.leave() {
+		return false
+	}
+	c.ring.left++
+	c.out.stop, c.ring.wanted = c.out.tail+earnFrames, time.Time{}
+	c.out.setLimit()
+	c.p.forgetRing(c)
+	if err := c.segment.unmapRing(); err != nil {
+		c.p.cfg.Log.Info("unmapping a long ring", "peer", int(c.peer), "reason", err)
+	}
+	c.barrierWord.Swap(1)
+	c.stir()
+	c.bell.Ring()
+	return true
+}
+
+// forgetRing takes c off the list of pairs with long rings.
+func (p *Provider) forgetRing(c *Conn) {
+	p.long = slices.DeleteFunc(p.long, func(x *Conn) bool { return x == c })
+	c.spend(-c.ring.spent)
+}
+
+// takeRingBack gives the memory of a long ring that the peer has left to the system.
+func (p *Provider) takeRingBack(c *Conn) {
+	c.in.left = false
+	if err := p.own.freeRing(c.peer); err != nil {
+		p.cfg.Warn("shm: giving back memory: %v", err)
+		return // the peer does without a long ring from now on
+	}
+	c.in.cur.long = heads{}
+	c.in.cur.returned.Add(1)
+	if c.bell != nil {
+		c.bell.Ring() // a frame may wait for it
+	}
+}
+
+// retryRing tries again to find memory. A pair that gets none for long is given up, as one that
+// cannot connect.
+func (p *Provider) retryRing(c *Conn) bool {
+	if c.lengthen(true) && c.grow(c.ring.needed) {
+		c.ring.wanted = time.Time{}
+		return true
+	}
+	if time.Since(c.ring.wanted) >= p.retry.patience {
+		c.hangUp(byeClosed)
+		c.setEnd(proc.Cause{Kind: proc.Unreachable, Code: int32(unix.ENOMEM)})
+	}
+	return false
+}
