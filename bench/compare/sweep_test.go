@@ -126,10 +126,15 @@ func TestSweepForInformationEnds(t *testing.T) {
 		Points:  []Point{{Label: "1", X: 1, Bounds: []Bound{{Over: "a", Ratio: OfTimes}}}},
 		Sources: []SweepSource{m.curveOf("ours", 1), m.curveOf("a", 2)},
 	}}}
-	c, err := m.runner(500).Sweep(t.Context(), s)
+	r, said := m.runner(500), ""
+	r.Progress = func(text string) { said += text + "\n" }
+	c, err := r.Sweep(t.Context(), s)
 	require.NoError(t, err)
 	require.Len(t, c.Points[0].Rounds, 9)
 	require.Empty(t, c.Middle)
+	require.Regexp(t, `(?m)round 2, \d+ samples dropped, a near \d\.\d{3}$`, said, "two pairs have no interval")
+	require.Regexp(t, `(?m)round 9, .* ± \d\.\d %$`, said)
+	require.NotContains(t, said, "Inf")
 }
 
 func TestWriteCurve(t *testing.T) {
