@@ -119,11 +119,10 @@ func (t *Table) Write(rows [][]any) error {
 // split puts the columns into blocks.
 func (t *Table) split() [][]int {
 	var keys []int
-	at := 0
 	for i := range t.Keys {
 		keys = append(keys, i)
-		at += t.Columns[i].width() + t.gap
 	}
+	at := t.span(0, t.Keys)
 	blocks := [][]int{keys}
 	start, n := at, 0 // n columns of the last block are no keys
 	for i := t.Keys; i < len(t.Columns); {
@@ -131,9 +130,9 @@ func (t *Table) split() [][]int {
 		for i+group < len(t.Columns) && t.Columns[i+group].Joined {
 			group++
 		}
-		wants := 0
-		for _, c := range t.Columns[i : i+group] {
-			wants += c.width() + t.gap
+		wants := t.span(i, group)
+		if start+wants-t.gap > t.width { // not even in a block of their own
+			group, wants = 1, t.span(i, 1)
 		}
 		if n > 0 && at+wants-t.gap > t.width {
 			blocks, at, n = append(blocks, append([]int(nil), keys...)), start, 0
@@ -149,6 +148,14 @@ func (t *Table) split() [][]int {
 		at, n = at+wants, n+group
 	}
 	return blocks
+}
+
+// span is the width of so many columns from one on, with the space behind each.
+func (t *Table) span(from, n int) (sum int) {
+	for _, c := range t.Columns[from : from+n] {
+		sum += c.width() + t.gap
+	}
+	return sum
 }
 
 // now are the lines that are printed at once: the first block's, or all where a row goes on.

@@ -114,6 +114,17 @@ func TestBlocks(t *testing.T) {
 `, w.String())
 }
 
+// Joined columns that no line can hold are separated.
+func TestTooNarrowToJoin(t *testing.T) {
+	w := &screen{columns: 21}
+	x := abc(w, 2)
+	x.Columns[4].Width = 6
+	fill(t, x)
+	for line := range strings.Lines(w.String()) {
+		require.LessOrEqual(t, columns(strings.TrimRight(line, "\n")), 21, line)
+	}
+}
+
 // Without keys a row goes on below.
 func TestFolded(t *testing.T) {
 	w := &screen{columns: 24}
