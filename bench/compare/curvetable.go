@@ -1,11 +1,13 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
-	"text/tabwriter"
+
+	"github.com/banyan-hpc/banyan/bench/table"
 )
 
 // WriteCurve prints a curve for people: for each point, bound and distance the time of the subject
@@ -18,28 +20,32 @@ func WriteCurve(w io.Writer, c *Curve) error {
 		kept, dropped = kept+p.Kept, dropped+p.Dropped
 	}
 	others := c.others()
-	fmt.Fprintf(w, "%s (%d rounds, %d values kept, %d dropped: the control changed)\n", c.Title,
-		len(c.Points[0].Rounds), kept, dropped)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "id\t%s\tcores\tpairs\tours µs\t", c.sweep.Label)
-	for _, o := range others {
-		fmt.Fprintf(t, "%s µs\tratio\t95 %% interval\t", o)
+	t := table.Table{
+		W: w, Keys: 3, Title: fmt.Sprintf("%s (%d rounds, %d values kept, %d dropped: the control changed)", c.Title,
+			len(c.Points[0].Rounds), kept, dropped),
+		Columns: []table.Column{{Name: "id"}, {Name: c.sweep.Label}, {Name: "cores"}, {Name: "pairs"}, {Name: "ours µs"}},
 	}
-	fmt.Fprint(t, "bound\tverdict\t\n")
+	for _, o := range others {
+		t.Columns = append(t.Columns, table.Column{Name: o + " µs"}, table.Column{Name: "ratio", Joined: true},
+			table.Column{Name: "95 % interval", Joined: true})
+	}
+	t.Columns = append(t.Columns, judged...)
+	var lines [][]any
 	for _, p := range c.Points {
 		for _, rows := range p.lines() {
-			writeLine(t, p.Label, others, rows)
+			lines = append(lines, lineOf(p.Label, others, rows))
 		}
 	}
-	if err := t.Flush(); err != nil {
+	err := t.Write(lines)
+	for _, row := range c.Middle {
+		err = cmp.Or(err, table.Printf(w, "%s, median of the points over the better of the others, %s cores: %s, interval "+
+			"%s of %d rounds, bound %s: %s\n",
+			row.Bound.ID, row.Distance, median(row.Ratio), interval(row.Ratio), row.Ratio.N, row.Bound, row.verdict()))
+	}
+	if err = cmp.Or(err, c.writeFailed(w)); err != nil {
 		return fmt.Errorf("compare: print the table: %w", err)
 	}
-	for _, row := range c.Middle {
-		fmt.Fprintf(w, "%s, median of the points over the better of the others, %s cores: %.3f, interval %s of %d "+
-			"rounds, bound %s: %s\n",
-			row.Bound.ID, row.Distance, row.Ratio.Median, interval(row.Ratio), row.Ratio.N, row.Bound, row.verdict())
-	}
-	return c.writeFailed(w)
+	return nil
 }
 
 // writeFailed names what could not be measured, each source and reason once.
@@ -51,13 +57,13 @@ func (c *Curve) writeFailed(w io.Writer) error {
 				continue
 			}
 			said = append(said, name)
-			fmt.Fprintf(w, "  %s could not be measured any more from %s on: %s\n", name, p.Label, p.Failed[name])
+			err := table.Printf(w, "  %s could not be measured any more from %s on: %s\n", name, p.Label, p.Failed[name])
+			if err != nil {
+				return err
+			}
 		}
 	}
-	if _, err := fmt.Fprintln(w); err != nil {
-		return fmt.Errorf("compare: print the table: %w", err)
-	}
-	return nil
+	return table.Printf(w, "\n")
 }
 
 // others are the names that the rows compare with, in their order.
@@ -88,20 +94,19 @@ func (r *Result) lines() [][]Row {
 	return out
 }
 
-func writeLine(w io.Writer, label string, others []string, rows []Row) {
+func lineOf(label string, others []string, rows []Row) []any {
 	pairs := rows[0].Ratio.N
 	for _, row := range rows {
 		pairs = min(pairs, row.Ratio.N)
 	}
-	fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t", rows[0].Bound.ID, label, rows[0].Distance.label(), pairs,
-		micro(rows[0].Subject))
+	line := []any{rows[0].Bound.ID, label, rows[0].Distance.label(), pairs, micro(rows[0].Subject)}
 	for _, o := range others {
 		i := slices.IndexFunc(rows, func(row Row) bool { return row.Bound.Over == o })
 		if i < 0 {
-			fmt.Fprint(w, "-\t-\t-\t")
+			line = append(line, none, none, none)
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t", micro(rows[i].Other), median(rows[i].Ratio), interval(rows[i].Ratio))
+		line = append(line, micro(rows[i].Other), median(rows[i].Ratio), interval(rows[i].Ratio))
 	}
 	bounded := rows[0]
 	for _, row := range rows {
@@ -109,7 +114,7 @@ func writeLine(w io.Writer, label string, others []string, rows []Row) {
 			bounded = row
 		}
 	}
-	fmt.Fprintf(w, "%s\t%s\t\n", bounded.Bound, together(rows))
+	return append(line, bounded.Bound, together(rows))
 }
 
 // together is the verdict on several ratios of one bound: missed if one is, else undecided if one

@@ -133,6 +133,9 @@ func (b Bound) judge(v stats.Interval, precision float64, minPairs int) (Verdict
 	case v.N < minPairs:
 		return Undecided, fmt.Sprintf("%d of %d pairs", v.N, minPairs)
 	case v.HalfWidth() > precision:
+		if v.Unbounded() {
+			return Undecided, fmt.Sprintf("%d pairs have no interval", v.N)
+		}
 		return Undecided, fmt.Sprintf("half-width %.2g %% > %.2g %%", 100*v.HalfWidth(), 100*precision)
 	case within:
 		return Met, ""

@@ -153,8 +153,10 @@ func (c *Curve) status(round, part int) string {
 	text += fmt.Sprintf(", %d samples dropped", c.Points[0].Dropped)
 	for _, row := range c.Points[0].Rows {
 		if row.Ratio.N > 0 {
-			text += fmt.Sprintf(", %s %s %.3f ± %.1f %%", row.Bound.Over, row.Distance, row.Ratio.Median,
-				100*row.Ratio.HalfWidth())
+			text += fmt.Sprintf(", %s %s %s", row.Bound.Over, row.Distance, median(row.Ratio))
+			if !row.Ratio.Unbounded() {
+				text += stats.Text(" ± %.1f %%", 100*row.Ratio.HalfWidth())
+			}
 		}
 	}
 	return text

@@ -126,10 +126,15 @@ func TestSweepForInformationEnds(t *testing.T) {
 		Points:  []Point{{Label: "1", X: 1, Bounds: []Bound{{Over: "a", Ratio: OfTimes}}}},
 		Sources: []SweepSource{m.curveOf("ours", 1), m.curveOf("a", 2)},
 	}}}
-	c, err := m.runner(500).Sweep(t.Context(), s)
+	r, said := m.runner(500), ""
+	r.Progress = func(text string) { said += text + "\n" }
+	c, err := r.Sweep(t.Context(), s)
 	require.NoError(t, err)
 	require.Len(t, c.Points[0].Rounds, 9)
 	require.Empty(t, c.Middle)
+	require.Regexp(t, `(?m)round 2, \d+ samples dropped, a near \d\.\d{3}$`, said, "two pairs have no interval")
+	require.Regexp(t, `(?m)round 9, .* ± \d\.\d %$`, said)
+	require.NotContains(t, said, "Inf")
 }
 
 func TestWriteCurve(t *testing.T) {
@@ -149,14 +154,31 @@ func TestWriteCurve(t *testing.T) {
 		},
 		Middle: []Row{row("M", "the better", 1, 1.1, Met)},
 	}
-	var b strings.Builder
+	b := wide{columns: 132}
 	require.NoError(t, WriteCurve(&b, c))
 	require.Equal(t, `a curve (9 rounds, 54 values kept, 1 dropped: the control changed)
-  id  bytes  cores  pairs  ours µs  a µs  ratio  95 % interval  b µs  ratio  95 % interval        bound  verdict
-   R     64   near      9        1   1.5  1.500  1.490 … 1.510   0.9  0.900  0.890 … 0.910  ≥ 0.95 rate   missed
-   R     96   near      9        1  1.25  1.250  1.240 … 1.260     -      -              -  ≥ 0.95 rate      met
-         99   near      9        1     1  1.000  0.990 … 1.010     1  1.000  0.990 … 1.010         rate        -
+id  bytes  cores  pairs  ours µs  a µs  ratio  95 % interval  b µs  ratio  95 % interval        bound  verdict
+ R     64   near      9        1   1.5  1.500  1.490 … 1.510   0.9  0.900  0.890 … 0.910  ≥ 0.95 rate  missed
+ R     96   near      9        1  1.25  1.250  1.240 … 1.260     -      -              -  ≥ 0.95 rate  met
+       99   near      9        1     1  1.000  0.990 … 1.010     1  1.000  0.990 … 1.010         rate  -
 M, median of the points over the better of the others, near cores: 1.100, interval 1.090 … 1.110 of 9 rounds, bound ≥ 1 rate: met
 
 `, b.String())
+
+	narrow := wide{columns: 80}
+	require.NoError(t, WriteCurve(&narrow, c))
+	require.Equal(t, `a curve (9 rounds, 54 values kept, 1 dropped: the control changed)
+id  bytes  cores  pairs  ours µs  a µs  ratio  95 % interval
+ R     64   near      9        1   1.5  1.500  1.490 … 1.510
+ R     96   near      9        1  1.25  1.250  1.240 … 1.260
+       99   near      9        1     1  1.000  0.990 … 1.010
+
+id  bytes  cores  b µs  ratio  95 % interval        bound  verdict
+ R     64   near   0.9  0.900  0.890 … 0.910  ≥ 0.95 rate  missed
+ R     96   near     -      -              -  ≥ 0.95 rate  met
+       99   near     1  1.000  0.990 … 1.010         rate  -
+M, median of the points over the better of the others, near cores: 1.100,
+  interval 1.090 … 1.110 of 9 rounds, bound ≥ 1 rate: met
+
+`, narrow.String())
 }

@@ -1,51 +1,54 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/banyan-hpc/banyan/bench/stats"
+	"github.com/banyan-hpc/banyan/bench/table"
 )
 
 // WriteTable prints the results for people. Times are in µs per message; for each bound and
 // distance it gives the ratio, its interval and the verdict.
 func WriteTable(w io.Writer, results ...*Result) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, r := range results {
-		fmt.Fprintf(w, "%s (%d rounds, %d samples kept, %d dropped: the control changed)\n",
-			r.Title, len(r.Rounds), r.Kept, r.Dropped)
-		fmt.Fprint(t, "id\tover\tcores\tpairs\tours µs\ttheirs µs\tratio\t95 % interval\tbound\tverdict\t\n")
+		t := table.Table{
+			W: w, Keys: 3, Title: fmt.Sprintf("%s (%d rounds, %d samples kept, %d dropped: the control changed)", r.Title,
+				len(r.Rounds), r.Kept, r.Dropped),
+			Columns: append([]table.Column{{Name: "id"}, {Name: "over"}, {Name: "cores"}, {Name: "pairs"}, {Name: "ours µs"},
+				{Name: "theirs µs"}, {Name: "ratio"}, {Name: "95 % interval", Joined: true}}, judged...),
+		}
+		var rows [][]any
 		for _, row := range r.Rows {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n", row.Bound.ID, row.Bound.Over,
-				row.Distance.label(),
-				row.Ratio.N, micro(row.Subject), micro(row.Other), median(row.Ratio), interval(row.Ratio), row.Bound,
-				row.verdict())
+			rows = append(rows, []any{row.Bound.ID, row.Bound.Over, row.Distance.label(), row.Ratio.N, micro(row.Subject),
+				micro(row.Other), median(row.Ratio), interval(row.Ratio), row.Bound, row.verdict()})
 		}
-		if err := t.Flush(); err != nil {
-			return fmt.Errorf("compare: print the table: %w", err)
-		}
+		err := t.Write(rows)
 		for _, name := range slices.Sorted(maps.Keys(r.Failed)) {
-			fmt.Fprintf(w, "  %s could not be measured: %s\n", name, r.Failed[name])
+			err = cmp.Or(err, table.Printf(w, "  %s could not be measured: %s\n", name, r.Failed[name]))
 		}
-		if _, err := fmt.Fprintln(w); err != nil {
+		if err = cmp.Or(err, table.Printf(w, "\n")); err != nil {
 			return fmt.Errorf("compare: print the table: %w", err)
 		}
 	}
 	return nil
 }
 
+// judged are the last columns of a table.
+var judged = []table.Column{{Name: "bound"}, {Name: "verdict", Left: true, Joined: true}}
+
 // none is the text of an absent value in a table.
-const none = "-"
+const none = stats.None
 
 // micro formats seconds as µs with four significant digits.
 func micro(seconds float64) string {
 	if seconds == 0 {
 		return none
 	}
-	return fmt.Sprintf("%.4g", 1e6*seconds)
+	return stats.Text("%.4g", 1e6*seconds)
 }
 
 // median is that of the interval, for tables.
@@ -53,7 +56,7 @@ func median(v stats.Interval) string {
 	if v.N == 0 {
 		return none
 	}
-	return fmt.Sprintf("%.3f", v.Median)
+	return stats.Text("%.3f", v.Median)
 }
 
 // label is the distance, for tables.

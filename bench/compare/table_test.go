@@ -9,6 +9,14 @@ import (
 	"github.com/banyan-hpc/banyan/bench/stats"
 )
 
+// wide is a terminal of a number of columns.
+type wide struct {
+	strings.Builder
+	columns int
+}
+
+func (w *wide) Columns() int { return w.columns }
+
 func TestWriteTable(t *testing.T) {
 	r := &Result{
 		Title: "8-byte latency", Kept: 20, Dropped: 2, Rounds: make([]Round, 11),
@@ -25,14 +33,14 @@ func TestWriteTable(t *testing.T) {
 				Why: "0 of 9 pairs"},
 		},
 	}
-	var b strings.Builder
+	b := wide{columns: 132}
 	require.NoError(t, WriteTable(&b, r))
 	require.Equal(t, `8-byte latency (11 rounds, 20 samples kept, 2 dropped: the control changed)
-    id   over  cores  pairs  ours µs  theirs µs  ratio  95 % interval        bound                            verdict
-  B2-1    ucx   near     14    0.084      0.097  0.866  0.851 … 0.880        ≤ 0.9                                met
-        mpich    far      2      0.3        0.5  1.550        too few         rate                                  -
-          ucx    far      9     1234          1  1.000  0.900 … 1.100  ≥ 0.95 rate  undecided (half-width 10 % > 3 %)
-  B2-9    ucx      -      0        -          -      -              -  ≥ 0.95 rate           undecided (0 of 9 pairs)
+  id   over  cores  pairs  ours µs  theirs µs  ratio  95 % interval        bound  verdict
+B2-1    ucx   near     14    0.084      0.097  0.866  0.851 … 0.880        ≤ 0.9  met
+      mpich    far      2      0.3        0.5  1.550        too few         rate  -
+        ucx    far      9     1234          1  1.000  0.900 … 1.100  ≥ 0.95 rate  undecided (half-width 10 % > 3 %)
+B2-9    ucx      -      0        -          -      -              -  ≥ 0.95 rate  undecided (0 of 9 pairs)
   a could not be measured: no
   b could not be measured: no
   mpich could not be measured: it left

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/banyan-hpc/banyan/bench/table"
 	"github.com/banyan-hpc/banyan/fabric/route"
 	"github.com/banyan-hpc/banyan/fabric/shm"
 	"github.com/banyan-hpc/banyan/fabric/tcp"
@@ -81,7 +82,8 @@ func (p *printer) all(found ...finding) {
 		if f.state == missing {
 			p.missing++
 		}
-		p.printf("%-8s %-18s %s\n", f.state, f.what, f.text)
+		label := fmt.Sprintf("%-8s %-18s ", f.state, f.what)
+		p.printf("%s\n", table.Hang(label, f.text, table.Width(p.out)))
 	}
 }
 

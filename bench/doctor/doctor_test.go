@@ -105,7 +105,7 @@ func TestRoutesTable(t *testing.T) {
 	}
 	got := routesTable(all, func(rank int) int { return rank / 30 })
 	require.Equal(t, "# 33 ranks on 2 nodes\nshm: 876 ways\ntcp: 180 ways, as 0 > 30: "+far.Why+"\n", got)
-	require.Contains(t, routesTable(all[:2], func(int) int { return 0 }), "     1     0   shm    -\n")
+	require.Contains(t, routesTable(all[:2], func(int) int { return 0 }), "     1     0   shm     -\n")
 }
 
 func TestChecksOfFiles(t *testing.T) {

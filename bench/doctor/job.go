@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/table"
 	"github.com/banyan-hpc/banyan/fabric/route"
 )
 
@@ -59,7 +60,7 @@ func Job(w *banyan.World, out io.Writer) (separated, err error) {
 		}
 		all[rank], links[rank] = &r, r.Links
 	}
-	if _, err := io.WriteString(out, routesTable(links, w.Node)+sockets(all)+deaths(all, w.Node)); err != nil {
+	if err := table.Printf(out, "%s%s%s", routesTable(links, w.Node), sockets(all), deaths(all, w.Node)); err != nil {
 		return nil, err
 	}
 	cut := 0

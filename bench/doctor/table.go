@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/table"
 	"github.com/banyan-hpc/banyan/fabric/route"
 )
 
@@ -25,18 +26,17 @@ func routesTable(all [][]link, node func(int) int) string {
 	}
 	fmt.Fprintf(&b, "# %s on %s\n", counted(n, "rank"), counted(nodes, "node"))
 	if n <= widest {
-		fmt.Fprintf(&b, "%6s %5s ", "rank", "node")
-		for j := range n {
-			fmt.Fprintf(&b, "%5d", j)
-		}
-		b.WriteByte('\n')
+		t := table.Table{W: &b, Keys: 2, Columns: []table.Column{{Name: "rank", Width: 6}, {Name: "node"}}}
+		var rows [][]any
 		for i, row := range all {
-			fmt.Fprintf(&b, "%6d %5d ", i, node(i))
+			t.Columns = append(t.Columns, table.Column{Name: strconv.Itoa(i), Width: 4})
+			line := []any{i, node(i)}
 			for j := range n {
-				fmt.Fprintf(&b, "%5s", cell(row, i, j))
+				line = append(line, cell(row, i, j))
 			}
-			b.WriteByte('\n')
+			rows = append(rows, line)
 		}
+		_ = t.Write(rows) // to a strings.Builder, which takes all
 	}
 	b.WriteString(unasked(all))
 	b.WriteString(reasons(all))

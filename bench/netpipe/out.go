@@ -10,6 +10,11 @@ import (
 	"strings"
 )
 
+// Head is the line above those of [Line].
+func Head() string {
+	return fmt.Sprintf("%-5s%13s%13s%18s%19s", "# No", "Size", "Repeats", "Throughput", "Time")
+}
+
 // Line is a point as NetPIPE prints it, without the line's end: index, bytes, repeats, throughput,
 // time. The time has a digit more than NetPIPE's: a tenth of a microsecond needs it.
 func Line(index int, p Point) string {

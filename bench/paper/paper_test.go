@@ -129,8 +129,29 @@ func TestPairs(t *testing.T) {
 	require.Equal(t, absent, m.time(k).String(), "another order is another measurement")
 }
 
+// The tables of a quick report say what its few operations and sets do to the numbers.
+func TestQuickTablesSayWhatFewRoundsDo(t *testing.T) {
+	b := builder{p: &predictor{rounds: Rounds}, m: &Measured{}}
+	require.Empty(t, b.note(predict.Bcast), "as in the paper")
+	b.p.rounds = 10
+	b.m.Jobs = []*fault.CollectiveResult{{Options: fault.Collective{Sets: 12}}, {Options: fault.Collective{Sets: 6}}}
+	require.Contains(t, b.note(predict.Barrier), "Predicted with 10 operations in a row instead of 300: a barrier is "+
+		"predicted too long")
+	require.Contains(t, b.note(predict.Bcast), "too short, with 10 in a row by 2 to 13 %")
+	require.Contains(t, b.note(predict.Bcast), "it has no noise and no interval")
+	require.Contains(t, b.note(predict.Bcast), "With --sets 6 measured medians have an interval from the least to")
+	b.m.Jobs[1].Options.Sets = 5
+	require.Contains(t, b.note(predict.Bcast), "With --sets 5 measured medians have no interval.")
+	r := Report{Sections: []Section{{Tables: []Table{{Caption: "c", Note: b.note(predict.Bcast)}}}}}
+	require.Contains(t, r.Markdown(), "\n\nPredicted with 10 operations")
+	require.Contains(t, r.HTML(), "<p>Predicted with 10 operations")
+}
+
 // The difference from 0 is no number.
 func TestPercent(t *testing.T) {
 	require.Equal(t, "+50.0 %", percent(3, 2))
-	require.Equal(t, "–", percent(3, 0))
+	require.Equal(t, "-", percent(3, 0), "nothing can be said against 0")
+	require.Equal(t, "-", percent(0, 0))
+	require.Equal(t, "-", ratio(math.Inf(1)))
+	require.Equal(t, "-", number(math.NaN()))
 }

@@ -29,6 +29,8 @@ type Table struct {
 	Caption string
 	Head    []string
 	Rows    [][]string
+	// Note stands below: what is to be known before the numbers are compared; "" for nothing.
+	Note string
 }
 
 // Figure is one picture, with a chart on the axes of the paper's and one of the measurements.
@@ -56,6 +58,9 @@ func (r *Report) Markdown() string {
 				fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
 			}
 			b.WriteByte('\n')
+			if t.Note != "" {
+				paragraphs(&b, []string{t.Note})
+			}
 		}
 		for _, f := range s.Figures {
 			fmt.Fprintf(&b, "![%s](%s)\n\n", f.Title, f.File)
@@ -88,7 +93,8 @@ var page = template.Must(template.New("report").Parse(`<!DOCTYPE html>
 <tr>{{range .Head}}<th>{{.}}</th>{{end}}</tr>
 {{range .Rows}}<tr>{{range .}}<td>{{.}}</td>{{end}}</tr>
 {{end}}</table>
-{{end}}{{range .Figures}}<p><img src="{{.File}}" alt="{{.Title}}"></p>
+{{with .Note}}<p>{{.}}</p>
+{{end}}{{end}}{{range .Figures}}<p><img src="{{.File}}" alt="{{.Title}}"></p>
 {{end}}{{end}}</body></html>
 `))
 

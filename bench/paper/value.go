@@ -52,18 +52,18 @@ func (v value) interval() stats.Interval {
 func number(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 100 || a == 0:
-		return fmt.Sprintf("%.0f", v)
+		return stats.Text("%.0f", v)
 	case a >= 10:
-		return fmt.Sprintf("%.1f", v)
+		return stats.Text("%.1f", v)
 	case a >= 0.1:
-		return fmt.Sprintf("%.2f", v)
+		return stats.Text("%.2f", v)
 	default:
-		return fmt.Sprintf("%.3f", v)
+		return stats.Text("%.3f", v)
 	}
 }
 
 // ratio writes a ratio to a tenth of a percent.
-func ratio(v float64) string { return fmt.Sprintf("%.3f", v) }
+func ratio(v float64) string { return stats.Text("%.3f", v) }
 
 // ratioOf is String of a ratio, with a verdict against 1.
 func ratioOf(v value) string {
@@ -76,10 +76,7 @@ func ratioOf(v value) string {
 	return fmt.Sprintf("%s (%s…%s), N = %d", ratio(v.median), ratio(v.low), ratio(v.high), v.n)
 }
 
-// percent is how far a value is from another; nothing can be said against 0.
+// percent is how far a value is from another, stats.None from 0.
 func percent(got, want float64) string {
-	if want == 0 {
-		return "–"
-	}
-	return fmt.Sprintf("%+.1f %%", 100*(got/want-1))
+	return stats.Text("%+.1f %%", 100*(got/want-1))
 }

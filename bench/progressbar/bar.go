@@ -11,6 +11,8 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/bench/table"
 )
 
 const (
@@ -28,6 +30,7 @@ type Bar struct {
 	mu     sync.Mutex
 	term   io.Writer // nil: never drawn
 	label  string
+	words  string                   // label and note, with which the bar's text begins
 	bar    *progressbar.ProgressBar // renders text; this package writes it
 	shown  bool                     // there is something to erase
 	midway bool                     // the line of the terminal holds an unfinished line of output
@@ -46,7 +49,7 @@ func Start(w io.Writer, label string, total int) *Bar {
 }
 
 func start(w io.Writer, label string, total int, quiet, interval time.Duration) *Bar {
-	b := &Bar{term: w, label: label, stop: make(chan struct{}), ended: make(chan struct{})}
+	b := &Bar{term: w, label: label, words: label, stop: make(chan struct{}), ended: make(chan struct{})}
 	if total == 0 {
 		total = -1
 	}
@@ -107,7 +110,8 @@ func (b *Bar) Note(text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.bar != nil {
-		progressbar.OptionSetDescription(b.label + ", " + text)(b.bar)
+		b.words = b.label + ", " + text
+		progressbar.OptionSetDescription(b.words)(b.bar)
 	}
 }
 
@@ -141,8 +145,25 @@ func (b *Bar) draw() {
 		return
 	}
 	_ = b.bar.RenderBlank() // it writes to io.Discard
-	fmt.Fprint(b.term, erase, strings.Trim(b.bar.String(), "\r "))
+	fmt.Fprint(b.term, erase, b.fit(strings.Trim(b.bar.String(), "\r "), table.Width(b.term)-1))
 	b.shown = true
+}
+
+// fit shortens the text of the bar to a number of columns, since a longer line could not be erased: its
+// words first, then its end.
+func (b *Bar) fit(text string, columns int) string {
+	line := []rune(text)
+	over := len(line) - columns
+	if over <= 0 {
+		return text
+	}
+	if at := strings.Index(text, b.words); at >= 0 {
+		from, words := len([]rune(text[:at])), len([]rune(b.words))
+		if keep := words - over - 1; keep > 0 {
+			return string(line[:from+keep]) + "…" + string(line[from+words:])
+		}
+	}
+	return string(line[:columns])
 }
 
 func (b *Bar) erase() {
@@ -170,6 +191,9 @@ type lines struct {
 	w      io.Writer
 	counts func(line []byte) bool
 }
+
+// Columns is the width of what it writes to.
+func (l *lines) Columns() int { return table.Width(l.w) }
 
 // Write implements io.Writer.
 func (l *lines) Write(p []byte) (int, error) {

@@ -95,6 +95,35 @@ func TestDrawn(t *testing.T) {
 	require.Equal(t, "# Size\n1   2.5\n", out.String())
 }
 
+// A line that wraps could not be erased: the bar is shorter than the terminal's line.
+func TestShorterThanTheLine(t *testing.T) {
+	master, tty := terminal(t)
+	wide := func(columns uint16) {
+		require.NoError(t, unix.IoctlSetWinsize(int(tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}))
+	}
+	wide(60)
+	b := start(tty, "compare", 4, time.Hour, time.Hour)
+	defer b.Stop()
+	b.Note("bw: round 3, 12 µs each, OpenMPI near 0.612 ± 1.2 %, NPmpich2 far 0.731 ± 2.4 %")
+	require.Equal(t, 60, b.Over(tty).(interface{ Columns() int }).Columns())
+	draw := func() string {
+		b.mu.Lock()
+		b.draw()
+		b.mu.Unlock()
+		fmt.Fprint(tty, "\n")
+		shown := strings.TrimSuffix(until(t, master, "\n"), "\r\n")
+		return strings.TrimPrefix(shown, erase)
+	}
+	shown := draw()
+	require.Len(t, []rune(shown), 59)
+	require.Regexp(t, `^compare, bw:…   0% \[\.{24}\] \(0/4\) \[0s:0s\]$`, shown)
+	wide(40)
+	shown = draw()
+	require.Len(t, []rune(shown), 39, shown)
+	wide(200)
+	require.Contains(t, draw(), "far 0.731 ± 2.4 %   0% [")
+}
+
 // Results and bar on one terminal: no line has parts of both.
 func TestOneTerminal(t *testing.T) {
 	const erased = "\r\x1b\\[K"

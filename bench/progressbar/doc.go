@@ -11,8 +11,10 @@
 // Nothing is drawn without a terminal (or with a TERM that cannot erase a line), nor in the first
 // two seconds. Later it is drawn once a second, because the measured processes may need the core.
 //
+// A bar that is longer than a line of the terminal loses words first.
+//
 // Output through [Bar.Lines] and [Bar.Over] never shares a line with the bar.
 //
-// Floor 8: a tool of the harnesses and of the command; it imports nothing of Banyan's. All methods
-// may be called concurrently.
+// Floor 8: a tool of the harnesses and of the command; of Banyan's it imports bench/table alone. All
+// methods may be called concurrently.
 package progressbar

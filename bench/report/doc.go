@@ -7,7 +7,8 @@
 // Scripts that read OSU's output must read this one. The lines are those of OSU 5.9: a title, "#
 // Size          Latency (us)", and rows of the size in a field of 10 and numbers in fields of 18;
 // lines with the numbers of pairs and of threads where OSU has them. Percentiles, which OSU has
-// since 7.1 as option -z, come as further columns and only when asked for. The tests run the
+// since 7.1 as option -z, come as further columns and only when asked for. With several of the options
+// -c, -f and -z a line is longer than 80 columns, as OSU's is: it is not broken. The tests run the
 // expressions of ReFrame's, Ramble's, PerfKitBenchmarker's and hpcbench's parsers over the tables.
 //
 // # The file

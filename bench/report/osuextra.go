@@ -1,10 +1,12 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
+
+	"github.com/banyan-hpc/banyan/bench/table"
 )
 
 // OSUWindows prints the table of osu_mbw_mr -V: a line for each size, a column for each window, in
@@ -17,8 +19,8 @@ type OSUWindows struct {
 	// Rate adds the second part.
 	Rate bool
 
-	sizes []int
-	rates [][]float64
+	bandwidth, rate table.Table
+	rates           [][]any
 }
 
 // The widths of its fields, in characters.
@@ -29,60 +31,57 @@ const (
 
 // Header prints the title and the line of windows.
 func (t *OSUWindows) Header() error {
-	return t.print(osuTitle(osuTables["mbw_mr"].title),
-		fmt.Sprintf("# [ pairs: %d ] [ window size: varied ]\n", t.Pairs),
-		"\n# Uni-directional Bandwidth (MB/sec)\n", t.windows())
+	t.bandwidth, t.rate = t.windows("# Uni-directional Bandwidth (MB/sec)"), t.windows("# Message Rate Profile")
+	err := t.print(osuTitle(osuTables["mbw_mr"].title),
+		fmt.Sprintf("# [ pairs: %d ] [ window size: varied ]\n", t.Pairs), "\n")
+	if err != nil {
+		return err
+	}
+	return printed(t.bandwidth.Begin())
 }
 
 // Row prints the line of a size, in bytes. seconds are those per message, over all pairs, one for
 // each window.
 func (t *OSUWindows) Row(size int, seconds []float64) error {
-	rates, mbps := make([]float64, len(seconds)), make([]float64, len(seconds))
-	for i, s := range seconds {
-		rates[i] = 1 / s
-		mbps[i] = float64(size) / s / 1e6
+	rates, mbps := []any{size}, []any{size}
+	for _, s := range seconds {
+		rates = append(rates, number(1/s, 2))
+		mbps = append(mbps, number(float64(size)/s/1e6, t.Decimals))
 	}
-	t.sizes, t.rates = append(t.sizes, size), append(t.rates, rates)
-	return t.print(t.line(size, mbps, t.Decimals))
+	t.rates = append(t.rates, rates)
+	return printed(t.bandwidth.Row(mbps...))
 }
 
-// End prints the second part, if it was asked for.
+// End prints the windows that did not fit beside the others, and the second part, if it was asked for.
 func (t *OSUWindows) End() error {
-	if !t.Rate {
-		return nil
+	if err := t.bandwidth.End(); err != nil || !t.Rate {
+		return printed(err)
 	}
-	out := []string{"\n# Message Rate Profile\n", t.windows()}
-	for i, size := range t.sizes {
-		out = append(out, t.line(size, t.rates[i], 2))
-	}
-	return t.print(out...)
+	return cmp.Or(t.print("\n"), printed(t.rate.Write(t.rates)))
 }
 
-func (t *OSUWindows) windows() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%-*s", osuWindowsSize, "#")
+// windows is a table with a column for each window.
+func (t *OSUWindows) windows(title string) table.Table {
+	columns := []table.Column{{Name: "#", Width: osuWindowsSize, Left: true}}
 	for _, w := range t.Windows {
-		fmt.Fprintf(&b, "  %*d", osuWindowsValue, w)
+		columns = append(columns, table.Column{Name: strconv.Itoa(w), Width: osuWindowsValue})
 	}
-	b.WriteByte('\n')
-	return b.String()
+	return table.Table{W: t.W, Title: title, Keys: 1, Columns: columns}
 }
 
-func (t *OSUWindows) line(size int, values []float64, decimals int) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%-*d", osuWindowsSize, size)
-	for _, v := range values {
-		fmt.Fprintf(&b, "  %*s", osuWindowsValue, strconv.FormatFloat(v, 'f', decimals, 64))
+// printed names the step in an error of a table.
+func printed(err error) error {
+	if err != nil {
+		return fmt.Errorf("report: print the table: %w", err)
 	}
-	b.WriteByte('\n')
-	return b.String()
+	return nil
 }
 
 // print writes lines one by one: a progress bar counts them.
 func (t *OSUWindows) print(lines ...string) error {
 	for _, line := range lines {
 		if _, err := io.WriteString(t.W, line); err != nil {
-			return fmt.Errorf("report: print the table: %w", err)
+			return printed(err)
 		}
 	}
 	return nil

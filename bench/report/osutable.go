@@ -5,6 +5,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/banyan-hpc/banyan/bench/stats"
 )
 
 // The widths of OSU's fields, in characters.
@@ -13,6 +15,7 @@ const (
 	osuValueWidth = 18
 	osuCountWidth = 12
 	osuOnlyWidth  = 17 // of the first column where there are no sizes
+	osuTailWidth  = 17 // of a time's percentiles: three behind the size and one value take 79 columns
 )
 
 // osuWords are what differs between the tables. The title begins with the words that parsers look
@@ -113,7 +116,7 @@ func (t *OSUTable) Header() error {
 		if words.bandwidth {
 			field(&b, fmt.Sprintf("P%d Tail BW(MB/s)", p))
 		} else {
-			field(&b, fmt.Sprintf("P%d Tail Lat(us)", p))
+			tail(&b, fmt.Sprintf("P%d Tail Lat(us)", p))
 		}
 	}
 	return t.line(&b)
@@ -129,7 +132,7 @@ func (t *OSUTable) columns(words osuWords) []string {
 
 // osuTitle is the line by which parsers know whose table it is.
 func osuTitle(name string) string {
-	return fmt.Sprintf("# OSU MPI %s Test v5.9 (its format; measured by Banyan)\n", name)
+	return fmt.Sprintf("# OSU MPI %s Test v5.9 (its format; by Banyan)\n", name)
 }
 
 // Row prints one line.
@@ -164,7 +167,11 @@ func (t *OSUTable) Row(r OSURow) error {
 		field(&b, verdict)
 	}
 	for _, seconds := range r.Tail {
-		field(&b, value(seconds))
+		if words.bandwidth {
+			field(&b, value(seconds))
+		} else {
+			tail(&b, value(seconds))
+		}
 	}
 	return t.line(&b)
 }
@@ -172,7 +179,13 @@ func (t *OSUTable) Row(r OSURow) error {
 // field appends a right-aligned column.
 func field(b *strings.Builder, text string) { fmt.Fprintf(b, "%*s", osuValueWidth, text) }
 
-func (t *OSUTable) number(v float64) string { return strconv.FormatFloat(v, 'f', t.Decimals, 64) }
+// tail appends a column of a time's percentile, which OSU 5.9 does not have.
+func tail(b *strings.Builder, text string) { fmt.Fprintf(b, "%*s", osuTailWidth, text) }
+
+func (t *OSUTable) number(v float64) string { return number(v, t.Decimals) }
+
+// number formats a value of a table.
+func number(v float64, decimals int) string { return stats.Text("%."+strconv.Itoa(decimals)+"f", v) }
 
 func (t *OSUTable) line(b *strings.Builder) error {
 	b.WriteByte('\n')

@@ -88,7 +88,7 @@ func (v Interval) Sameness(tolerance float64) string {
 }
 
 // MarshalJSON writes {"median", "low", "high", "n"}. JSON has no infinity: where there is no interval,
-// low and high are null, and without observations the median is null as well.
+// low and high are null, and so is the median without observations or of ratios to 0.
 func (v Interval) MarshalJSON() ([]byte, error) {
 	out := struct {
 		Median *float64 `json:"median"`
@@ -96,10 +96,10 @@ func (v Interval) MarshalJSON() ([]byte, error) {
 		High   *float64 `json:"high"`
 		N      int      `json:"n"`
 	}{N: v.N}
-	if v.N > 0 {
+	if v.N > 0 && finite(v.Median) {
 		out.Median = &v.Median
 	}
-	if !v.Unbounded() {
+	if finite(v.Low) && finite(v.High) {
 		out.Low, out.High = &v.Low, &v.High
 	}
 	return json.Marshal(out)

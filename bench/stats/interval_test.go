@@ -38,8 +38,9 @@ func TestMedianInterval(t *testing.T) {
 	require.True(t, math.IsInf(few.HalfWidth(), 1))
 
 	for want, v := range map[string]Interval{
-		`{"median":5,"low":2,"high":8,"n":9}`:       v,
-		`{"median":3,"low":null,"high":null,"n":5}`: few,
+		`{"median":5,"low":2,"high":8,"n":9}`:          v,
+		`{"median":3,"low":null,"high":null,"n":5}`:    few,
+		`{"median":null,"low":null,"high":null,"n":1}`: RatioInterval([]float64{1}, []float64{0}),
 	} {
 		got, err := json.Marshal(v)
 		require.NoError(t, err)

@@ -2,12 +2,27 @@ package stats
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
+
+// None is the text in place of a number that there is not.
+const None = "-"
+
+// Text formats a number for people, with a format of package fmt that may have further words such as a
+// unit. A number that is not finite, as a ratio to 0 or the median of nothing, is [None].
+func Text(format string, v float64) string {
+	if !finite(v) {
+		return None
+	}
+	return fmt.Sprintf(format, v)
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // Median returns the middle of xs, the mean of the two middle ones for an even number, and NaN for
 // none.

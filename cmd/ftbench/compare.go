@@ -10,10 +10,11 @@ import (
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
+	"github.com/banyan-hpc/banyan/bench/table"
 )
 
 type compareCmd struct {
-	Only    []string      `enum:"latency,bw,aware,netpipe,match,startup,coll,crowd,ulfm,tcp,unix,unauthenticated,strangers" default:"latency,bw,aware,netpipe,match,startup,coll,crowd,tcp,unauthenticated" help:"Groups of measures: ${enum}. Default: ${default}."`
+	Only    []string      `enum:"latency,bw,aware,netpipe,match,startup,coll,crowd,ulfm,tcp,unix,unauthenticated,strangers" default:"latency,bw,aware,netpipe,match,startup,coll,crowd,tcp,unauthenticated" placeholder:"GROUPS" help:"Groups of measures: ${enum}. Default: ${default}."`
 	Pairs   int           `default:"9" help:"Pairs below which nothing is decided."`
 	MaxTime time.Duration `default:"2m" help:"Budget for each measure; what is not decided by then is undecided."`
 	Sample  time.Duration `default:"40ms" help:"Duration of one sample."`
@@ -37,21 +38,29 @@ interval's half-width is 3 % (0.3 % for aware against unaware) or its time is sp
 Groups:
   latency, bw  8-byte latency, and bandwidth of six sizes with a window of 64
   aware        what fault awareness costs: Banyan's two engines
-  netpipe      Banyan's NetPIPE beside NPopenmpi and NPmpich2: 46 sizes up to 8 MiB.
-               Runs of few sizes, all with the same -l -u -n and -p 0, best of 3 trials
-  tcp, unix    the same over TCP loopback or Unix sockets (BANYAN_FABRIC), beside NPtcp and
-               NPopenmpi over TCP: 1 byte, and 64 KiB to 8 MiB. That the messages of
-               tcp are TCP segments is checked. unix has no bounds
-  unauthenticated  8-byte latency over TCP with 1000 unauthenticated connections a second
-               to a rank's port over that without; none may be admitted (also: strangers)
-  match        time of a match with the last of many posted or unexpected entries
-  startup      from the launcher's start until the last of -n ranks has passed a first
-               barrier (CLOCK_MONOTONIC); ftbench run, and mpiexec with a C program
-  coll, crowd  barrier, broadcast and sum over all of 2 ranks, 8 bytes to 1 MiB, and of 16 and
-               64 ranks on these cores; each sample starts a job; mean over calls and ranks
-  ulfm         agree, shrink and revoke of 4 to 32 ranks without a failure, beside Open MPI 5 with its
-               fault tolerance, for which see --ulfm, and processes of bare C that take turns; in
-               jobs too. Not among the default groups
+  netpipe      Banyan's NetPIPE beside NPopenmpi and NPmpich2: 46 sizes up to
+               8 MiB. Runs of few sizes, all with the same -l -u -n and -p 0,
+               best of 3 trials
+  tcp, unix    the same over TCP loopback or Unix sockets (BANYAN_FABRIC),
+               beside NPtcp and NPopenmpi over TCP: 1 byte, and 64 KiB to
+               8 MiB. That the messages of tcp are TCP segments is checked.
+               unix has no bounds
+  unauthenticated
+               8-byte latency over TCP with 1000 unauthenticated connections a
+               second to a rank's port over that without; none may be admitted
+               (also: strangers)
+  match        time of a match with the last of many posted or unexpected
+               entries
+  startup      from the launcher's start until the last of -n ranks has passed
+               a first barrier (CLOCK_MONOTONIC); ftbench run, and mpiexec with
+               a C program
+  coll, crowd  barrier, broadcast and sum over all of 2 ranks, 8 bytes to
+               1 MiB, and of 16 and 64 ranks on these cores; each sample starts
+               a job; mean over calls and ranks
+  ulfm         agree, shrink and revoke of 4 to 32 ranks without a failure,
+               beside Open MPI 5 with its fault tolerance, for which see
+               --ulfm, and processes of bare C that take turns; in jobs too.
+               Not among the default groups
 
 Exit code 3: a bound is missed. Peers that lack are named with what installs them,
 and those that do not start with what they say; the others are compared.
@@ -86,7 +95,9 @@ func (c *compareCmd) Run(to *call) error {
 	if err != nil {
 		return orInterrupt(ctx, err)
 	}
-	fmt.Fprintln(words.out, all.Describe())
+	if err := table.Printf(words.out, "%s\n", all.Describe()); err != nil {
+		return errors.Join(err, all.Close())
+	}
 	bar := progressbar.Start(to.err, "compare", 0)
 	results, err := all.Run(ctx, bar.Over(words.out), bar.Note)
 	bar.Stop()

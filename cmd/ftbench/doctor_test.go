@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -11,6 +12,12 @@ import (
 	"github.com/banyan-hpc/banyan/internal/exits"
 )
 
+// unwrapped is a text with its wrapped lines joined again.
+func unwrapped(text string) string { return wrappedLine.ReplaceAllString(text, " $1") }
+
+// wrappedLine matches where a line was broken, before a word.
+var wrappedLine = regexp.MustCompile(`\n(?:#   |  | {28})(\S)`)
+
 // Alone the command tries every fabric between two real ranks; every line has its verdict, and what
 // is missing its cure.
 func TestDoctorOfTheMachine(t *testing.T) {
@@ -18,8 +25,9 @@ func TestDoctorOfTheMachine(t *testing.T) {
 	require.Zero(t, code, errs)
 	require.Empty(t, errs)
 	for line := range strings.Lines(out) {
-		require.Regexp(t, `^(# [a-z ]+|(ok|warning|missing) +\S.*)\n$`, line)
+		require.Regexp(t, `^(# [a-z ]+|((ok|warning|missing) +| {28})\S.*)\n$`, line)
 	}
+	out = unwrapped(out)
 	for _, f := range []string{"shm +two ranks reach each other, shm", "unix +two ranks reach each other, unix", `tcp +two ranks reach each other, tcp \S+ > \S+`} {
 		require.Regexp(t, "(?m)^ok +"+f, out)
 	}
@@ -38,6 +46,7 @@ func TestDoctorOfSomeFabrics(t *testing.T) {
 	require.Regexp(t, `(?m)^warning +tcp +left out`, out)
 	require.Regexp(t, `(?m)^ok +lo +127.0.0.1 used: named by lo`, out)
 	code, out, errs = ftbench(t, "doctor", "--fabric", "tcp,shm", "--networks", "nothere0")
+	out = unwrapped(out)
 	require.Equal(t, exitFailed, code, "a fabric that was asked for does not work")
 	require.Equal(t, "ftbench: doctor: 2 lines with missing above: each has its cure\n", errs)
 	require.Regexp(t, `(?m)^missing +tcp +two ranks do not reach each other: rank \d: tcp: .*nothere0.*: see the parts below$`, out)
@@ -56,18 +65,19 @@ func TestDoctorOfAJob(t *testing.T) {
 	t.Setenv(exits.Env, exits.Off)
 	code, out, errs := ftbench(t, "run", "-n", "3", "--", self, "doctor")
 	require.Zero(t, code, errs)
-	require.Equal(t, `# 3 ranks on 1 node
-  rank  node     0    1    2
-     0     0     -  shm  shm
-     1     0   shm    -  shm
-     2     0   shm  shm    -
+	require.Equal(t, unwrapped(`# 3 ranks on 1 node
+  rank  node     0     1     2
+     0     0     -   shm   shm
+     1     0   shm     -   shm
+     2     0   shm   shm     -
 shm: 6 ways
 # failure detection
 silence: of 7s is death (detect.timeout), heartbeats each 500ms (detect.period), partition rule majority (detect.partition)
 node 0: deaths are told of first by robust words
-`, out)
+`), unwrapped(out))
 	t.Setenv("BANYAN_DETECT_TIMEOUT", "")
 	code, out, errs = ftbench(t, "run", "-n", "3", "--fabric", "tcp", "--verbose", "--", self, "doctor")
+	out = unwrapped(out)
 	require.Zero(t, code, errs)
 	require.Contains(t, out, "tcp: 6 ways, as 0 > 1: not shm: neither may use it (BANYAN_FABRIC")
 	require.Regexp(t, `(?m)^# sockets
@@ -81,9 +91,10 @@ node 0: deaths are told of first by connection$`, out)
 	require.Regexp(t, `banyan: rank \d: connections: admitted \d, healed 0, refused 0\n`, errs)
 	require.Regexp(t, `banyan: rank \d: peer \d: tcp: connected`, errs)
 	code, out, errs = ftbench(t, "run", "-n", "3", "--", "sh", "-c", `if [ $PMI_RANK = 1 ]; then BANYAN_FABRIC=unix; else BANYAN_FABRIC=shm; fi; export BANYAN_FABRIC; exec "$0" doctor`, self)
+	out = unwrapped(out)
 	require.Equal(t, exitFailed, code)
 	require.Regexp(t, `ftbench: doctor: 2 ways without fabric: the reasons are above\nbanyan: rank 0 exited with code 1 after [^\n]*\n$`, errs)
-	require.Contains(t, out, "     1     0     ?    -    ?\n")
+	require.Contains(t, out, "     1     0     ?     -     ?\n")
 	require.Contains(t, out, "?: not asked, as rank 0 does not reach it: 1\n")
 	require.Contains(t, out, "none: 2 ways, as 0 > 1: route from rank 0 to rank 1: no fabric joins")
 }
@@ -97,6 +108,7 @@ func TestDoctorOfHostsThatAreEnclosed(t *testing.T) {
 	require.NoError(t, err)
 	code, out, errs := ftbench(t, "run", "--netns", "2", "--networks", "lo", "--", self, "doctor")
 	require.Equal(t, exitFailed, code)
+	out = unwrapped(out)
 	require.Regexp(t, `none: 1 way, as 0 > 1: .*; not tcp: rank 1 is reached from its own machine only: its networks are lo \(BANYAN_NETWORKS.*\), which leaves out \w+ 10\.\d+\.\d+\.\d+: name what joins the machines`, out)
 	require.Contains(t, errs, "doctor: 1 way without fabric")
 	code, out, errs = ftbench(t, "run", "--netns", "2", "-n", "4", "--networks", "10.0.0.0/8", "--", self, "doctor")

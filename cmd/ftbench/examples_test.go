@@ -15,6 +15,8 @@ import (
 var (
 	// exampleLine is a command line in a page, a help text or a comment of a job's script.
 	exampleLine = regexp.MustCompile(`(?m)^ *(?:\$ |sudo |mpiexec\S* -n \d+ |srun (?:-\S+ )+|[A-Z_]+=\S+ )*(?:bin/)?ftbench (.*)`)
+	// goesOn is where a command line goes on in the next line.
+	goesOn = regexp.MustCompile(` \\\n *`)
 	// fenced is a block of commands or their output in Markdown.
 	fenced = regexp.MustCompile("(?sm)^ *```[a-z]*\n(.*?)^ *```")
 	// word is a word of the shell, with its quotes.
@@ -31,6 +33,7 @@ func examples(t *testing.T) map[string]string {
 		b, err := os.ReadFile(page)
 		require.NoError(t, err)
 		for _, block := range fenced.FindAllStringSubmatch(string(b), -1) { // the reference has the help
+			block[1] = goesOn.ReplaceAllString(block[1], " ")
 			for _, line := range exampleLine.FindAllStringSubmatch(block[1], -1) {
 				if filepath.Base(page) == "reference.md" && !strings.HasPrefix(line[0], "    ") {
 					continue // a sentence: examples are indented there

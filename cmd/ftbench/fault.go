@@ -11,6 +11,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/fault"
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/stats"
+	"github.com/banyan-hpc/banyan/bench/table"
 	"github.com/banyan-hpc/banyan/internal/affinity"
 	"github.com/banyan-hpc/banyan/internal/launch"
 	"github.com/banyan-hpc/banyan/internal/netns"
@@ -119,18 +120,19 @@ func (w *without) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// latencyTable formats the rows of survivors' times in a unit.
-func latencyTable(l *fault.Latencies, unit time.Duration) string {
-	in := func(d time.Duration) float64 { return float64(d) / float64(unit) }
-	text := fmt.Sprintf("%-18s%10s%12s%12s%12s%12s%12s\n", "# Survivor", "Samples", "Min", "P50", "P90", "P99", "Max")
-	for _, row := range []struct {
-		name string
-		s    stats.Spread
-	}{{"each", l.Each}, {"last", l.Last}} {
-		s := row.s
-		text += fmt.Sprintf("%-18s%10d%12.1f%12.1f%12.1f%12.1f%12.1f\n", row.name, s.Count, in(s.Min), in(s.P50), in(s.P90), in(s.P99), in(s.Max))
+// latencyTable prints the survivors' times in a unit.
+func latencyTable(out io.Writer, title string, l *fault.Latencies, unit time.Duration) error {
+	t := table.Table{W: out, Title: title, Keys: 1, Columns: []table.Column{
+		{Name: "# Survivor", Left: true}, {Name: "Samples", Width: 8},
+	}}
+	for _, name := range []string{"Min", "P50", "P90", "P99", "Max"} {
+		t.Columns = append(t.Columns, table.Column{Name: name, Width: 9, Format: "%.1f"})
 	}
-	return text
+	in := func(d time.Duration) float64 { return float64(d) / float64(unit) }
+	row := func(name string, s stats.Spread) []any {
+		return []any{name, s.Count, in(s.Min), in(s.P50), in(s.P90), in(s.P99), in(s.Max)}
+	}
+	return t.Write([][]any{row("each", l.Each), row("last", l.Last)})
 }
 
 // seriesByName collects points into series, in the order in which their names come first.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/bench/stats"
+	"github.com/banyan-hpc/banyan/bench/table"
 	"github.com/banyan-hpc/banyan/internal/launch/join"
 )
 
@@ -218,7 +220,8 @@ func (c *collectiveOptions) measure(jobs []fault.Collective, to *call) (any, []f
 	}
 	defer stop()
 	out := bar.Over(to.words(c.JSON).out)
-	err = collectiveHead(out, jobs[0], c.Fabric == simulator)
+	rows := collectiveTable(out, jobs[0], c.Fabric == simulator)
+	err = rows.Begin()
 	for i, o := range jobs {
 		if err != nil {
 			break
@@ -226,13 +229,14 @@ func (c *collectiveOptions) measure(jobs []fault.Collective, to *call) (any, []f
 		bar.Note(fmt.Sprintf("%d of %d ranks dead", o.Failures, o.Ranks))
 		r, merr := o.Measure(ctx, start(i, o), out, func() { bar.Step(1) })
 		if merr != nil {
+			_ = rows.End() // what was measured, beside the error that counts
 			return nil, nil, orInterrupt(ctx, merr)
 		}
 		judged := r.Judge(c.Fabric == simulator)
 		results.Jobs = append(results.Jobs, judged)
-		err = collectiveRows(out, judged)
+		err = collectiveRows(&rows, judged)
 	}
-	return results, c.chart(results), err
+	return results, c.chart(results), cmp.Or(err, rows.End())
 }
 
 // starter returns what starts a job: in the simulator, or of processes.
@@ -271,8 +275,8 @@ func (c *collectiveOptions) startJobs(to *call, bar *progressbar.Bar) (func(numb
 	}, err
 }
 
-// collectiveHead prints the title of the table.
-func collectiveHead(out io.Writer, o fault.Collective, virtual bool) error {
+// collectiveTable is the table of jobs.
+func collectiveTable(out io.Writer, o fault.Collective, virtual bool) table.Table {
 	what, time := string(o.Op), "µs"
 	if o.Op != fault.Barrier {
 		what += fmt.Sprintf(" of %d bytes", o.Size)
@@ -283,27 +287,27 @@ func collectiveHead(out io.Writer, o fault.Collective, virtual bool) error {
 	if virtual {
 		time = "virtual µs"
 	}
-	_, err := fmt.Fprintf(out, "# Banyan %s, %d ranks: %s of one operation, median of %d sets of %d; against unaware among the living\n"+
-		"%-8s  %-7s  %-9s  %-10s%10s%12s  %-18s%8s  %-13s  %s\n",
-		what, o.Ranks, time, o.Sets, o.Calls,
-		"# Failed", "Order", "Design", "Tree", "Time", "Difference", "95 % interval", "Ratio", "95 % interval", "Verdict")
-	return err
+	return table.Table{
+		W: out, Keys: 4, Title: fmt.Sprintf("# Banyan %s, %d ranks: %s of one operation, median of %d sets of %d; ratio and "+
+			"difference against unaware among the living, with 95 %% intervals", what, o.Ranks, time, o.Sets, o.Calls),
+		Columns: []table.Column{{Name: "# Failed", Left: true}, {Name: "Order", Width: 7, Left: true},
+			{Name: "Design", Width: 9, Left: true}, {Name: "Tree", Width: 8, Left: true},
+			{Name: "Time", Width: 9, Format: "%.2f"}, {Name: "Ratio", Format: "%.3f"}, {Name: "Interval", Width: 11, Joined: true},
+			{Name: "Verdict", Width: 9, Left: true, Joined: true},
+			{Name: "Difference", Format: "%.2f"}, {Name: "Interval", Width: 15, Joined: true}},
+	}
 }
 
 // collectiveRows prints the lines of a job.
-func collectiveRows(out io.Writer, j fault.JudgedCollective) error {
+func collectiveRows(rows *table.Table, j fault.JudgedCollective) error {
 	for _, l := range j.Lines {
-		o := j.Options
-		if _, err := fmt.Fprintf(out, "%-8d  %-7s  %-9s  %-10s%10.2f", o.Failures, o.Kill, l.Design, l.Tree, l.Median/1e3); err != nil {
-			return err
-		}
-		rest := fmt.Sprintf("%61s  %s\n", "", l.Verdict)
+		o, d, r := j.Options, l.Difference, l.Ratio
+		row := []any{o.Failures, o.Kill, l.Design, l.Tree, l.Median / 1e3, "", "", l.Verdict, "", ""}
 		if !l.Baseline() {
-			d, r := l.Difference, l.Ratio
-			rest = fmt.Sprintf("%12.2f  %-18s%8.3f  %-13s  %s\n", d.Median/1e3, between("%.2f", "…", d.Low/1e3, d.High/1e3, few),
-				r.Median, between("%.3f", "…", r.Low, r.High, few), l.Verdict)
+			row[5], row[6] = r.Median, between("%.3f", "…", r.Low, r.High, few)
+			row[8], row[9] = d.Median/1e3, between("%.2f", "…", d.Low/1e3, d.High/1e3, few)
 		}
-		if _, err := io.WriteString(out, strings.TrimRight(rest, " ")); err != nil {
+		if err := rows.Row(row...); err != nil {
 			return err
 		}
 	}
@@ -311,11 +315,11 @@ func collectiveRows(out io.Writer, j fault.JudgedCollective) error {
 }
 
 // few replaces a missing interval.
-const few = "too few sets"
+const few = "too few"
 
 // between formats an interval, or few where there is none.
 func between(format, to string, low, high float64, few string) string {
-	if math.IsInf(high, 1) {
+	if math.IsInf(high, 0) || math.IsNaN(high) { // NaN is a ratio of two times that are 0
 		return few
 	}
 	return fmt.Sprintf(format+to+format, low, high)

@@ -110,7 +110,7 @@ func (c *faultDetectCmd) measure(o fault.Detection, files outputs, to *call) err
 	if o.VictimMB > 0 {
 		title += fmt.Sprintf(", victim with %d MiB", o.VictimMB)
 	}
-	if _, err := fmt.Fprintf(out, "%s\n%s", title, latencyTable(&result.Latencies, time.Microsecond)); err != nil {
+	if err := latencyTable(out, title, &result.Latencies, time.Microsecond); err != nil {
 		return err
 	}
 	return files.keep(file, faultDetectResults{string(c.Fabric), result}, faultDetectChart(result), to)

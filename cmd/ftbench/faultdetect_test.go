@@ -17,7 +17,7 @@ func TestFaultDetect(t *testing.T) {
 		"--plot", plot, "--json", file)
 	require.Zero(t, code, errs)
 	require.NotContains(t, errs, "SIGKILL", "victims are not logged")
-	require.Contains(t, out, "3 ranks, 4 kills, wait: victim, victim with 2 MiB")
+	require.Contains(t, unwrapped(out), "3 ranks, 4 kills, wait: victim, victim with 2 MiB")
 	require.Regexp(t, `(?m)^each +8( +\d+\.\d){5}$`, out)
 	require.Regexp(t, `(?m)^last +4( +\d+\.\d){5}$`, out)
 	require.Contains(t, out, "files: "+plot+" "+file)

@@ -72,10 +72,10 @@ many ranks were killed with one under way. Ctrl-C ends a long drill, with the ta
 Examples:
   ftbench fault drill
   ftbench fault drill --runs 1000 --fabric tcp --unauthenticated 1000
-  ftbench fault drill --runs 1 --seed 1795290156756       # the same again
+  ftbench fault drill --runs 1 --seed 1795290156756   # the same again
   ftbench fault drill --within Mprobe -n 2-4 --profile rts
   ftbench fault drill --fabric sim --runs 1000
-  ftbench fault drill --within Agree                      # two ranks or three die in one agreement
+  ftbench fault drill --within Agree   # two or three die in one agreement
   ftbench fault drill --fabric hosts --runs 50 --json results/drill.json`
 }
 

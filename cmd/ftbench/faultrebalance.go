@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
+	"github.com/banyan-hpc/banyan/bench/table"
 	"github.com/banyan-hpc/banyan/coll/tree"
 )
 
@@ -117,19 +119,25 @@ func (c *faultRebalanceCmd) measure(ctx context.Context, o fault.Planning, to *c
 	bar := progressbar.Start(to.err, "fault rebalance", o.Cells())
 	defer bar.Stop()
 	out := bar.Over(to.words(c.JSON).out)
-	if _, err := fmt.Fprintf(out, "# Banyan plan of a rank, µs; %s failures, median of %d, over the ranks that live\n%-11s%-12s%9s%9s%9s%9s%11s%11s%9s\n",
-		c.Kill, c.Rounds, "# Design", "Tree", "Ranks", "Failed", "Min", "Mean", "Max", "First", "Degree"); err != nil {
+	rows := table.Table{
+		W: out, Keys: 4, Title: fmt.Sprintf("# Banyan plan of a rank, µs; %s failures, median of %d, over the ranks that live",
+			c.Kill, c.Rounds),
+		Columns: []table.Column{{Name: "# Design", Width: 9, Left: true}, {Name: "Tree", Width: 8, Left: true},
+			{Name: "Ranks", Width: 7}, {Name: "Failed"}, {Name: "Min", Width: 6, Format: "%.3f"},
+			{Name: "Mean", Width: 6, Format: "%.3f"}, {Name: "Max", Width: 8, Format: "%.3f"},
+			{Name: "First", Width: 8, Format: "%.2f"}, {Name: "Degree"}},
+	}
+	if err := rows.Begin(); err != nil {
 		return nil, err
 	}
 	results := &rebalanceResults{Options: o}
 	err := o.Measure(ctx, func(r fault.Plan) error {
 		results.Trees = append(results.Trees, r)
 		bar.Step(1)
-		_, err := fmt.Fprintf(out, "%-11s%-12s%9d%9d%9.3f%9.3f%11.3f%11.2f%9d\n", r.Design, r.Shape, r.Ranks, r.Failures,
-			r.MinNs/1e3, r.MeanNs/1e3, r.MaxNs/1e3, float64(r.First)/1e3, r.Degree)
-		return err
+		return rows.Row(r.Design, r.Shape, r.Ranks, r.Failures, r.MinNs/1e3, r.MeanNs/1e3, r.MaxNs/1e3,
+			float64(r.First)/1e3, r.Degree)
 	})
-	if err != nil {
+	if err = cmp.Or(err, rows.End()); err != nil {
 		return nil, err
 	}
 	results.Bounds = fault.JudgePlans(results.Trees, c.Kill)
@@ -138,7 +146,7 @@ func (c *faultRebalanceCmd) measure(ctx context.Context, o fault.Planning, to *c
 		if !b.Met {
 			verdict = "missed"
 		}
-		if _, err := fmt.Fprintf(out, "# %d ranks, %d failed: mean %.3f µs, the prototype of 2011 %.1f, bound %g: %s\n",
+		if err := table.Printf(out, "# %d ranks, %d failed: mean %.3f µs, the prototype of 2011 %.1f, bound %g: %s\n",
 			fault.BoundRanks, b.Failures, b.Mean, b.Paper, b.Limit, verdict); err != nil {
 			return nil, err
 		}

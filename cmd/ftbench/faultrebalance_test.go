@@ -18,7 +18,7 @@ func TestFaultRebalance(t *testing.T) {
 	require.Regexp(t, `(?m)^reroute    binomial +16 +8( +\d+\.\d{3}){3} +\d+\.\d\d +7$`, out)
 	require.Regexp(t, `(?m)^rebalance  binomial +16 +8( +\d+\.\d{3}){3} +\d+\.\d\d +3$`, out)
 	require.Regexp(t, `(?m)^rebalance  node +1024 +896 `, out)
-	require.Regexp(t, `(?m)^# 1024 ranks, 896 failed: mean \d+\.\d{3} µs, the prototype of 2011 50.9, bound 1: (met|missed)$`, out)
+	require.Regexp(t, `(?m)^# 1024 ranks, 896 failed: mean \d+\.\d{3} µs, the prototype of 2011 50.9, bound 1: (met|missed)$`, unwrapped(out))
 	require.Contains(t, out, "files: "+plot+" "+picture+" "+file)
 	requireSource(t, plot, "no messages, one core")
 	drawing, err := os.ReadFile(plot)

@@ -15,6 +15,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/bench/stats"
+	"github.com/banyan-hpc/banyan/bench/table"
 	"github.com/banyan-hpc/banyan/internal/launch/join"
 )
 
@@ -177,10 +178,8 @@ func (c *recoverOptions) measure(o fault.Recovery, to *call) (*recoverResults, e
 	bar := progressbar.Start(to.err, "fault "+string(c.Op), c.Rounds*len(c.N))
 	defer bar.Stop()
 	out := bar.Over(to.words(c.JSON).out)
-	sample := c.of(o, c.N[0])
-	if _, err := fmt.Fprintf(out, "# Banyan %s against %s, µs; %d rounds of %d calls%s\n%-9s%8s%10s%10s%10s%12s%10s  %s\n",
-		c.Op, cmp.Or(c.against(), sample.Against()), c.Rounds, sample.Calls, sample.Waiting(),
-		"# Ranks", "Failed", "P50", "P90", "P99", "Baseline", "Ratio", "95 % interval"); err != nil {
+	rows := c.table(out, o)
+	if err := rows.Begin(); err != nil {
 		return nil, err
 	}
 	results := &recoverResults{}
@@ -196,11 +195,24 @@ func (c *recoverOptions) measure(o fault.Recovery, to *call) (*recoverResults, e
 		}
 		result := recoverResult{r, stats.MedianInterval(r.Ratios)}
 		results.Jobs = append(results.Jobs, result)
-		if err := recoverRow(out, result); err != nil {
+		if err := recoverRow(&rows, result); err != nil {
 			return nil, err
 		}
 	}
-	return results, nil
+	return results, rows.End()
+}
+
+// table has a row for each number of ranks.
+func (c *recoverOptions) table(out io.Writer, o fault.Recovery) table.Table {
+	sample := c.of(o, c.N[0])
+	return table.Table{
+		W: out, Keys: 2, Title: fmt.Sprintf("# Banyan %s against %s, µs; %d rounds of %d calls%s", c.Op,
+			cmp.Or(c.against(), sample.Against()), c.Rounds, sample.Calls, sample.Waiting()),
+		Columns: []table.Column{{Name: "# Ranks", Left: true}, {Name: "Failed"}, {Name: "P50", Width: 8, Format: "%.2f"},
+			{Name: "P90", Width: 8, Format: "%.2f"}, {Name: "P99", Width: 8, Format: "%.2f"},
+			{Name: "Baseline", Format: "%.2f"}, {Name: "Ratio", Width: 6, Format: "%.3f"},
+			{Name: "95 % interval", Left: true, Joined: true}},
+	}
 }
 
 // against names the baseline of agree after failures, for all numbers of ranks.
@@ -212,11 +224,10 @@ func (c *recoverOptions) against() string {
 }
 
 // recoverRow prints a line of the table.
-func recoverRow(out io.Writer, r recoverResult) error {
+func recoverRow(rows *table.Table, r recoverResult) error {
 	us := func(d time.Duration) float64 { return float64(d) / 1e3 }
-	_, err := fmt.Fprintf(out, "%-9d%8d%10.2f%10.2f%10.2f%12.2f%10.3f  %s\n", r.Options.Ranks, r.Options.Failures,
-		us(r.Calls.P50), us(r.Calls.P90), us(r.Calls.P99), us(r.Baseline.P50), r.Ratio.Median, between("%.3f", "–", r.Ratio.Low, r.Ratio.High, "too few rounds"))
-	return err
+	return rows.Row(r.Options.Ranks, r.Options.Failures, us(r.Calls.P50), us(r.Calls.P90), us(r.Calls.P99),
+		us(r.Baseline.P50), r.Ratio.Median, between("%.3f", "–", r.Ratio.Low, r.Ratio.High, "too few rounds"))
 }
 
 // recoverCharts draw the medians, and the ratio with its interval, against the number of ranks.
@@ -256,8 +267,12 @@ func (c *faultAgreeCmd) simulate(to *call) error {
 	bar := progressbar.Start(to.err, "fault agree", len(c.N))
 	defer bar.Stop()
 	out := bar.Over(to.words(c.JSON).out)
-	if _, err := fmt.Fprintf(out, "# Banyan agree, simulated: virtual µs until the last rank has returned, and messages\n%-9s%8s%12s%12s%12s  %s\n",
-		"# Ranks", "Failed", "2(living-1)", "Messages", "Time", "Agreement"); err != nil {
+	rows := table.Table{
+		W: out, Keys: 2, Title: "# Banyan agree, simulated: virtual µs until the last rank has returned, and messages",
+		Columns: []table.Column{{Name: "# Ranks", Left: true}, {Name: "Failed"}, {Name: "2(living-1)"},
+			{Name: "Messages", Width: 9}, {Name: "Time", Width: 11, Format: "%.2f"}, {Name: "Agreement", Left: true}},
+	}
+	if err := rows.Begin(); err != nil {
 		return err
 	}
 	var all []fault.AgreePoint
@@ -268,13 +283,15 @@ func (c *faultAgreeCmd) simulate(to *call) error {
 			return err
 		}
 		for _, p := range points {
-			if _, err := fmt.Fprintf(out, "%-9d%8d%12d%12d%12.2f  %s\n", p.Ranks, p.Failed, 2*(p.Ranks-p.Failed-1), p.Messages,
-				float64(p.Time)/1e3, p.What); err != nil {
+			if err := rows.Row(p.Ranks, p.Failed, 2*(p.Ranks-p.Failed-1), p.Messages, float64(p.Time)/1e3, p.What); err != nil {
 				return err
 			}
 		}
 		all = append(all, points...)
 		bar.Step(1)
+	}
+	if err := rows.End(); err != nil {
+		return err
 	}
 	return files.keep(file, all, simChart(all), to)
 }

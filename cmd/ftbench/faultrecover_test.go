@@ -18,7 +18,7 @@ func TestFaultRecover(t *testing.T) {
 		code, out, errs := ftbench(t, "fault", op, "-n", "3,4", "--failures", "1", "--rounds", "6", "--calls", "3", "--plot", plot, "--json", file)
 		require.Zero(t, code, errs)
 		require.NotContains(t, errs, "SIGKILL", "victims are not logged")
-		require.Contains(t, out, heading)
+		require.Contains(t, unwrapped(out), heading)
 		require.Regexp(t, `(?m)^3 +1( +\d+\.\d\d){4} +\d+\.\d{3}  \d+\.\d{3}–\d+\.\d{3}$`, out)
 		require.Regexp(t, `(?m)^4 +1 `, out)
 		require.Contains(t, out, "files: "+plot+" "+file)

@@ -13,6 +13,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/fault"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
+	"github.com/banyan-hpc/banyan/bench/table"
 	"github.com/banyan-hpc/banyan/internal/launch"
 	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/netns"
@@ -130,8 +131,11 @@ func faultSilenceTable(out io.Writer, r *fault.SilenceResult) error {
 	if r.Missed() {
 		verdict = "missed"
 	}
-	_, err := fmt.Fprintf(out, "# Banyan silent hosts, from cut to error, ms; %d ranks on %d hosts, %d rounds; detect.period %v, detect.timeout %v\n"+
-		"%s# B5-7: last survivor at most %.1f, bound %.1f (timeout + 2 periods): %s\n",
-		o.Ranks, o.Hosts, o.Rounds, o.Period, o.Timeout, latencyTable(&r.Latencies, time.Millisecond), ms(r.Last.Max), ms(r.Bound), verdict)
-	return err
+	title := fmt.Sprintf("# Banyan silent hosts, from cut to error, ms; %d ranks on %d hosts, %d rounds; detect.period %v, "+
+		"detect.timeout %v", o.Ranks, o.Hosts, o.Rounds, o.Period, o.Timeout)
+	if err := latencyTable(out, title, &r.Latencies, time.Millisecond); err != nil {
+		return err
+	}
+	return table.Printf(out, "# B5-7: last survivor at most %.1f, bound %.1f (timeout + 2 periods): %s\n", ms(r.Last.Max),
+		ms(r.Bound), verdict)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/fault"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
+	"github.com/banyan-hpc/banyan/bench/table"
 	"github.com/banyan-hpc/banyan/ft/control"
 	"github.com/banyan-hpc/banyan/internal/launch"
 	"github.com/banyan-hpc/banyan/internal/launch/join"
@@ -144,10 +145,11 @@ func (c *faultSoakCmd) table(out io.Writer, r *fault.SoakResult, whole bool, spe
 	}
 	all := r.All()
 	ms := func(d time.Duration) float64 { return float64(d) / 1e6 }
-	_, err := fmt.Fprintf(out, "# Banyan under load: %d ranks for %s; %s\n"+
-		"%-12s%12s%14s%16s%16s%12s\n%-12d%12d%14d%16.0f%16.0f%12d\n",
-		r.Options.Ranks, length, c.describe(),
-		"# Phases", "Messages", "Collections", "Latest (ms)", "Silence (ms)", "Suspicions",
-		all.Phases, all.Messages, all.Collections, ms(all.Detector.Late), ms(all.Detector.Silence), all.Detector.Suspicions)
-	return err
+	t := table.Table{
+		W: out, Title: fmt.Sprintf("# Banyan under load: %d ranks for %s; %s", r.Options.Ranks, length, c.describe()),
+		Columns: []table.Column{{Name: "# Phases", Left: true}, {Name: "Messages"}, {Name: "Collections"},
+			{Name: "Latest (ms)", Format: "%.0f"}, {Name: "Silence (ms)", Format: "%.0f"}, {Name: "Suspicions"}},
+	}
+	return t.Write([][]any{{all.Phases, all.Messages, all.Collections, ms(all.Detector.Late), ms(all.Detector.Silence),
+		all.Detector.Suspicions}})
 }

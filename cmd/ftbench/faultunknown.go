@@ -10,6 +10,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/stats"
+	"github.com/banyan-hpc/banyan/bench/table"
 )
 
 // unknownJob has the deaths of one job in the JSON file.
@@ -60,22 +61,26 @@ func unknownTable(out io.Writer, jobs []unknownJob, virtual bool) error {
 	if virtual {
 		us = "virtual µs"
 	}
-	if _, err := fmt.Fprintf(out, "# Banyan %s, %d ranks, of which %d die one after another during operations: %s from the kill "+
-		"until all others have the error, and until all have validated\n%-7s  %-9s  %-10s%8s%10s%10s%10s%14s%10s%10s\n",
-		o.Op, o.Ranks, o.Failures, us,
-		"# Order", "Design", "Tree", "Deaths", "Error P50", "P90", "Max", "Validated P50", "P90", "Max"); err != nil {
-		return err
+	t := table.Table{
+		W: out, Keys: 3, Title: fmt.Sprintf("# Banyan %s, %d ranks, of which %d die one after another during operations: "+
+			"%s from the kill until all others have the error, and until all have validated", o.Op, o.Ranks, o.Failures, us),
+		Columns: []table.Column{{Name: "# Order", Left: true}, {Name: "Design", Width: 9, Left: true},
+			{Name: "Tree", Width: 8, Left: true}, {Name: "Deaths"}},
 	}
+	for _, until := range []string{"Error", "Validated"} {
+		t.Columns = append(t.Columns, table.Column{Name: until + " P50", Width: 9, Format: "%.1f"},
+			table.Column{Name: "P90", Width: 9, Format: "%.1f", Joined: true},
+			table.Column{Name: "Max", Width: 9, Format: "%.1f", Joined: true})
+	}
+	var rows [][]any
 	for _, k := range keys {
 		var told, repaired []time.Duration
 		for _, d := range deaths[k] {
 			told, repaired = append(told, d.Told), append(repaired, d.Repaired)
 		}
 		at := func(times []time.Duration, p float64) float64 { return float64(stats.Percentile(times, p)) / 1e3 }
-		if _, err := fmt.Fprintf(out, "%-7s  %-9s  %-10s%8d%10.1f%10.1f%10.1f%14.1f%10.1f%10.1f\n", k.kill, k.line.Design, k.line.Tree,
-			len(told), at(told, 50), at(told, 90), at(told, 100), at(repaired, 50), at(repaired, 90), at(repaired, 100)); err != nil {
-			return err
-		}
+		rows = append(rows, []any{k.kill, k.line.Design, k.line.Tree, len(told), at(told, 50), at(told, 90), at(told, 100),
+			at(repaired, 50), at(repaired, 90), at(repaired, 100)})
 	}
-	return nil
+	return t.Write(rows)
 }

@@ -2,7 +2,11 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
 
+	"github.com/banyan-hpc/banyan/bench/table"
 	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
@@ -31,13 +35,33 @@ func (c *infoCmd) Run(to *call) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(to.out, "# machine: [%s]\n", in.Machine())
+	var text strings.Builder
+	fmt.Fprintf(&text, "# machine: [%s]\n", in.Machine())
 	for _, src := range set.Sources {
-		fmt.Fprintf(to.out, "# file: %s: %s\n", src.Path, src.State)
+		fmt.Fprintf(&text, "# file: %s: %s\n", src.Path, src.State)
 	}
 	if len(set.Sources) == 0 {
-		fmt.Fprintf(to.out, "# no files: %s=%s\n", settings.FileVariable, settings.NoFile)
+		fmt.Fprintf(&text, "# no files: %s=%s\n", settings.FileVariable, settings.NoFile)
 	}
-	fmt.Fprintln(to.out)
-	return set.Write(to.out, c.Changed)
+	text.WriteByte('\n')
+	if err := set.Write(&text, c.Changed); err != nil {
+		return err
+	}
+	return printSettings(to.out, text.String())
+}
+
+// printSettings wraps what is printed so that it stays a file of settings: comments go on as comments, and
+// one that does not fit beside its value stands below.
+func printSettings(out io.Writer, text string) error {
+	width := table.Width(out)
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		value, comment, beside := strings.Cut(line, " # ")
+		if beside && !strings.HasPrefix(line, "#") && utf8.RuneCountInString(line) > width+1 { // with its end
+			line = strings.TrimRight(value, " ") + "\n#   " + comment
+		}
+		b.WriteString(table.Wrap(line, width))
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
 }

@@ -102,7 +102,7 @@ func run(to *call) int {
 		kong.Description("Start jobs and measure Banyan, a fault-aware transport library."),
 		kong.Writers(to.out, to.err),
 		kong.Exit(func(c int) { code = c }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Help(printHelp(to)),
 		kong.NamedMapper("ranks", rankMapper{}), kong.Vars{"version": version()},
 	)
 	if err != nil {

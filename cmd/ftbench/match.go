@@ -9,6 +9,8 @@ import (
 	"github.com/banyan-hpc/banyan/bench/match"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
+	"github.com/banyan-hpc/banyan/bench/stats"
+	"github.com/banyan-hpc/banyan/bench/table"
 	"github.com/banyan-hpc/banyan/internal/launch/join"
 )
 
@@ -90,19 +92,23 @@ func (c *matchCmd) measure(w *banyan.World, o match.Options, to *call) (missed b
 	results := matchResults{Aware: c.Aware, Options: o, Series: []match.Result{}}
 	first := w.Comm().Rank() == 0
 	out := to.words(c.JSON).out
+	rows := table.Table{W: out, Keys: 2, Columns: []table.Column{{Name: "# Queue", Width: 16, Left: true},
+		{Name: "Entries", Width: 8}, {Name: "Match (ns)", Width: 14, Format: "%.1f"},
+		{Name: "over shortest", Width: 14, Format: "%.2f"}}}
 	if first {
 		if err := checkFiles(c.JSON); err != nil {
 			return false, err
 		}
-		fmt.Fprintf(out, "# Banyan match time, the last entry of a queue, median of %d\n", o.Rounds)
-		fmt.Fprintf(out, "%-18s%10s%16s%16s\n", "# Queue", "Entries", "Match (ns)", "over shortest")
+		rows.Title = fmt.Sprintf("# Banyan match time, the last entry of a queue, median of %d", o.Rounds)
+		if err := rows.Begin(); err != nil {
+			return false, err
+		}
 	}
 	err = match.Run(w, o, func(r match.Result) error {
 		results.Series = append(results.Series, r)
 		for _, p := range r.Points {
 			ratio, _ := r.Ratio(p.Length, r.Points[0].Length) // both were measured
-			if _, err := fmt.Fprintf(out, "%-18s%10d%16.1f%16.2f\n", r.Series, p.Length, 1e9*p.Seconds,
-				ratio); err != nil {
+			if err := rows.Row(r.Series, p.Length, 1e9*p.Seconds, ratio); err != nil {
 				return err
 			}
 		}
@@ -111,14 +117,19 @@ func (c *matchCmd) measure(w *banyan.World, o match.Options, to *call) (missed b
 	if err != nil || !first {
 		return false, err
 	}
+	if err := rows.End(); err != nil {
+		return false, err
+	}
 	results.Bounds = judge(results.Series)
 	for _, b := range results.Bounds {
 		verdict := "met"
 		if !b.Met {
 			verdict, missed = "missed", true
 		}
-		fmt.Fprintf(out, "# %s: %s, %d entries over %d: %.2f, bound %g: %s\n", b.ID, b.Series, suite.MatchLong,
-			suite.MatchShort, b.Ratio, b.Limit, verdict)
+		if err := table.Printf(out, "# %s: %s, %d entries over %d: %s, bound %g: %s\n", b.ID, b.Series, suite.MatchLong,
+			suite.MatchShort, stats.Text("%.2f", b.Ratio), b.Limit, verdict); err != nil {
+			return false, err
+		}
 	}
 	return missed, to.store(file, c.JSON, results)
 }

@@ -29,7 +29,7 @@ type netpipeCmd struct {
 	Stream        bool           `short:"s" xor:"mode" help:"Rank 0 sends without waiting for answers."`
 	Invalidate    bool           `short:"I" help:"Invalidate caches: send and receive each message in memory that was not used for long."`
 	Integrity     bool           `short:"i" help:"Check every byte, in a pass of its own."`
-	Out           string         `short:"o" default:"np.out" placeholder:"FILE" help:"Store bytes, Mbps and seconds in columns; -: print them, and the lines on standard error. Default: ${default}."`
+	Out           string         `short:"o" placeholder:"FILE" help:"Store bytes, Mbps and seconds in columns, as NetPIPE's np.out; -: print them, and the lines on standard error."`
 	Plot          string         `placeholder:"FILE" help:"Draw throughput against size, and against time; .svg or .png."`
 	With          []string       `sep:"none" placeholder:"[NAME=]FILE" help:"Draw the np.out of another run beside it; may be given several times."`
 	JSON          string         `placeholder:"FILE" help:"Store the results and the environment; -: print them, and the lines on standard error."`
@@ -48,6 +48,7 @@ for one process alone. All sizes take about a minute and a half.
 
 Examples:
   ftbench netpipe
+  ftbench netpipe -o np.out
   ftbench netpipe -u 65536 -p 0 --trial-time 50ms -o results/np.out
   ftbench netpipe -2 -i --plot results/both-ways.svg
   ftbench netpipe -I -o np.cold.out
@@ -150,11 +151,15 @@ func (c *netpipeCmd) measure(w *banyan.World, o netpipe.Options, others []curve,
 		return err
 	}
 	results := netpipeResults{Aware: c.Aware, Options: o, Points: []netpipe.Point{}}
+	head, checked := netpipe.Head(), ""
+	if o.Integrity {
+		head, checked = head+"  Integrity", "     passed"
+	}
+	if _, err := fmt.Fprintln(words.out, head); err != nil {
+		return errors.Join(err, out.Close())
+	}
 	err = netpipe.Run(w, o, func(p netpipe.Point) error {
-		line := netpipe.Line(len(results.Points), p)
-		if o.Integrity {
-			line += "  integrity check passed"
-		}
+		line := netpipe.Line(len(results.Points), p) + checked
 		results.Points = append(results.Points, p)
 		_, err := fmt.Fprintln(words.out, line)
 		return errors.Join(err, netpipe.WriteRow(out, p))
@@ -168,9 +173,12 @@ func (c *netpipeCmd) measure(w *banyan.World, o netpipe.Options, others []curve,
 	return c.save(file, results, others, to)
 }
 
-// create makes np.out and missing directories.
+// create makes the file of rows and missing directories, where one was asked for.
 func (c *netpipeCmd) create(to *call) (io.WriteCloser, error) {
-	if c.Out == dash {
+	switch c.Out {
+	case "":
+		return unclosed{io.Discard}, nil
+	case dash:
 		return unclosed{to.out}, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(c.Out), 0o777); err != nil {
@@ -185,7 +193,7 @@ type unclosed struct{ io.Writer }
 // Close implements io.Closer.
 func (unclosed) Close() error { return nil }
 
-// save writes the files beside np.out and prints their names.
+// save writes the files beside that of rows and prints the names of all.
 func (c *netpipeCmd) save(file *report.File, results netpipeResults, others []curve, to *call) error {
 	if c.Plot != "" {
 		title, fabric := fmt.Sprintf("NetPIPE, %v", results.Options.Mode), fabricName(results.Fabric)

@@ -34,11 +34,13 @@ func TestNetpipe(t *testing.T) {
 		require.NotContains(t, errs, "left", "no progress where nobody watches")
 		lines := strings.Split(strings.TrimSpace(text), "\n")
 		sizes := netpipe.Sizes(16, 64, 3)
+		require.Regexp(t, `^# No +Size +Repeats +Throughput +Time`, lines[0])
+		lines = lines[1:]
 		require.Len(t, lines, len(sizes)+1, text)
 		require.Equal(t, "files: "+out+" "+plot+" "+file, lines[len(sizes)])
 		for _, line := range lines[:len(sizes)] {
 			require.Regexp(t, `^ *\d+: +\d+ bytes +\d+ times --> +[\d.]+ Mbps in +[\d.]+ usec`, line)
-			require.Equal(t, strings.Contains(c.args, "-i"), strings.HasSuffix(line, "integrity check passed"), line)
+			require.Equal(t, strings.Contains(c.args, "-i"), strings.HasSuffix(line, " passed"), line)
 		}
 		rows, err := netpipe.ReadFile(out)
 		require.NoError(t, err)
@@ -68,6 +70,19 @@ func TestNetpipe(t *testing.T) {
 		require.Equal(t, c.mode, got.Results.Options.Mode)
 		require.Equal(t, !strings.Contains(c.args, "aware=false"), got.Results.Aware)
 		require.Len(t, got.Results.Points, len(sizes))
+	}
+}
+
+// Without -o there is no file.
+func TestNetpipeWritesNoFileUnasked(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, fabric := range []string{"shm", "sim"} {
+		code, out, errs := ftbench(t, "netpipe", "-u", "4", "-n", "3", "--fabric", fabric)
+		require.Zero(t, code, errs)
+		require.NotContains(t, out, "files:")
+		left, err := os.ReadDir(".")
+		require.NoError(t, err)
+		require.Empty(t, left)
 	}
 }
 

@@ -85,6 +85,8 @@ func completePaper(t *testing.T, dir, report string) {
 		require.NotContains(t, line, "not measured", "each job has its numbers")
 	}
 	require.NotContains(t, report, "NaN")
+	require.NotRegexp(t, `[+-]Inf\b`, report)
+	require.Equal(t, 6, strings.Count(report, "\n\nPredicted with 1 operations in a row instead of 300: "), "tables")
 	pictures := regexp.MustCompile(`!\[.*\]\((.*)\)`).FindAllStringSubmatch(report, -1)
 	require.Len(t, pictures, 13)
 	for _, p := range pictures {

@@ -60,13 +60,16 @@ then they are ended.
 
 A rank has failed if a signal killed it, if it exited with a code other than 0 or without finalizing, or
 if its host was lost. --exit chooses the exit code:
-  any        that of the first rank that failed (128 and the number for a signal, 1 without
-             finalizing), 0 if none has: 0 means that all have done their work.
+  any        that of the first rank that failed (128 and the number for a
+             signal, 1 without finalizing), 0 if none has: 0 means that all
+             have done their work.
   rank0      that of rank 0: for a master that outlives its workers.
-  survivors  0 for a job that went on without ranks that died. A rank that a signal killed, whose host
-             was lost, or that ended itself because it counted as dead (code 71) does not count. A rank
-             that exits with another code, without finalizing, or by a Go panic (code 2) does: the
-             first such code is taken. So is a forwarded signal. If no rank survives: as any.
+  survivors  0 for a job that went on without ranks that died. A rank that a
+             signal killed, whose host was lost, or that ended itself because
+             it counted as dead (code 71) does not count. A rank that exits
+             with another code, without finalizing, or by a Go panic (code 2)
+             does: the first such code is taken. So is a forwarded signal. If
+             no rank survives: as any.
 A failure that ends the job, World.Abort with a code, and output that cannot be written make it other than
 0 in any case.
 

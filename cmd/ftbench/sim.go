@@ -11,6 +11,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/predict/sweep"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
+	"github.com/banyan-hpc/banyan/bench/table"
 	"github.com/banyan-hpc/banyan/fabric/sim"
 )
 
@@ -100,12 +101,18 @@ type simResults struct {
 // run predicts the cases and prints a line for each.
 func (c *simCmd) run(grid *sweep.Grid, cases []sweep.Case, to *call) ([]sweep.Row, error) {
 	out := to.words(c.JSON).out
-	fmt.Fprintf(out, "# %s: virtual time of one operation, of %d in a row\n", grid.Machine.Name, c.Rounds)
-	fmt.Fprintf(out, "%-10s%9s%9s%8s%9s%11s%12s%8s%7s%14s\n",
-		"# Op", "Bytes", "Ranks", "Failed", "Kill", "Design", "Tree", "Degree", "Depth", "Time (us)")
 	bar := progressbar.Start(to.err, "sim", len(cases))
 	defer bar.Stop()
-	lines := bar.Lines(out, func([]byte) bool { return true })
+	t := table.Table{
+		W: bar.Over(out), Keys: 7,
+		Title: fmt.Sprintf("# %s: virtual time of one operation, of %d in a row", grid.Machine.Name, c.Rounds),
+		Columns: []table.Column{{Name: "# Op", Width: 9, Left: true}, {Name: "Bytes"}, {Name: "Ranks", Width: 7},
+			{Name: "Failed"}, {Name: "Kill", Width: 7}, {Name: "Design", Width: 9}, {Name: "Tree", Width: 8},
+			{Name: "Time (us)", Width: 9, Format: "%.3f"}, {Name: "Degree"}, {Name: "Depth", Joined: true}},
+	}
+	if err := t.Begin(); err != nil {
+		return nil, err
+	}
 	var rows []sweep.Row
 	for _, k := range cases {
 		row, err := grid.Predict(k)
@@ -113,12 +120,12 @@ func (c *simCmd) run(grid *sweep.Grid, cases []sweep.Case, to *call) ([]sweep.Ro
 			return nil, err
 		}
 		rows = append(rows, row)
-		_, err = fmt.Fprintf(lines, "%-10s%9d%9d%8d%9s%11s%12s%8d%7d%14.3f\n", row.Op, row.Bytes, row.Ranks,
-			row.Failed, row.Kill,
-			row.Design, row.Tree, row.Degree, row.Depth, row.Micros)
+		bar.Step(1)
+		err = t.Row(row.Op, row.Bytes, row.Ranks, row.Failed, row.Kill, row.Design, row.Tree, row.Micros, row.Degree,
+			row.Depth)
 		if err != nil {
 			return nil, err
 		}
 	}
-	return rows, nil
+	return rows, t.End()
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/peers"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
+	"github.com/banyan-hpc/banyan/bench/table"
 )
 
 type tourCmd struct {
@@ -88,8 +89,7 @@ func (c *tourCmd) tour(ctx context.Context, to *call) error {
 	if err := file.Write(own, done); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(to.out, "files: %s %s\n", strings.Join(done.Files, " "), own)
-	return err
+	return table.Printf(to.out, "files: %s %s\n", strings.Join(done.Files, " "), own)
 }
 
 // draw makes a picture of the points in a file of results.

@@ -1,16 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/banyan-hpc/banyan/bench/compare/suite"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
+	"github.com/banyan-hpc/banyan/bench/table"
 	"github.com/banyan-hpc/banyan/bench/tune"
 	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/settings"
@@ -117,45 +120,54 @@ func (c *tuneCmd) measure(ctx context.Context, bench *tune.Bench, results *tuneR
 	bar := progressbar.Start(to.err, "tune", t.Trials())
 	defer bar.Stop()
 	out := bar.Over(to.out)
-	fmt.Fprintf(out, "# %s, ranks on CPUs %d and %d\n", results.Machine, bench.CPUs[0], bench.CPUs[1])
+	rows := tuneTable(out)
+	rows.Title = fmt.Sprintf("# %s, ranks on CPUs %d and %d", results.Machine, bench.CPUs[0], bench.CPUs[1])
 	if bench.Busy > suite.BusyAbove {
-		fmt.Fprintf(out, "# others take %.0f %% of these CPUs: little will be significant; stop them first\n",
+		rows.Title += fmt.Sprintf("\n# others take %.0f %% of these CPUs: little will be significant; stop them first",
 			100*bench.Busy)
 	}
-	fmt.Fprintf(out, tuneHead, "# knob", "tried", "test", "bytes", "window", "cores", "pairs", "new µs", "old µs",
-		"ratio", "95 % interval", "new is")
+	if err := rows.Begin(); err != nil {
+		return err
+	}
+	var lost error // the first write that failed
 	t.Progress = func(tried tune.Tried) {
 		results.Tried = append(results.Tried, tried)
-		printTried(out, tried)
+		lost = cmp.Or(lost, printTried(&rows, tried))
 		if !tried.Confirms {
 			bar.Step(1)
 		}
 	}
 	var err error
 	results.Findings, err = t.Run(ctx)
-	return err
+	return cmp.Or(err, lost)
 }
 
-// Columns of the table.
-const (
-	tuneHead = "%-16s%-24s%-5s%7s%8s  %-8s%5s%10s%10s%8s  %-16s%s\n"
-	tuneRow  = "%-16s%-24s%-5s%7d%8d  %-8s%5d%10.4g%10.4g%8.3f  %-16s%s\n"
-)
+// tuneTable has a row for each trial and distance; where it does not fit a row goes on in a second line.
+func tuneTable(w io.Writer) table.Table {
+	return table.Table{W: w, Columns: []table.Column{
+		{Name: "# knob", Width: 16, Left: true}, {Name: "tried", Width: 24, Left: true}, {Name: "test", Width: 5, Left: true},
+		{Name: "bytes", Width: 7}, {Name: "window"}, {Name: "cores", Width: 7, Left: true}, {Name: "pairs"},
+		{Name: "new µs", Width: 8, Format: "%.4g"}, {Name: "old µs", Width: 8, Format: "%.4g"},
+		{Name: "ratio", Format: "%.3f"}, {Name: "95 % interval", Left: true}, {Name: "new is", Left: true},
+	}}
+}
 
-func printTried(w io.Writer, t tune.Tried) {
+func printTried(rows *table.Table, t tune.Tried) error {
 	what := t.What
 	if t.Confirms {
 		what += ", again"
 	}
-	for _, r := range t.Rows {
-		fmt.Fprintf(w, tuneRow, settings.Of(t.Knob).Name, what, t.Job.Test, t.Job.Size, t.Job.Window, r.Distance,
-			r.Pairs,
-			1e6*r.New, 1e6*r.Old, r.Ratio, r.Interval(), r.Outcome())
-	}
+	row := []any{settings.Of(t.Knob).Name, what, t.Job.Test, t.Job.Size, t.Job.Window}
 	if len(t.Rows) == 0 {
-		fmt.Fprintf(w, "%-16s%-24s%-5s%7d%8d  no pair was steady\n", settings.Of(t.Knob).Name, what, t.Job.Test,
-			t.Job.Size, t.Job.Window)
+		return rows.Row(append(row, "", "", "", "", "", "", "no pair was steady")...)
 	}
+	for _, r := range t.Rows {
+		if err := rows.Row(append(slices.Clip(row), r.Distance, r.Pairs, 1e6*r.New, 1e6*r.Old, r.Ratio, r.Interval(),
+			r.Outcome())...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // part is the part of the file for this machine.
@@ -199,7 +211,9 @@ func (c *tuneCmd) write(path string, p *settings.Part, to *call) error {
 	}
 	for _, l := range p.Lines {
 		k := settings.Of(l.ID)
-		fmt.Fprintf(to.out, "%s = %s: %s\n", k.Name, k.Format(l.Value), l.Comment)
+		if err := table.Printf(to.out, "%s = %s: %s\n", k.Name, k.Format(l.Value), l.Comment); err != nil {
+			return err
+		}
 		if os.Getenv(k.Variable()) != "" {
 			fmt.Fprintf(to.out, "  but %s is set and counts before the file\n", k.Variable())
 		}

@@ -138,14 +138,16 @@ func TestTuneTable(t *testing.T) {
 	var out strings.Builder
 	tried := tune.Tried{Trial: tune.Trial{Knob: settings.Eager, What: "a over b",
 		Job: tune.Job{Test: peers.Latency, Size: 8, Window: 1}}}
-	printTried(&out, tried)
+	rows := tuneTable(&out)
+	require.NoError(t, rows.Begin())
+	require.NoError(t, printTried(&rows, tried))
 	require.Contains(t, out.String(), "no pair was steady")
 	out.Reset()
 	tried.Confirms = true
 	tried.Rows = []tune.Row{{Distance: tune.Near, Pairs: 9, New: 1e-6, Old: 2e-6, Ratio: .5, Low: .4, High: .6}}
-	printTried(&out, tried)
-	require.Equal(t, "shm.eager       a over b, again         lat        8       1  near        9         1         "+
-		"2   0.500  0.400 … 0.600   better\n", out.String())
+	require.NoError(t, printTried(&rows, tried))
+	require.Equal(t, "shm.eager         a over b, again           lat          8       1  near\n"+
+		"        9         1         2  0.500  0.400 … 0.600  better\n", out.String())
 }
 
 // As a rank of a job it would measure itself beside itself.

@@ -56,6 +56,7 @@ var house = []place{
 	{"internal/job", 65},                // one rank's stack, for a launched process and a simulated one
 	{".", applicationFloor},             // what an application links
 	{"bench/stats", 71},                 // medians, intervals and distributions, for all harnesses
+	{"bench/table", 72},                 // tables as wide as the terminal, for all harnesses
 	{"bench/kill", 72},                  // which ranks die, for all that measures or predicts failures
 	{"bench/predict", 75},               // collectives in virtual time, for the harnesses above it
 	{"bench/", harnessFloor},            // harnesses on the public interface

@@ -8,7 +8,7 @@ import (
 
 // Write prints knobs with their values, in the form of a file: what it prints
 // can be read by [Parse]. With onlyChanged the knobs that nobody has set are left
-// out.
+// out. What a knob means is one line, however long: the caller wraps it.
 func (s *Set) Write(w io.Writer, onlyChanged bool) error {
 	var b strings.Builder
 	for i := range table {
@@ -16,9 +16,7 @@ func (s *Set) Write(w io.Writer, onlyChanged bool) error {
 		if onlyChanged && !s.Changed(id) {
 			continue
 		}
-		for _, line := range k.Meaning {
-			fmt.Fprintf(&b, "# %s\n", line)
-		}
+		fmt.Fprintf(&b, "# %s\n", strings.Join(k.Meaning, " "))
 		unit := string(k.Unit) + "; "
 		switch k.Unit {
 		case Switch, Word:

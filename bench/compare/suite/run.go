@@ -12,6 +12,7 @@ import (
 
 	"github.com/banyan-hpc/banyan/bench/compare"
 	"github.com/banyan-hpc/banyan/bench/peers"
+	"github.com/banyan-hpc/banyan/bench/table"
 )
 
 // Options are the measures and their durations.
@@ -126,8 +127,7 @@ func (c *Comparison) group(ctx context.Context, group string, r *compare.Runner,
 	if err := results.Flood.finish(ctx); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(out, results.Flood)
-	return err
+	return table.Printf(out, "%v\n", results.Flood)
 }
 
 // variables returns the settings of the peers' libraries in an environment.

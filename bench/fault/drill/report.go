@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/banyan-hpc/banyan/bench/table"
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
@@ -80,8 +81,7 @@ func (r *Report) Write(out io.Writer) error {
 	for k, c := range r.Kinds {
 		fmt.Fprintf(&b, "%-24s%14d%14d%14d\n", Kind(k), c.Ended, c.Failed, c.Killed)
 	}
-	_, err := io.WriteString(out, b.String())
-	return err
+	return table.Printf(out, "%s", b.String())
 }
 
 // CausesByName is Causes by name.
