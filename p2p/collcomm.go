@@ -61,7 +61,7 @@ func (c *Comm) collLocked() *Comm {
 
 // CheckMembers returns an error if a member has failed that has not been agreed to have ended, even
 // if its failure has been acknowledged. It waits for validates under way.
-func (c *Comm) CheckMembers(op string) error {
+func (c *Comm) CheckMembers() error {
 	if w := c.coll.Load(); w != nil && w.state.Load() == 0 {
 		return nil
 	}
@@ -69,11 +69,11 @@ func (c *Comm) CheckMembers(op string) error {
 	defer c.e.p.Unlock()
 	c.awaitValidate()
 	if c.state.Load()&stateFreed != 0 {
-		return c.check(op)
+		return c.check()
 	}
 	w := c.collLocked()
-	if err := w.check(op); err != nil || w.state.Load()&stateFailed == 0 {
+	if err := w.check(); err != nil || w.state.Load()&stateFailed == 0 {
 		return err
 	}
-	return w.failedMembersError(op)
+	return w.failedMembersError()
 }

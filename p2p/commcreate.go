@@ -47,7 +47,7 @@ func (c *Comm) Count() uint64 {
 func (c *Comm) Dup() (*Comm, error) { return c.dup(c.Count()) }
 
 func (c *Comm) dup(n uint64) (*Comm, error) {
-	if err := c.Unrevoked("dup"); err != nil {
+	if err := c.Unrevoked(); err != nil {
 		return nil, err
 	}
 	var local *Comm
@@ -70,9 +70,9 @@ func (c *Comm) dup(n uint64) (*Comm, error) {
 func (c *Comm) Derive(n uint64, g Group, color uint64) (*Comm, error) {
 	rank := g.Rank(c.e.p.Self())
 	if rank < 0 {
-		return nil, c.Unrevoked("create")
+		return nil, c.Unrevoked()
 	}
-	if err := c.Unrevoked("create"); err != nil {
+	if err := c.Unrevoked(); err != nil {
 		return nil, err
 	}
 	return c.e.newComm(c, c.childName(n), &g, &g, rank, c.deriveContext(n, color, g.digest()), nil)
@@ -84,9 +84,9 @@ func (c *Comm) Derive(n uint64, g Group, color uint64) (*Comm, error) {
 func (c *Comm) DeriveAmong(g Group, tag int) (d *Comm, ctx uint32, err error) {
 	rank := g.Rank(c.e.p.Self())
 	if rank < 0 {
-		return nil, 0, c.badMember("create")
+		return nil, 0, errNotMember
 	}
-	if err := c.Unrevoked("create"); err != nil {
+	if err := c.Unrevoked(); err != nil {
 		return nil, 0, err
 	}
 	key := mix(mix(g.digest(), uint64(tag)), 1)
@@ -133,7 +133,7 @@ func (c *Comm) Union(n uint64, first bool) (*Comm, error) {
 		a, b = b, a
 	}
 	g := NewGroup(append(a, b...))
-	if err := c.Unrevoked("merge"); err != nil {
+	if err := c.Unrevoked(); err != nil {
 		return nil, err
 	}
 	return c.e.newComm(c, c.childName(n), &g, &g, g.Rank(c.e.p.Self()), c.deriveContext(n, g.digest()), nil)
@@ -226,7 +226,7 @@ func (e *Engine) newComm(from *Comm, name commName, g, peers *Group, rank int, c
 func (e *Engine) buildComm(c, from *Comm, name commName, g, peers *Group, rank int, ctx uint32, local *Comm) error {
 	ctx &^= collContext
 	if o := e.holder(ctx); o != nil {
-		return fmt.Errorf("context %#x of %s is taken by %s: create it once more", ctx, name, o.Name())
+		return fmt.Errorf("context %#x is taken by %s: create it once more", ctx, o.Name())
 	}
 	e.register(c, name, g, peers, rank, ctx)
 	c.local = local
