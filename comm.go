@@ -43,10 +43,12 @@ type Status = p2p.Status
 // goroutine may call its methods; two goroutines of a rank must not call collectives of one
 // communicator at the same time (see the package's comment).
 type Comm struct {
-	core  *p2p.Comm
-	e     *p2p.Engine
-	mode  mode
-	world *World
+	core *p2p.Comm
+	e    *p2p.Engine
+	mode mode
+	// errors counts those that were told to the handler.
+	errors atomic.Uint32
+	world  *World
 	// handler: stored by SetErrorHandler, loaded where an operation has failed.
 	handler atomic.Pointer[ErrorHandler]
 	attrs   attributes
@@ -98,6 +100,22 @@ func (c *Comm) SetName(text string) {
 	if c.plain() || c.bound() {
 		c.valid().core.SetName(text)
 	}
+}
+
+// CommCounters are what this rank has done on a communicator since it was made; modulo 2³². Messages are
+// not among them: to count each costs a short one a nanosecond.
+type CommCounters struct {
+	// Collectives counts those called, blocking and not, and those of which creations consist.
+	Collectives uint32
+	// Errors counts the operations that ended with an error, as often as an error handler is called.
+	Errors uint32
+}
+
+// Counters gives what this rank has done on the communicator. It sends nothing. Any goroutine may call
+// it at any time, also after Free. [World.PeerCounters] counts traffic by rank.
+func (c *Comm) Counters() CommCounters {
+	c = c.valid()
+	return CommCounters{c.core.Collectives(), c.errors.Load()}
 }
 
 // Dup makes a communicator with the same ranks and a context of its own, and with the attributes

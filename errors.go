@@ -256,6 +256,7 @@ func arg(name string, value int) ft.Arg { return ft.Arg{Name: name, Value: value
 // tell is the part of notify that is not inlined into every operation.
 func (c *Comm) tell(err error) {
 	c = c.valid()
+	c.errors.Add(1)
 	if h := c.handler.Load(); h != nil && *h != nil {
 		(*h)(c, err)
 	}

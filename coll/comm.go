@@ -31,6 +31,7 @@ func (o *Comm) blocking(c *p2p.Comm, k Kind, call Call) *Schedule {
 func (o *Comm) nonblocking(c *p2p.Comm, k Kind, call Call) *Schedule {
 	e := c.Engine()
 	e.Lock()
+	c.CountCollective()
 	s := o.idle
 	if s != nil {
 		o.idle, s.next = s.next, nil

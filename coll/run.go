@@ -12,6 +12,11 @@ import (
 // again: a process that only counts as dead may still write to it.
 func (s *Schedule) run() error {
 	s.advance()
+	if !s.tried {
+		s.e.Lock()
+		s.c.CountCollective()
+		s.e.Unlock()
+	}
 	err := s.err
 	if s.broken {
 		s.w.GiveUp()

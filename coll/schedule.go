@@ -31,7 +31,7 @@ type Schedule struct {
 	root int // as its caller named it, if it has one
 	// blocks: the operation blocks.
 	blocks  bool
-	tried   bool // in shared memory
+	tried   bool // in shared memory, where it was counted
 	unaware bool // its messages are those of the unaware engine
 
 	c, w   *p2p.Comm // the user's communicator, and the one to send on

@@ -73,6 +73,7 @@ func (s *Schedule) alone(do func(*sm.Segment) (done bool, err error)) (done bool
 	if s.ended || g == nil {
 		return s.ended
 	}
+	s.tried = true
 	done, err := do(g)
 	if err != nil {
 		s.fail(err)

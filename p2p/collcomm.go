@@ -21,7 +21,7 @@ func (c *Comm) Coll() *Comm {
 
 // setColl makes a new communicator for the collectives that follow. Precondition: the lock is held.
 func (c *Comm) setColl(group, peers *Group, ctx uint32) *Comm {
-	w, rank := new(Comm), c.rank
+	w, rank := new(Comm), int(c.rank)
 	if group.size != c.group.size {
 		rank = group.Rank(c.e.p.Self())
 	}
@@ -52,7 +52,7 @@ func (c *Comm) collLocked() *Comm {
 		return c.setColl(c.group, c.peers, c.firstCollContext())
 	}
 	w := new(Comm) // unregistered: another communicator may have the context by now
-	c.e.initComm(w, c.name, c.group, c.peers, c.rank, c.firstCollContext())
+	c.e.initComm(w, c.name, c.group, c.peers, int(c.rank), c.firstCollContext())
 	w.parent = c
 	w.state.Or(stateFreed)
 	c.coll.Store(w)

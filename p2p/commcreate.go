@@ -57,7 +57,7 @@ func (c *Comm) dup(n uint64) (*Comm, error) {
 			return nil, err
 		}
 	}
-	d, err := c.e.newComm(c, c.childName(n), c.group, c.peers, c.rank, c.deriveContext(n), local)
+	d, err := c.e.newComm(c, c.childName(n), c.group, c.peers, int(c.rank), c.deriveContext(n), local)
 	if err != nil && local != nil {
 		_ = local.Free() // made a moment ago
 	}
@@ -115,7 +115,7 @@ func (c *Comm) Bridge(n uint64, remote Group, seed uint64) (*Comm, error) {
 	ctx := uint32(h>>32) &^ collContext
 	// A member that this side has agreed to have ended may still count on the other side.
 	inter, err := c.e.newComm(nil, commName{base: new(fmt.Sprintf("%s~%08x", c.Name(), ctx))}, c.group, &remote,
-		c.rank, ctx, local)
+		int(c.rank), ctx, local)
 	if err != nil {
 		_ = local.Free() // made a moment ago
 		return nil, err
@@ -169,7 +169,7 @@ func (c *Comm) Survivors(ended []proc.ID, number uint64, room *Comm) (*Comm, err
 	}
 	name := commName{c.named().whole(), number + 1}
 	group := c.group.remaining(ended)
-	rank := c.rank
+	rank := int(c.rank)
 	if group.size < c.group.size {
 		rank = group.Rank(c.e.p.Self())
 	}
@@ -252,7 +252,7 @@ func (e *Engine) register(c *Comm, name commName, g, peers *Group, rank int, ctx
 // initComm initializes a communicator without adding it to the table. Precondition: the lock is
 // held.
 func (e *Engine) initComm(c *Comm, name commName, g, peers *Group, rank int, ctx uint32) {
-	c.name, c.group, c.peers, c.reach, c.rank, c.ctx, c.e = name, g, peers, peers.size, rank, uint64(ctx)<<32, e
+	c.name, c.group, c.peers, c.reach, c.rank, c.ctx, c.e = name, g, peers, peers.size, int32(rank), uint64(ctx)<<32, e
 	if c.links = c.page[:]; peers.size > linkPage {
 		c.links = make([]atomic.Pointer[linkTable], (peers.size+linkPage-1)/linkPage)
 	}

@@ -34,9 +34,9 @@ func (c *Comm) OpError(op string) *ft.OpError {
 }
 
 func (c *Comm) describe(e *ft.OpError, op string) {
-	rank := c.rank
+	rank := int(c.rank)
 	if c.parent != nil {
-		rank = c.parent.rank
+		rank = int(c.parent.rank)
 	}
 	*e = ft.OpError{Op: op, Comm: c.Name(), Rank: rank, Peer: ft.NoPeer}
 }

@@ -132,6 +132,7 @@ func (s *Segment) meet(op string, part []byte) (elsewhere bool, err error) {
 		return false, s.interrupted()
 	}
 	if !s.phase.Bring(part) {
+		s.c.CountInParent()
 		s.phase.Enter(board.Everyone)
 		s.phase.End() // by the messages that follow
 		s.rouse()
@@ -152,6 +153,7 @@ func (s *Segment) sameLength(rank, length, want int) error {
 
 // enter enters the next step and waits until a rank has, or everyone. Precondition: the lock is held.
 func (s *Segment) enter(op string, from int) error {
+	s.c.CountInParent()
 	s.phase.Enter(from)
 	s.using = true
 	if !s.soon() {
