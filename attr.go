@@ -46,7 +46,7 @@ func SetAttr[T any](c *Comm, key *Key[T], value T) error {
 	if replaced != nil { // another goroutine was between
 		err = errors.Join(err, replaced.delete(c))
 	}
-	return c.notify(err)
+	return c.notifyOf("SetAttr", err)
 }
 
 // Attr gives the value that was set under the key, if there is one.
@@ -61,12 +61,12 @@ func Attr[T any](c *Comm, key *Key[T]) (value T, ok bool) {
 // DeleteAttr removes the value, if there is one. Errors: ErrArgument for a nil key, and those of
 // the key's delete function.
 func DeleteAttr[T any](c *Comm, key *Key[T]) error {
-	if err := c.present("an attribute"); err != nil {
+	if err := c.present("DeleteAttr"); err != nil {
 		return err
 	}
 	c = c.valid()
 	if key == nil {
-		return c.notify(fmt.Errorf("an attribute of %s: %w: nil for the key", c.Name(), ErrArgument))
+		return c.notifyOf("DeleteAttr", fmt.Errorf("%w: nil for the key", ErrArgument))
 	}
 	a := c.attrs.take(key)
 	if a == nil {
@@ -74,7 +74,7 @@ func DeleteAttr[T any](c *Comm, key *Key[T]) error {
 	}
 	if err := a.delete(c); err != nil {
 		_, lost := c.attrs.put(c, a)
-		return c.notify(errors.Join(err, lost))
+		return c.notifyOf("DeleteAttr", errors.Join(err, lost))
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func (h held[T]) delete(c *Comm) error {
 		return nil
 	}
 	if err := h.k.delete(c, h.value); err != nil {
-		return fmt.Errorf("delete an attribute %T of %s: %w", h.value, c.Name(), err)
+		return fmt.Errorf("delete an attribute %T: %w", h.value, err)
 	}
 	return nil
 }
@@ -151,7 +151,7 @@ func (as *attributes) put(c *Comm, a attribute) (replaced attribute, err error) 
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	if as.closed {
-		return nil, fmt.Errorf("set attribute of %s: %w: the communicator has been freed", c.Name(), ErrClosed)
+		return nil, fmt.Errorf("%w: the communicator has been freed", ErrClosed)
 	}
 	if i := as.find(a.key()); i >= 0 {
 		replaced, as.list[i] = as.list[i], a

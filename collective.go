@@ -39,7 +39,7 @@ func (c *Comm) uniform() bool {
 // it; see the guide.
 func (c *Comm) Barrier() error {
 	if !c.plain() {
-		return c.collective("barrier", func(c *Comm, inTurn bool) error { return c.doBarrier(inTurn) })
+		return c.collective("Barrier", func(c *Comm, inTurn bool) error { return c.doBarrier(inTurn) })
 	}
 	return c.notify(c.doBarrier(false))
 }
@@ -61,7 +61,7 @@ func (c *Comm) Ibarrier() Request {
 // held, or the root's, or a part of each; see [Comm.SetUniformity].
 func (c *Comm) Bcast(buf []byte, root int) error {
 	if !c.plain() {
-		return c.collective("bcast", func(c *Comm, inTurn bool) error { return c.doBcast(buf, root, inTurn) })
+		return c.collective("Bcast", func(c *Comm, inTurn bool) error { return c.doBcast(buf, root, inTurn) })
 	}
 	return c.notify(c.doBcast(buf, root, false))
 }
@@ -92,7 +92,7 @@ func (c *Comm) Allreduce(send, recv []byte, op func(acc, in []byte), order ...Or
 
 func (c *Comm) allreduce(send, recv []byte, f coll.Fold) error {
 	if !c.plain() {
-		return c.collective("allreduce", func(c *Comm, inTurn bool) error {
+		return c.collective("Allreduce", func(c *Comm, inTurn bool) error {
 			return c.doAllreduce(send, recv, f, inTurn)
 		})
 	}
@@ -100,7 +100,7 @@ func (c *Comm) allreduce(send, recv []byte, f coll.Fold) error {
 }
 
 func (c *Comm) doAllreduce(send, recv []byte, f coll.Fold, inTurn bool) error {
-	send, recv, wrong := c.toFold(coll.Allreduce.String(), send, recv, &f)
+	send, recv, wrong := c.toFold(send, recv, &f)
 	return c.coll.Allreduce(c.core, c.call(wrong, inTurn), send, recv, f)
 }
 
@@ -113,7 +113,7 @@ func (c *Comm) iallreduce(send, recv []byte, f coll.Fold) Request {
 	if !c.plain() {
 		return c.bind(c.valid().iallreduce(send, recv, f))
 	}
-	send, recv, wrong := c.toFold(coll.Allreduce.Nonblocking(), send, recv, &f)
+	send, recv, wrong := c.toFold(send, recv, &f)
 	return Request{c.coll.Iallreduce(c.core, c.call(wrong, false), send, recv, f), c}
 }
 
@@ -125,7 +125,7 @@ func (c *Comm) Reduce(send, recv []byte, op func(acc, in []byte), root int, orde
 
 func (c *Comm) reduce(send, recv []byte, f coll.Fold, root int) error {
 	if !c.plain() {
-		return c.collective("reduce", func(c *Comm, inTurn bool) error {
+		return c.collective("Reduce", func(c *Comm, inTurn bool) error {
 			return c.doReduce(send, recv, f, root, inTurn)
 		})
 	}
@@ -133,7 +133,7 @@ func (c *Comm) reduce(send, recv []byte, f coll.Fold, root int) error {
 }
 
 func (c *Comm) doReduce(send, recv []byte, f coll.Fold, root int, inTurn bool) error {
-	send, recv, wrong := c.toReduce(coll.Reduce.String(), send, recv, &f, root)
+	send, recv, wrong := c.toReduce(send, recv, &f, root)
 	return c.coll.Reduce(c.core, c.call(wrong, inTurn), send, recv, f, root)
 }
 
@@ -147,31 +147,30 @@ func (c *Comm) ireduce(send, recv []byte, f coll.Fold, root int) Request {
 	if !c.plain() {
 		return c.bind(c.valid().ireduce(send, recv, f, root))
 	}
-	send, recv, wrong := c.toReduce(coll.Reduce.Nonblocking(), send, recv, &f, root)
+	send, recv, wrong := c.toReduce(send, recv, &f, root)
 	return Request{c.coll.Ireduce(c.core, c.call(wrong, false), send, recv, f, root), c}
 }
 
 // toReduce is toFold for an operation with a root: the other ranks have no recv.
-func (c *Comm) toReduce(what string, send, recv []byte, f *coll.Fold, root int) (_, _ []byte, wrong error) {
+func (c *Comm) toReduce(send, recv []byte, f *coll.Fold, root int) (_, _ []byte, wrong error) {
 	if c.Rank() == root {
-		return c.toFold(what, send, recv, f)
+		return c.toFold(send, recv, f)
 	}
-	send, _, wrong = c.toFold(what, send, send, f)
+	send, _, wrong = c.toFold(send, send, f)
 	return send, nil, wrong
 }
 
 // toFold gives the buffers with which a rank takes part: with a wrong argument none, and an error.
-func (c *Comm) toFold(what string, send, recv []byte, f *coll.Fold) (_, _ []byte, wrong error) {
+func (c *Comm) toFold(send, recv []byte, f *coll.Fold) (_, _ []byte, wrong error) {
 	switch {
 	case f.Op == nil:
 		f.Op = func(acc, in []byte) {} // the other ranks may have none either
-		wrong = fmt.Errorf("%s on %s: %w: no operation to fold with", what, c.Name(), ErrArgument)
+		wrong = fmt.Errorf("%w: no operation to fold with", ErrArgument)
 	case len(send) != len(recv):
-		wrong = fmt.Errorf("%s on %s: %w: %d bytes to send and %d to receive: give slices of one length",
-			what, c.Name(), ErrArgument, len(send), len(recv))
+		wrong = fmt.Errorf("%w: %d bytes to send and %d to receive: give slices of one length",
+			ErrArgument, len(send), len(recv))
 	case overlap(send, recv):
-		wrong = fmt.Errorf("%s on %s: %w: the two slices overlap: give the same one twice, or two",
-			what, c.Name(), ErrArgument)
+		wrong = fmt.Errorf("%w: the two slices overlap: give the same one twice, or two", ErrArgument)
 	default:
 		return send, recv, nil
 	}
@@ -185,13 +184,13 @@ func (c *Comm) toFold(what string, send, recv []byte, f *coll.Fold) (_, _ []byte
 // held, or that rank's block, or a part of each; see [Comm.SetUniformity].
 func (c *Comm) Gather(mine, all []byte, root int) error {
 	if !c.plain() {
-		return c.collective("gather", func(c *Comm, inTurn bool) error { return c.doGather(mine, all, root, inTurn) })
+		return c.collective("Gather", func(c *Comm, inTurn bool) error { return c.doGather(mine, all, root, inTurn) })
 	}
 	return c.notify(c.doGather(mine, all, root, false))
 }
 
 func (c *Comm) doGather(mine, all []byte, root int, inTurn bool) error {
-	mine, all, wrong := c.blocks(coll.Gather.String(), mine, all, root)
+	mine, all, wrong := c.blocks(mine, all, root)
 	return c.coll.Gather(c.core, c.call(wrong, inTurn), mine, all, root)
 }
 
@@ -200,7 +199,7 @@ func (c *Comm) Igather(mine, all []byte, root int) Request {
 	if !c.plain() {
 		return c.bind(c.valid().Igather(mine, all, root))
 	}
-	mine, all, wrong := c.blocks(coll.Gather.Nonblocking(), mine, all, root)
+	mine, all, wrong := c.blocks(mine, all, root)
 	return Request{c.coll.Igather(c.core, c.call(wrong, false), mine, all, root), c}
 }
 
@@ -210,13 +209,13 @@ func (c *Comm) Igather(mine, all []byte, root int) Request {
 // held, or its block, or a part of each; see [Comm.SetUniformity].
 func (c *Comm) Scatter(all, mine []byte, root int) error {
 	if !c.plain() {
-		return c.collective("scatter", func(c *Comm, inTurn bool) error { return c.doScatter(all, mine, root, inTurn) })
+		return c.collective("Scatter", func(c *Comm, inTurn bool) error { return c.doScatter(all, mine, root, inTurn) })
 	}
 	return c.notify(c.doScatter(all, mine, root, false))
 }
 
 func (c *Comm) doScatter(all, mine []byte, root int, inTurn bool) error {
-	mine, all, wrong := c.blocks(coll.Scatter.String(), mine, all, root)
+	mine, all, wrong := c.blocks(mine, all, root)
 	return c.coll.Scatter(c.core, c.call(wrong, inTurn), all, mine, root)
 }
 
@@ -225,7 +224,7 @@ func (c *Comm) Iscatter(all, mine []byte, root int) Request {
 	if !c.plain() {
 		return c.bind(c.valid().Iscatter(all, mine, root))
 	}
-	mine, all, wrong := c.blocks(coll.Scatter.Nonblocking(), mine, all, root)
+	mine, all, wrong := c.blocks(mine, all, root)
 	return Request{c.coll.Iscatter(c.core, c.call(wrong, false), all, mine, root), c}
 }
 
@@ -235,13 +234,13 @@ func (c *Comm) Iscatter(all, mine []byte, root int) Request {
 // block, or a part of each; see [Comm.SetUniformity].
 func (c *Comm) Allgather(mine, all []byte) error {
 	if !c.plain() {
-		return c.collective("allgather", func(c *Comm, inTurn bool) error { return c.doAllgather(mine, all, inTurn) })
+		return c.collective("Allgather", func(c *Comm, inTurn bool) error { return c.doAllgather(mine, all, inTurn) })
 	}
 	return c.notify(c.doAllgather(mine, all, false))
 }
 
 func (c *Comm) doAllgather(mine, all []byte, inTurn bool) error {
-	mine, all, wrong := c.blocks(coll.Allgather.String(), mine, all, c.Rank())
+	mine, all, wrong := c.blocks(mine, all, c.Rank())
 	return c.coll.Allgather(c.core, c.call(wrong, inTurn), mine, all)
 }
 
@@ -250,18 +249,18 @@ func (c *Comm) Iallgather(mine, all []byte) Request {
 	if !c.plain() {
 		return c.bind(c.valid().Iallgather(mine, all))
 	}
-	mine, all, wrong := c.blocks(coll.Allgather.Nonblocking(), mine, all, c.Rank())
+	mine, all, wrong := c.blocks(mine, all, c.Rank())
 	return Request{c.coll.Iallgather(c.core, c.call(wrong, false), mine, all), c}
 }
 
 // blocks checks the lengths of an operation with a root, at the root. It gives the buffers with which
 // this rank takes part: none if the lengths do not fit.
-func (c *Comm) blocks(what string, mine, all []byte, root int) (_, _ []byte, wrong error) {
+func (c *Comm) blocks(mine, all []byte, root int) (_, _ []byte, wrong error) {
 	if c.Rank() != root || len(all) == len(mine)*c.Size() {
 		return mine, all, nil
 	}
-	return nil, nil, fmt.Errorf("%s on %s: %w: blocks of %d bytes for %d ranks do not fit %d bytes", what,
-		c.Name(), ErrArgument, len(mine), c.Size(), len(all))
+	return nil, nil, fmt.Errorf("%w: blocks of %d bytes for %d ranks do not fit %d bytes", ErrArgument,
+		len(mine), c.Size(), len(all))
 }
 
 // Order says in which order a reduction may take its operands.

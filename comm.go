@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/banyan-hpc/banyan/coll"
+	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/ft/create"
 	"github.com/banyan-hpc/banyan/ft/repair"
 	"github.com/banyan-hpc/banyan/internal/debug"
@@ -42,10 +43,12 @@ type Status = p2p.Status
 // goroutine may call its methods; two goroutines of a rank must not call collectives of one
 // communicator at the same time (see the package's comment).
 type Comm struct {
-	core  *p2p.Comm
-	e     *p2p.Engine
-	mode  mode
-	world *World
+	core *p2p.Comm
+	e    *p2p.Engine
+	mode mode
+	// errors counts those that were told to the handler.
+	errors atomic.Uint32
+	world  *World
 	// handler: stored by SetErrorHandler, loaded where an operation has failed.
 	handler atomic.Pointer[ErrorHandler]
 	attrs   attributes
@@ -99,23 +102,37 @@ func (c *Comm) SetName(text string) {
 	}
 }
 
+// CommCounters are what this rank has done on a communicator since it was made; modulo 2³². Messages are
+// not among them: to count each costs a short one a nanosecond.
+type CommCounters struct {
+	// Collectives counts those called, blocking and not, and those of which creations consist.
+	Collectives uint32
+	// Errors counts the operations that ended with an error, as often as an error handler is called.
+	Errors uint32
+}
+
+// Counters gives what this rank has done on the communicator. It sends nothing. Any goroutine may call
+// it at any time, also after Free. [World.PeerCounters] counts traffic by rank.
+func (c *Comm) Counters() CommCounters {
+	c = c.valid()
+	return CommCounters{c.core.Collectives(), c.errors.Load()}
+}
+
 // Dup makes a communicator with the same ranks and a context of its own, and with the attributes
 // that the copy functions of their keys give it (see [NewKey]). It is collective: all ranks
 // duplicate a communicator in the same order. It sends nothing.
 func (c *Comm) Dup() (*Comm, error) {
-	c, ctx, err := c.enter("dup")
+	c, ctx, err := c.enter("Dup")
 	if err == nil {
-		err = c.awaitTurns(ctx, "dup")
+		err = c.awaitTurns(ctx, "Dup")
 	}
 	if err != nil {
 		return nil, err
 	}
 	core, err := c.core.Dup()
 	d := c.derived(core)
-	if err = cmp.Or(c.core.Unrevoked("dup"), err); err == nil {
-		if err = c.attrs.copyTo(c, d); err != nil {
-			err = fmt.Errorf("dup of %s: %w", c.Name(), err)
-		}
+	if err = cmp.Or(c.core.Unrevoked(), err); err == nil {
+		err = c.attrs.copyTo(c, d)
 	}
 	p, met := c.parent(), err
 	if ctx != nil {
@@ -127,7 +144,7 @@ func (c *Comm) Dup() (*Comm, error) {
 	if d != nil {
 		err = errors.Join(err, d.free())
 	}
-	return nil, c.notify(err)
+	return nil, c.notifyOf("Dup", err)
 }
 
 // Free ends the communicator on this rank, after its attributes have been deleted. It sends
@@ -139,14 +156,14 @@ func (c *Comm) Dup() (*Comm, error) {
 // The communicators [World.Comm] and [World.Self] cannot be freed: ErrArgument. Free returns the error of an attribute's
 // delete function, and frees the communicator.
 func (c *Comm) Free() error {
-	if err := c.present("free"); err != nil {
+	if err := c.present("Free"); err != nil {
 		return err
 	}
 	c = c.valid()
 	if c == c.world.comm || c.core.Size() == 1 && c == c.world.Self() {
-		return c.notify(fmt.Errorf("free of %s: %w: World.Finalize ends this communicator", c.Name(), ErrArgument))
+		return c.notifyOf("Free", fmt.Errorf("%w: World.Finalize ends this communicator", ErrArgument))
 	}
-	return c.notify(c.free())
+	return c.notifyOf("Free", c.free())
 }
 
 func (c *Comm) free() error {
@@ -191,14 +208,15 @@ func (c *Comm) Compare(o *Comm) Comparison {
 // communicator; groups of different callers may differ if they have no member in common. A rank
 // that is not in its group gets nil. It sends nothing.
 func (c *Comm) Create(g Group) (*Comm, error) {
-	return c.create("create", false, func(p create.Parent) (*p2p.Comm, error) { return p.Group(g.g) })
+	return c.create("Create", false, ft.Args{}, func(p create.Parent) (*p2p.Comm, error) { return p.Group(g.g) })
 }
 
 // CreateGroup makes a communicator of a group of this one's ranks. Only the members call it, with
 // the same tag, so it works when other ranks have failed or are busy. It sends nothing. A rank that
 // is not in the group gets nil, as from Create; so does every rank for the empty group.
 func (c *Comm) CreateGroup(g Group, tag int) (*Comm, error) {
-	return c.create("create group", true, func(p create.Parent) (*p2p.Comm, error) { return p.Among(g.g, tag) })
+	return c.create("CreateGroup", true, ft.Args{arg("tag", tag)},
+		func(p create.Parent) (*p2p.Comm, error) { return p.Among(g.g, tag) })
 }
 
 // Split makes a communicator for each color, of the ranks that gave it, ordered by key, then by
@@ -206,9 +224,10 @@ func (c *Comm) CreateGroup(g Group, tag int) (*Comm, error) {
 // ([Comm.Validate]) count as Undefined. It is collective.
 func (c *Comm) Split(color, key int) (*Comm, error) {
 	if c.Rank() == Undefined {
-		return nil, c.valid().notify(fmt.Errorf("split: %w", errAbsent))
+		return nil, c.valid().notifyOf("Split", errAbsent)
 	}
-	return c.create("split", false, func(p create.Parent) (*p2p.Comm, error) { return p.Split(color, key) })
+	return c.create("Split", false, ft.Args{arg("color", color), arg("key", key)},
+		func(p create.Parent) (*p2p.Comm, error) { return p.Split(color, key) })
 }
 
 // SplitByNode makes a communicator for each node, of the ranks that can share memory (see
@@ -228,9 +247,8 @@ func (c *Comm) CreateInter(leader int, peer *Comm, remote, tag int) (*Comm, erro
 	if peer.plain() || peer.bound() {
 		over = new(peer.valid().parent())
 	}
-	return c.create("create inter", false, func(p create.Parent) (*p2p.Comm, error) {
-		return p.Inter(leader, over, remote, tag)
-	})
+	return c.create("CreateInter", false, ft.Args{arg("leader", leader), arg("remote", remote), arg("tag", tag)},
+		func(p create.Parent) (*p2p.Comm, error) { return p.Inter(leader, over, remote, tag) })
 }
 
 // Merge makes one communicator of both sides of an intercommunicator: first the ranks of the side
@@ -239,7 +257,7 @@ func (c *Comm) CreateInter(leader int, peer *Comm, remote, tag int) (*Comm, erro
 // to have failed, [Comm.Validate]) has failed or finalized the error is ErrProcFailed or
 // ErrDeparted at all ranks of this side.
 func (c *Comm) Merge(high bool) (*Comm, error) {
-	return c.create("merge", false, func(p create.Parent) (*p2p.Comm, error) { return p.Merge(high) })
+	return c.create("Merge", false, ft.Args{}, func(p create.Parent) (*p2p.Comm, error) { return p.Merge(high) })
 }
 
 // parent is this communicator as package create takes it.
@@ -248,14 +266,6 @@ func (c *Comm) parent() create.Parent {
 		Self: c.world.job.Self, Engine: c.e, Core: c.core, Coll: &c.coll,
 		Unaware: c.mode == modeUnaware, Repair: c.world.job.Repair,
 	}
-}
-
-// made wraps a core that was made from this one's; a nil one stays nil.
-func (c *Comm) made(core *p2p.Comm, err error) (*Comm, error) {
-	if err != nil {
-		return nil, c.notify(err)
-	}
-	return c.derived(core), nil
 }
 
 // derived wraps the core of a communicator that is made from this one; a nil one stays nil.
@@ -312,7 +322,7 @@ func (c *Comm) other() *Comm {
 // present is the error of changing such a communicator.
 func (c *Comm) present(op string) error {
 	if !c.plain() && !c.bound() {
-		return fmt.Errorf("%s: %w", op, errAbsent)
+		return absent().opError(op, errAbsent)
 	}
 	return nil
 }

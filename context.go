@@ -67,10 +67,10 @@ func (c *Comm) enter(op string) (*Comm, context.Context, error) {
 	}
 	ctx := c.view().ctx
 	if ctx == nil {
-		return of, nil, of.notify(fmt.Errorf("%s on %s: %w", op, of.Name(), errNoContext))
+		return of, nil, of.notifyOf(op, errNoContext)
 	}
 	if err := ctx.Err(); err != nil {
-		return of, ctx, fmt.Errorf("%s on %s was not started: %w", op, of.Name(), err)
+		return of, ctx, of.opError(op, fmt.Errorf("not started: %w", err))
 	}
 	return of, ctx, nil
 }
@@ -136,7 +136,7 @@ func contextsOf(reqs []Request) (cs contexts, err error) {
 		last = r.c
 		ctx := last.view().ctx
 		if ctx == nil {
-			return nil, fmt.Errorf("wait for request %d: %w", i, errNoContext)
+			return nil, misuse("Wait", fmt.Errorf("request %d: %w", i, errNoContext))
 		}
 		cs = append(cs, ctx)
 	}
@@ -207,12 +207,11 @@ func (r Request) settle(cs contexts) (left bool, err error) {
 	if s := e.State(r.h); s != p2p.Pending && (s != p2p.InDoubt || over == nil) {
 		return false, nil
 	}
-	what, stays := e.Describe(r.h)
-	switch {
-	case stays:
-		return true, fmt.Errorf("%s is still under way: %w", what, over)
-	case e.Abandon(r.h):
-		return false, fmt.Errorf("%s was taken back: %w", what, over)
+	if r.h.Stays() {
+		return true, r.h.ErrorOf(fmt.Errorf("still under way: %w", over))
+	}
+	if err = r.h.ErrorOf(fmt.Errorf("taken back: %w", over)); e.Abandon(r.h) {
+		return false, err
 	}
 	return false, nil
 }
@@ -271,9 +270,9 @@ func waitBound(cs contexts, reqs []Request, out []Outcome) error {
 }
 
 // underWay is the error of a wait that has ended with requests under way, or nil.
-func underWay(cs contexts, what string, e *p2p.Engine, reqs []Request) error {
+func underWay(cs contexts, op string, e *p2p.Engine, reqs []Request) error {
 	if _, pending := look(e, reqs); pending > 0 {
-		return fmt.Errorf("%s, of which %d are under way: %w", what, pending, cs.err())
+		return misuse(op, fmt.Errorf("%d requests are still under way: %w", pending, cs.err()))
 	}
 	return nil
 }

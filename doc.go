@@ -26,13 +26,14 @@
 //	[Request], [Persistent]       non-blocking and repeated operations; [Result] of those with a value
 //	[Comm.Barrier], [Allreduce]   collectives; [Comm.Ibarrier], [Iallreduce] do not block
 //	[Comm.Revoke], [Comm.Shrink]  recovery; [Comm.Agree], [Comm.Validate] too
-//	[ProcFailedError], [ClassOf]  errors and their classes; [IsFailure]: is a recovery due?
+//	[OpError], [ClassOf]          errors, their classes; [ProcFailedError], [IsFailure]: is a recovery due?
 //	[Simulate], [Kill]            the same program in virtual time, for tests; failures there
 //
 // # Failure
 //
 // An operation that needs a failed process returns an error and does not hang. errors.Is with
-// [ErrProcFailed] recognizes it; errors.As with a *[ProcFailedError] gives the ranks and the cause.
+// [ErrProcFailed] recognizes it; errors.As with a *[ProcFailedError] gives the ranks and the cause,
+// with an *[OpError] the operation.
 // Operations that do not need the failed process continue. A non-blocking receive from [AnySource]
 // becomes pending with [ErrProcFailedPending] when a possible sender has failed. [Comm.FailedRanks]
 // gives the failed ranks, and [Comm.AckFailed] acknowledges them. Messages that a rank sent before it

@@ -28,11 +28,26 @@ var (
 	ErrRankFailStop = ft.ErrRankFailStop
 )
 
-// ProcFailedError names the failed ranks that an operation needed, and the cause of the failure. To
-// errors.Is it is ErrProcFailed or, if Pending, ErrProcFailedPending.
+// OpError is the error of an operation: what was called where, and the cause, for errors.As. All
+// operations on communicators return one. Its text is as
+// "banyan: Recv(src 3, tag 7) on world at rank 0: rank 3 has failed: killed by SIGKILL".
 //
-//	Op      string // "send", "recv", …
-//	Comm    string // the communicator's name
+//	Op   string  // the operation: "Recv", "Bcast", "Ibcast", …; Recv is also Irecv's, and Send that of all sends
+//	Args Args    // of package ft: its arguments that are numbers, as src, dst, tag, bytes, root, color
+//	Comm string  // the communicator's name
+//	Rank int     // this process's rank in it; negative: it has none
+//	Peer int     // of a message, or the rank that ended another operation; -1: any, several or none
+//	Err  error   // the cause: one of the classes, a *ProcFailedError, …
+//
+//	Error() string
+//	Operation() string // "Recv(src 3, tag 7) on world"
+//	Unwrap() error
+type OpError = ft.OpError
+
+// ProcFailedError names the failed ranks that an operation needed, and the cause of the failure. To
+// errors.Is it is ErrProcFailed or, if Pending, ErrProcFailedPending. An [OpError] around it names the
+// operation.
+//
 //	Ranks   []int  // ranks in the communicator; of an intercommunicator, on the remote side
 //	Local   []int  // those on this side of an intercommunicator
 //	By      []int  // living ranks that reported that they could not complete the operation
@@ -40,6 +55,7 @@ var (
 //	Pending bool   // the operation has not ended
 //
 //	Error() string
+//	Who() string // "rank 3 has failed"
 //	Unwrap() error
 type ProcFailedError = ft.ProcFailedError
 
@@ -166,7 +182,7 @@ func ErrorsReturn(*Comm, error) {}
 // operation and error.
 func ErrorsAreFatal(c *Comm, err error) {
 	c = c.valid()
-	c.world.Abort(1, fmt.Errorf("errors are fatal to rank %d of %s: %w", c.Rank(), c.Name(), err))
+	c.world.Abort(1, fmt.Errorf("errors are fatal: %w", err))
 }
 
 // SetErrorHandler chooses the handler of failed operations on this communicator in this process;
@@ -206,9 +222,41 @@ func (c *Comm) notify(err error) error {
 	return err
 }
 
+// opError is the error of an operation on this communicator with a cause; nil stays nil.
+func (c *Comm) opError(op string, cause error, args ...ft.Arg) error {
+	if cause == nil {
+		return nil
+	}
+	e := c.core.OpError(op)
+	copy(e.Args[:], args)
+	return ft.ErrorOf(e, cause)
+}
+
+// notifyOf is notify for the error of an operation with a cause.
+func (c *Comm) notifyOf(op string, cause error, args ...ft.Arg) error {
+	return c.notify(c.opError(op, cause, args...))
+}
+
+// misuse is the error of a call that is on no communicator.
+func misuse(op string, cause error) error {
+	return &OpError{Op: op, Rank: -1, Peer: ft.NoPeer, Err: cause}
+}
+
+// badValue is the error of a received message that is no value of the type.
+func (c *Comm) badValue(src, tag int, st Status, cause error) error {
+	cause = fmt.Errorf("value from rank %d, tag %d: %w", st.Source, st.Tag, cause)
+	return c.notifyOf("RecvValue", cause, arg("src", src), arg("tag", tag))
+}
+
+// errNoWorld is the error of calls on the zero World.
+var errNoWorld = fmt.Errorf("%w: no world; Init gives one", ErrArgument)
+
+func arg(name string, value int) ft.Arg { return ft.Arg{Name: name, Value: value} }
+
 // tell is the part of notify that is not inlined into every operation.
 func (c *Comm) tell(err error) {
 	c = c.valid()
+	c.errors.Add(1)
 	if h := c.handler.Load(); h != nil && *h != nil {
 		(*h)(c, err)
 	}

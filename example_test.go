@@ -244,7 +244,7 @@ func ExampleComm_SetErrorHandler() {
 		_ = c.Send(nil, 5, 0) // nobody looks
 		return nil
 	})
-	// Output: told: send on world: wrong argument: rank 5, want 0 … 0
+	// Output: told: banyan: Send(dst 5, tag 0, 0 bytes) on world at rank 0: wrong argument: rank 5, want 0 … 0
 }
 
 // The idiom of a master: one receive from any source stays posted. When a worker dies the receive

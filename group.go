@@ -55,7 +55,7 @@ func (g Group) Translate(ranks []int, to Group) ([]int, error) {
 			continue
 		}
 		if r < 0 || r >= g.Size() {
-			return nil, g.noRank("translate", r)
+			return nil, g.noRank("Group.Translate", r)
 		}
 		out[i] = to.rank(g.g.Proc(r))
 	}
@@ -65,7 +65,7 @@ func (g Group) Translate(ranks []int, to Group) ([]int, error) {
 // Include gives the group of the members with the given ranks, in that order. Error: ErrArgument,
 // for a rank that this group does not have or that is named twice.
 func (g Group) Include(ranks ...int) (Group, error) {
-	named, err := g.named("include", ranks)
+	named, err := g.named("Group.Include", ranks)
 	if err != nil {
 		return Group{}, err
 	}
@@ -75,7 +75,7 @@ func (g Group) Include(ranks ...int) (Group, error) {
 // Exclude gives the group without the members with the given ranks, in the order
 // of this one. Errors as of Include.
 func (g Group) Exclude(ranks ...int) (Group, error) {
-	named, err := g.named("exclude", ranks)
+	named, err := g.named("Group.Exclude", ranks)
 	if err != nil {
 		return Group{}, err
 	}
@@ -91,7 +91,7 @@ func (g Group) named(op string, ranks []int) ([]proc.ID, error) {
 			return nil, g.noRank(op, r)
 		}
 		if seen[r] {
-			return nil, fmt.Errorf("group %s: %w: rank %d is named twice", op, ErrArgument, r)
+			return nil, misuse(op, fmt.Errorf("%w: rank %d is named twice", ErrArgument, r))
 		}
 		seen[r] = true
 		out = append(out, g.g.Proc(r))
@@ -156,5 +156,5 @@ func (g Group) Compare(o Group) Comparison {
 func (g Group) of(procs []proc.ID) Group { return Group{p2p.NewGroup(procs), g.self} }
 
 func (g Group) noRank(op string, r int) error {
-	return fmt.Errorf("group %s: %w: rank %d, want 0 … %d", op, ErrArgument, r, g.Size()-1)
+	return misuse(op, fmt.Errorf("%w: rank %d, want 0 … %d", ErrArgument, r, g.Size()-1))
 }

@@ -122,7 +122,7 @@ func (c *Comm) sendAbsent(buf []byte, dst, tag int) error {
 		_, err := c.checkedSend(false, buf, debug.Bytes, dst, tag).ends()
 		return err
 	}
-	c, ctx, err := c.enter("send")
+	c, ctx, err := c.enter("Send")
 	switch {
 	case err != nil:
 		return err
@@ -138,7 +138,7 @@ func (c *Comm) recvAbsent(buf []byte, src, tag int) (Status, error) {
 	if c.debugs() {
 		return c.checkedRecv(buf, debug.Bytes, src, tag).ends()
 	}
-	c, ctx, err := c.enter("recv")
+	c, ctx, err := c.enter("Recv")
 	switch {
 	case err != nil:
 		return Status{}, err
@@ -156,7 +156,7 @@ func (c *Comm) sendrecvAbsent(sbuf []byte, dst, stag int, rbuf []byte, src, rtag
 	if c.debugs() {
 		return c.checkedSendrecv(sbuf, debug.Bytes, dst, stag, rbuf, debug.Bytes, src, rtag)
 	}
-	c, ctx, err := c.enter("sendrecv")
+	c, ctx, err := c.enter("Sendrecv")
 	switch {
 	case err != nil:
 		return Status{}, err
@@ -191,7 +191,7 @@ func (c *Comm) irecvAbsent(buf []byte, src, tag int) Request {
 // Ssend is the synchronous Send: it returns once the message has been matched with a receive,
 // whatever its length. Errors as of Send.
 func (c *Comm) Ssend(buf []byte, dst, tag int) error {
-	c, ctx, err := c.enter("send")
+	c, ctx, err := c.enter("Send")
 	switch {
 	case err != nil:
 		return err
@@ -229,7 +229,7 @@ func (c *Comm) Irsend(buf []byte, dst, tag int) Request { return c.Isend(buf, ds
 // source, tag and length without receiving it. If several goroutines receive, another one may take
 // the message first: use Mprobe then. Errors as of Recv.
 func (c *Comm) Probe(src, tag int) (Status, error) {
-	c, ctx, err := c.enter("probe")
+	c, ctx, err := c.enter("Probe")
 	switch {
 	case err != nil:
 		return Status{}, err
@@ -268,7 +268,7 @@ type Message struct {
 
 // Mprobe waits for a message as Probe does, and takes it out of matching.
 func (c *Comm) Mprobe(src, tag int) (*Message, error) {
-	c, ctx, err := c.enter("mprobe")
+	c, ctx, err := c.enter("Mprobe")
 	switch {
 	case err != nil:
 		return nil, err
@@ -353,7 +353,7 @@ func (m *Message) Status() Status {
 // sender's frames arrive.
 func (m *Message) Recv(buf []byte) (Status, error) {
 	if m == nil || m.c == nil {
-		return Status{}, fmt.Errorf("recv of a message: %w", errNoMessage)
+		return Status{}, absent().opError("Message.Recv", errNoMessage)
 	}
 	if m.c.mode == modeDebug {
 		return m.Irecv(buf).ends()
@@ -365,12 +365,12 @@ func (m *Message) Recv(buf []byte) (Status, error) {
 // Irecv starts to receive the message into buf. Errors are the request's.
 func (m *Message) Irecv(buf []byte) Request {
 	if m == nil || m.c == nil {
-		return absent().failed(fmt.Errorf("irecv of a message: %w", errNoMessage))
+		return absent().failed("Message.Irecv", errNoMessage)
 	}
 	if m.c.mode == modeDebug {
 		st, room := m.Status(), debug.Room(len(buf))
 		call := m.c.calls("recv of a message of %d bytes from rank %d, tag %d", st.Count, st.Source, st.Tag)
-		return m.c.expect(buf, room, debug.Bytes, call)(m.m.Irecv(room))
+		return m.c.expect(buf, room, debug.Bytes, st.Source, st.Tag, call)(m.m.Irecv(room))
 	}
 	return Request{m.m.Irecv(buf), m.c}
 }

@@ -27,6 +27,9 @@ type Persistent struct {
 // errNoPersistent is the error of the zero Persistent.
 var errNoPersistent = fmt.Errorf("%w: no persistent request: SendInit, SsendInit and RecvInit make them", ErrArgument)
 
+// errActive is the error of a persistent request whose round has not been waited for.
+var errActive = fmt.Errorf("%w: the persistent request is active: wait for it first", ErrArgument)
+
 // SendInit describes a standard send of buf. Nothing is checked or sent before
 // Start.
 func (c *Comm) SendInit(buf []byte, dst, tag int) *Persistent {
@@ -57,14 +60,13 @@ func (c *Comm) RecvInit(buf []byte, src, tag int) *Persistent {
 // if the round before has not been waited for, ErrClosed after Free.
 func (p *Persistent) Start() Request {
 	if p == nil || p.c == nil {
-		return absent().failed(fmt.Errorf("start: %w", errNoPersistent))
+		return absent().failed("Start", errNoPersistent)
 	}
 	switch {
 	case p.begin == nil:
-		return p.c.failed(fmt.Errorf("start on %s: %w: the persistent request has been freed", p.c.Name(), ErrClosed))
+		return p.c.failed("Start", fmt.Errorf("%w: the persistent request has been freed", ErrClosed))
 	case p.active():
-		return p.c.failed(fmt.Errorf("start on %s: %w: the persistent request is active: wait for it first",
-			p.c.Name(), ErrArgument))
+		return p.c.failed("Start", errActive)
 	}
 	p.round = p.begin(p.c, p.buf, p.peer, p.tag)
 	return p.round
@@ -83,7 +85,7 @@ func (p *Persistent) active() bool {
 func (p *Persistent) Wait() (Status, error) {
 	switch {
 	case p == nil || p.c == nil:
-		return Status{}, fmt.Errorf("wait: %w", errNoPersistent)
+		return Status{}, absent().opError("Wait", errNoPersistent)
 	case p.round.c == nil:
 		return Status{}, nil
 	}
@@ -97,11 +99,10 @@ func (p *Persistent) Wait() (Status, error) {
 // Free releases the buffer. Error: ErrArgument while the operation is active.
 func (p *Persistent) Free() error {
 	if p == nil || p.c == nil {
-		return fmt.Errorf("free: %w", errNoPersistent)
+		return absent().opError("Free", errNoPersistent)
 	}
 	if p.active() {
-		return p.c.notify(fmt.Errorf("free on %s: %w: the persistent request is active: wait for it first",
-			p.c.Name(), ErrArgument))
+		return p.c.valid().notifyOf("Free", errActive)
 	}
 	p.begin, p.buf, p.round = nil, nil, Request{}
 	return nil
@@ -133,7 +134,7 @@ func (c *Comm) Bsend(buf []byte, dst, tag int) error {
 func (c *Comm) Ibsend(buf []byte, dst, tag int) Request {
 	c = c.valid()
 	if err := c.bsend(buf, dst, tag); err != nil {
-		return c.failed(err)
+		return Request{c.e.Failed(c.core, err), c}
 	}
 	return Request{}
 }
@@ -149,9 +150,9 @@ func (c *Comm) bsend(buf []byte, dst, tag int) error {
 	}
 	if b.used+n > b.limit {
 		defer e.Unlock()
-		return fmt.Errorf("bsend on %s: %w: %d bytes beside %d in %d messages that have not been received, limit %d: "+
+		return c.opError("Bsend", fmt.Errorf("%w: %d bytes beside %d in %d messages that have not been received, limit %d: "+
 			"receive first, use Send, or raise the limit (World.SetBufferLimit)",
-			c.Name(), ErrArgument, n, b.used, len(b.sends), b.limit)
+			ErrArgument, n, b.used, len(b.sends), b.limit), arg("dst", dst), arg("tag", tag), arg("bytes", len(buf)))
 	}
 	b.used += n
 	e.Unlock()
@@ -203,7 +204,7 @@ func (b *buffered) free() {
 // is negative.
 func (w *World) SetBufferLimit(bytes int) error {
 	if w.absent() || bytes < 0 {
-		return fmt.Errorf("set buffer limit: %w: %d bytes", ErrArgument, bytes)
+		return misuse("SetBufferLimit", fmt.Errorf("%w: %d bytes", ErrArgument, bytes))
 	}
 	w.job.P2P.Lock()
 	defer w.job.P2P.Unlock()
@@ -256,7 +257,7 @@ func (c *Comm) checkedSend(sync bool, buf []byte, k debug.Kind, dst, tag int) Re
 	return Request{c.e.Wrap(h, func(st Status, err error) (Status, error) {
 		log.Close(number)
 		if err == nil && !st.Cancelled {
-			err = unchanged(call, buf, sum)
+			err = c.opError("Send", unchanged(call, buf, sum), arg("dst", dst), arg("tag", tag), arg("bytes", len(buf)))
 		}
 		return st, err
 	}), c}
@@ -267,19 +268,19 @@ func unchanged(call debug.Call, buf []byte, sum uint64) error {
 	if debug.Sum(buf) == sum {
 		return nil
 	}
-	return fmt.Errorf("%v: %w: the program changed the buffer while the operation was under way: wait for it first",
-		call, ErrArgument)
+	return fmt.Errorf("called at %s: %w: the program changed the buffer while the operation was under way: "+
+		"wait for it first", call.Where, ErrArgument)
 }
 
 // checkedRecv starts a receive of elements of a type.
 func (c *Comm) checkedRecv(buf []byte, k debug.Kind, src, tag int) Request {
 	room := debug.Room(len(buf))
-	r := c.expect(buf, room, k, c.calls("recv of %d bytes (%v) from %s, tag %s", len(buf), k, debug.AnyOr(src), debug.AnyOr(tag)))
+	r := c.expect(buf, room, k, src, tag, c.calls("recv of %d bytes (%v) from %s, tag %s", len(buf), k, debug.AnyOr(src), debug.AnyOr(tag)))
 	return r(p2p.Irecv[p2p.Aware](c.core, room, src, tag))
 }
 
 // expect wraps a receive into room, whose message is for buf.
-func (c *Comm) expect(buf, room []byte, k debug.Kind, call debug.Call) func(p2p.Handle) Request {
+func (c *Comm) expect(buf, room []byte, k debug.Kind, src, tag int, call debug.Call) func(p2p.Handle) Request {
 	log := c.world.checks
 	number, sum := log.Open(call), debug.Sum(buf)
 	return func(h p2p.Handle) Request {
@@ -290,13 +291,13 @@ func (c *Comm) expect(buf, room []byte, k debug.Kind, call debug.Call) func(p2p.
 				return st, err
 			}
 			if long {
-				err = fmt.Errorf("%v: %w: the message has %d bytes", call, ErrTruncate, total-debug.Header)
+				err = fmt.Errorf("called at %s: %w: the message has %d bytes", call.Where, ErrTruncate, total-debug.Header)
 			}
 			changed := unchanged(call, buf, sum)
 			err = debug.Join(c.sameType(call, room, k, st), err, changed)
 			st.Count = c.payload(st.Count)
 			copy(buf, room[debug.Header:][:st.Count])
-			return st, err
+			return st, c.opError("Recv", err, arg("src", src), arg("tag", tag))
 		}), c}
 	}
 }
@@ -306,10 +307,11 @@ func (c *Comm) sameType(call debug.Call, room []byte, want debug.Kind, st Status
 	got, ok := debug.Unframe(room[:st.Count])
 	switch {
 	case !ok:
-		return fmt.Errorf("%v: %w: rank %d runs without debug: set it alike on all ranks", call, ErrArgument, st.Source)
+		return fmt.Errorf("called at %s: %w: rank %d runs without debug: set it alike on all ranks",
+			call.Where, ErrArgument, st.Source)
 	case !got.Match(want):
-		return fmt.Errorf("%v: %w: rank %d sent elements of type %v, rank %d receives %v: use one type on both sides",
-			call, ErrArgument, st.Source, got, c.Rank(), want)
+		return fmt.Errorf("called at %s: %w: rank %d sent elements of type %v, rank %d receives %v: use one type on both sides",
+			call.Where, ErrArgument, st.Source, got, c.Rank(), want)
 	}
 	return nil
 }

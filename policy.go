@@ -32,11 +32,11 @@ const (
 // ([WithProfile]); communicators derived from it have the same. Error: ErrArgument once a failure
 // has been acknowledged on it.
 func (c *Comm) SetProfile(p Profile) error {
-	if err := c.present("set profile"); err != nil {
+	if err := c.present("SetProfile"); err != nil {
 		return err
 	}
 	c = c.valid()
-	return c.notify(c.core.SetProfile(p))
+	return c.notifyOf("SetProfile", c.core.SetProfile(p))
 }
 
 // Profile is the set of rules in force.
@@ -76,11 +76,11 @@ const (
 //
 // Errors: ErrArgument, ErrClosed.
 func (c *Comm) SetErrorRange(r ErrorRange) error {
-	if err := c.present("set error range"); err != nil {
+	if err := c.present("SetErrorRange"); err != nil {
 		return err
 	}
 	c = c.valid()
-	return c.notify(c.core.SetErrorRange(r))
+	return c.notifyOf("SetErrorRange", c.core.SetErrorRange(r))
 }
 
 // ErrorRange is the range in force.
@@ -135,11 +135,11 @@ const (
 //
 // Error: ErrArgument.
 func (c *Comm) SetUniformity(u Uniformity) error {
-	if err := c.present("set uniformity"); err != nil {
+	if err := c.present("SetUniformity"); err != nil {
 		return err
 	}
 	c = c.valid()
-	return c.notify(c.core.SetUniformity(u))
+	return c.notifyOf("SetUniformity", c.core.SetUniformity(u))
 }
 
 // Uniformity is the level in force.
@@ -179,13 +179,12 @@ func ParseDesign(text string) (Design, error) {
 // before the first validate after them, the designs have the same trees. It must not be called
 // while a collective is under way. Error: ErrArgument.
 func (c *Comm) SetDesign(d Design) error {
-	if err := c.present("set design"); err != nil {
+	if err := c.present("SetDesign"); err != nil {
 		return err
 	}
 	c = c.valid()
 	if d > Rebalance {
-		return c.notify(fmt.Errorf("set design of %s: %w: %v, want unaware, reroute, lookup or rebalance",
-			c.Name(), ErrArgument, d))
+		return c.notifyOf("SetDesign", fmt.Errorf("%w: %v, want unaware, reroute, lookup or rebalance", ErrArgument, d))
 	}
 	choice := c.coll.Choice
 	choice.Design = d
@@ -271,13 +270,13 @@ func treeOf(choice coll.Choice) Tree {
 // SetTree chooses the trees of this communicator's collectives. As SetDesign otherwise. Error:
 // ErrArgument.
 func (c *Comm) SetTree(t Tree) error {
-	if err := c.present("set tree"); err != nil {
+	if err := c.present("SetTree"); err != nil {
 		return err
 	}
 	c = c.valid()
 	choice, err := job.WithTree(c.coll.Choice, t.String())
 	if err != nil {
-		return c.notify(fmt.Errorf("set tree of %s: %w", c.Name(), err))
+		return c.notifyOf("SetTree", err)
 	}
 	c.coll.Set(choice)
 	return nil

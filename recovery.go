@@ -56,7 +56,7 @@ func (c *Comm) Acknowledged() Group {
 func (c *Comm) AckFailed(n int) (int, error) {
 	c = c.valid()
 	acked, err := c.core.Acknowledge(n)
-	return acked, c.notify(err)
+	return acked, c.notifyOf("AckFailed", err, arg("n", n))
 }
 
 // Failed, Acknowledged and AckFailed by the names of the documents follow.
@@ -88,7 +88,7 @@ func (c *Comm) RemoteGroupFailed() Group { return c.Failed().Intersection(c.Remo
 func (c *Comm) ReenableAnySource() (Group, error) {
 	c = c.valid()
 	if err := c.FailureAck(); err != nil {
-		return Group{}, fmt.Errorf("reenable any source: %w", err)
+		return Group{}, err
 	}
 	return c.Acknowledged(), nil
 }
@@ -104,7 +104,7 @@ func (c *Comm) groupOf(procs []proc.ID) Group { return Group{p2p.NewGroup(procs)
 // Errors: ErrClosed.
 func (c *Comm) Revoke() error {
 	c = c.valid()
-	return c.notify(c.core.Revoke())
+	return c.notifyOf("Revoke", c.core.Revoke())
 }
 
 // IsRevoked makes progress and reports whether the communicator has been revoked, by this rank or
@@ -149,7 +149,7 @@ func (c *Comm) Iagree(flag uint64) Result[uint64] {
 func (c *Comm) agree(flag *uint64) p2p.Handle {
 	c.e.Lock()
 	defer c.e.Unlock()
-	promise, h := c.e.NewAgreement(c.core)
+	promise, h := c.e.NewAgreement(c.core, "Agree")
 	c.world.job.Repair.Agree(c.core, flag, promise)
 	return h
 }
@@ -230,7 +230,7 @@ func (c *Comm) shrink(s *shrinking) (h p2p.Handle) {
 	if s.derived == nil {
 		s.derived = new(commAlloc)
 	}
-	s.promise, h = c.e.NewAgreement(c.core)
+	s.promise, h = c.e.NewAgreement(c.core, "Shrink")
 	c.world.job.Repair.Shrink(c.core, &s.derived.room, s.done)
 	return h
 }
@@ -286,7 +286,7 @@ func (c *Comm) Ivalidate() Result[Group] {
 // together. Each result is that of one communicator. It is nil if there is an error, which is that
 // of any of them. It ends with the first of the contexts of all ([Comm.WithContext]).
 func ValidateMultiple(comms ...*Comm) ([]Group, error) {
-	of, cs, err := entered("validate", comms)
+	of, cs, err := entered("Validate", comms)
 	if err != nil {
 		return nil, err
 	}
@@ -310,8 +310,8 @@ func validateMultiple(failed []Group, comms []*Comm) Request {
 	}
 	of := make([]*Comm, len(comms))
 	for i, o := range comms {
-		if err := o.present("validate"); err != nil {
-			return absent().failed(err)
+		if err := o.present("Validate"); err != nil {
+			return absent().failed("Validate", errAbsent)
 		}
 		of[i] = o.valid()
 	}
@@ -321,8 +321,7 @@ func validateMultiple(failed []Group, comms []*Comm) Request {
 func (c *Comm) ivalidateMultiple(failed []Group, comms []*Comm) Request {
 	for _, o := range comms {
 		if o.e != c.e {
-			return Request{c.e.Failed(c.core, fmt.Errorf("validate of %s and %s: %w: they are of different worlds",
-				c.Name(), o.Name(), ErrArgument)), c}
+			return c.failed("Validate", fmt.Errorf("%w: %s is of another world", ErrArgument, o.Name()))
 		}
 	}
 	return Request{c.validate(comms, func(i int, g Group) { failed[i] = g }), c}
@@ -336,7 +335,7 @@ func (c *Comm) validate(comms []*Comm, into func(int, Group)) p2p.Handle {
 	}
 	c.e.Lock()
 	defer c.e.Unlock()
-	promise, h := c.e.NewPromise(c.core)
+	promise, h := c.e.NewPromise(c.core, "Validate")
 	c.world.job.Repair.Validate(cores, func(failed [][]proc.ID, err error) {
 		for i, procs := range failed {
 			into(i, comms[i].groupOf(procs))

@@ -3,6 +3,7 @@ package banyan
 import (
 	"fmt"
 
+	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
@@ -128,7 +129,7 @@ func WaitAny(reqs []Request) (index int, st Status, err error) {
 	e.Lock()
 	i := awaitOne(cs, e, reqs)
 	if i < 0 {
-		err = underWay(cs, "wait for any request", e, reqs)
+		err = underWay(cs, "WaitAny", e, reqs)
 		e.Unlock()
 		return i, Status{}, err
 	}
@@ -214,7 +215,7 @@ func WaitSome(reqs []Request, out []Outcome) ([]Outcome, error) {
 	}
 	e.Lock()
 	if awaitOne(cs, e, reqs) < 0 {
-		err = underWay(cs, "wait for some requests", e, reqs)
+		err = underWay(cs, "WaitSome", e, reqs)
 	}
 	out, failed := takeComplete(e, reqs, out)
 	e.Unlock()
@@ -247,7 +248,7 @@ func engine(reqs []Request) (*p2p.Engine, error) {
 		case e == nil:
 			e = c.e
 		default:
-			return nil, fmt.Errorf("banyan: %w: request %d belongs to another World", ErrArgument, i)
+			return nil, misuse("Wait", fmt.Errorf("%w: request %d belongs to another World", ErrArgument, i))
 		}
 	}
 	return e, nil
@@ -342,8 +343,8 @@ func takeComplete(e *p2p.Engine, reqs []Request, out []Outcome) (more []Outcome,
 	return out, failed
 }
 
-// failed gives a request that has ended with err.
-func (c *Comm) failed(err error) Request {
+// failed gives a request that has ended with the error of an operation with a cause.
+func (c *Comm) failed(op string, cause error, args ...ft.Arg) Request {
 	c = c.valid()
-	return Request{c.e.Failed(c.core, err), c}
+	return Request{c.e.Failed(c.core, c.opError(op, cause, args...)), c}
 }

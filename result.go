@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/ft/create"
 	"github.com/banyan-hpc/banyan/ft/repair"
 	"github.com/banyan-hpc/banyan/p2p"
@@ -60,7 +61,7 @@ func (p Result[T]) Value() (value T) {
 // of WaitAll, or ErrArgument if out is too short, and then nothing has been waited for.
 func WaitEach(reqs []Request, out []Outcome) error {
 	if len(out) < len(reqs) {
-		return fmt.Errorf("wait for each of %d requests: %w: room for %d outcomes", len(reqs), ErrArgument, len(out))
+		return misuse("WaitEach", fmt.Errorf("%w: %d requests, and room for %d outcomes", ErrArgument, len(reqs), len(out)))
 	}
 	if cs, err := contextsOf(reqs); cs != nil || err != nil {
 		if err == nil {
@@ -110,7 +111,7 @@ func (c *Comm) apart(ctx context.Context, op string, turns bool, o *errand) erro
 	e := c.e
 	var turn p2p.Turn
 	e.Lock()
-	promise, h := e.NewPromise(c.core)
+	promise, h := e.NewPromise(c.core, op)
 	if turns {
 		turn = c.core.TakeTurn()
 	}
@@ -143,7 +144,7 @@ func (c *Comm) errandOf(h p2p.Handle, ctx context.Context, op string, o *errand)
 		o.left = true
 		c.e.Detach(h)
 		c.e.Unlock()
-		return fmt.Errorf("%s on %s is still under way: %w", op, c.Name(), ctx.Err())
+		return c.opError(op, fmt.Errorf("still under way: %w", ctx.Err()))
 	}
 	_, err := c.e.Take(h)
 	c.e.Unlock()
@@ -164,7 +165,7 @@ func (c *Comm) collective(op string, do func(c *Comm, inTurn bool) error) error 
 
 // create makes a communicator from this one. Alone: it needs no collective of this communicator, so
 // that it has no turn.
-func (c *Comm) create(op string, alone bool, made func(create.Parent) (*p2p.Comm, error)) (*Comm, error) {
+func (c *Comm) create(op string, alone bool, args ft.Args, made func(create.Parent) (*p2p.Comm, error)) (*Comm, error) {
 	c, ctx, err := c.enter(op)
 	if err != nil {
 		return nil, err
@@ -174,14 +175,18 @@ func (c *Comm) create(op string, alone bool, made func(create.Parent) (*p2p.Comm
 		if !alone {
 			c.core.AwaitTurns()
 		}
-		return c.made(made(p))
+		core, err := made(p)
+		if err != nil {
+			return nil, c.notifyOf(op, err, args[:]...)
+		}
+		return c.derived(core), nil
 	}
 	var core *p2p.Comm
 	p.InTurn = !alone
 	err = c.apart(ctx, op, p.InTurn, &errand{
 		do: func() (err error) {
 			core, err = made(p)
-			return err
+			return c.opError(op, err, args[:]...)
 		},
 		drop: func() {
 			if core != nil {
@@ -207,18 +212,18 @@ func (c *Comm) dupApart(ctx context.Context, p create.Parent, d *Comm, met error
 			return d, nil
 		}
 		free()
-		return nil, c.notify(met)
+		return nil, c.notifyOf("Dup", met)
 	}
 	var core *p2p.Comm
 	if d != nil {
 		core = d.core
 	}
-	err := c.apart(ctx, "dup", true, &errand{do: func() error {
+	err := c.apart(ctx, "Dup", true, &errand{do: func() error {
 		err := p.Outcome(repair.Dup, core, met)
 		if err != nil {
 			free()
 		}
-		return err
+		return c.opError("Dup", err)
 	}, drop: free})
 	if err != nil {
 		return nil, err
@@ -249,7 +254,7 @@ func (r Request) orLeave(cs contexts) (left bool, err error) {
 
 // agreeApart is Agree on a view.
 func (c *Comm) agreeApart(flag uint64) (uint64, error) {
-	c, ctx, err := c.enter("agree")
+	c, ctx, err := c.enter("Agree")
 	switch {
 	case err != nil:
 		return 0, err
@@ -266,7 +271,7 @@ func (c *Comm) agreeApart(flag uint64) (uint64, error) {
 
 // shrinkApart is Shrink on a view.
 func (c *Comm) shrinkApart() (*Comm, error) {
-	c, ctx, err := c.enter("shrink")
+	c, ctx, err := c.enter("Shrink")
 	switch {
 	case err != nil:
 		return nil, err
@@ -300,7 +305,7 @@ func (r Request) shrunkForNobody(s *shrinking) {
 
 // validateApart is Validate on a view.
 func (c *Comm) validateApart() (Group, error) {
-	c, ctx, err := c.enter("validate")
+	c, ctx, err := c.enter("Validate")
 	switch {
 	case err != nil:
 		return Group{}, err

@@ -124,7 +124,7 @@ func elements[T Number](c *Comm, st Status, err error) (Status, error) {
 	n, odd := count[T](st.Count)
 	st.Count = n
 	if err == nil {
-		err = c.valid().notify(odd)
+		err = c.valid().notifyOf("Recv", odd, arg("src", st.Source), arg("tag", st.Tag))
 	}
 	return st, err
 }

@@ -92,7 +92,7 @@ func SendValue[T any](c *Comm, v T, dst, tag int, opts ...ValueOption) error {
 		b, err = encodeValue(o.codec, &v)
 	}
 	if err != nil {
-		return c.valid().notify(fmt.Errorf("send on %s: %w", c.Name(), err))
+		return c.valid().notifyOf("SendValue", err, arg("dst", dst), arg("tag", tag))
 	}
 	return c.Send(b, dst, tag)
 }
@@ -105,7 +105,7 @@ func SendValue[T any](c *Comm, v T, dst, tag int, opts ...ValueOption) error {
 func RecvValue[T any](c *Comm, src, tag int, opts ...ValueOption) (v T, st Status, err error) {
 	o, err := gatherValue(reflect.TypeFor[T](), opts)
 	if err != nil {
-		return v, Status{}, c.valid().notify(fmt.Errorf("recv on %s: %w", c.Name(), err))
+		return v, Status{}, c.valid().notifyOf("RecvValue", err, arg("src", src), arg("tag", tag))
 	}
 	m, err := c.Mprobe(src, tag)
 	if err != nil {
@@ -118,8 +118,7 @@ func RecvValue[T any](c *Comm, src, tag int, opts ...ValueOption) (v T, st Statu
 	if l, plain := o.codec.(*layout); plain {
 		if o.limit = n; n != header+l.size {
 			_, _ = m.m.Recv(nil) // lets the sender go on
-			return v, m.Status(), c.notify(fmt.Errorf("recv on %s: value from rank %d, tag %d: %w",
-				c.Name(), m.Status().Source, m.Status().Tag, l.misfit(n)))
+			return v, m.Status(), c.badValue(src, tag, m.Status(), l.misfit(n))
 		}
 	}
 	if o.limit == 0 {
@@ -127,9 +126,8 @@ func RecvValue[T any](c *Comm, src, tag int, opts ...ValueOption) (v T, st Statu
 	}
 	if n > o.limit {
 		_, _ = m.m.Recv(nil) // lets the sender go on
-		return v, m.Status(), c.notify(fmt.Errorf("recv on %s: %w: rank %d, tag %d sent a value of %d bytes, "+
-			"the limit is %d: WithValueLimit raises it",
-			c.Name(), ErrTruncate, m.Status().Source, m.Status().Tag, n, o.limit))
+		long := fmt.Errorf("%w: %d bytes, the limit is %d: WithValueLimit raises it", ErrTruncate, n, o.limit)
+		return v, m.Status(), c.badValue(src, tag, m.Status(), long)
 	}
 	b := make([]byte, n)
 	if st, err = m.Recv(b); err != nil {
@@ -137,7 +135,7 @@ func RecvValue[T any](c *Comm, src, tag int, opts ...ValueOption) (v T, st Statu
 	}
 	if err := decodeValue(o.codec, b, &v); err != nil {
 		var zero T
-		return zero, st, c.notify(fmt.Errorf("recv on %s: value from rank %d, tag %d: %w", c.Name(), st.Source, st.Tag, err))
+		return zero, st, c.badValue(src, tag, st, err)
 	}
 	return v, st, nil
 }
@@ -248,14 +246,15 @@ func AllreduceValue[T Number](c *Comm, v T, op func(a, b T) T) (T, error) {
 func BcastValue[T any](c *Comm, v T, root int) (T, error) {
 	l := layoutOf(reflect.TypeFor[T]())
 	if !l.plain {
-		return v, c.valid().notify(fmt.Errorf("bcast on %s: %w", c.Name(), l.unfit()))
+		return v, c.valid().notifyOf("BcastValue", l.unfit(), arg("root", root))
 	}
 	b, _ := l.Encode(&v)
 	if err := c.Bcast(b, root); err != nil {
 		return v, err
 	}
 	if err := l.Decode(b, &v); err != nil {
-		return v, c.valid().notify(fmt.Errorf("bcast on %s: %w: value from rank %d: %w", c.Name(), ErrEncoding, root, err))
+		return v, c.valid().notifyOf("BcastValue",
+			fmt.Errorf("%w: value from rank %d: %w", ErrEncoding, root, err), arg("root", root))
 	}
 	return v, nil
 }
@@ -267,9 +266,10 @@ func PlainBytes[T any](s []T) ([]byte, error) {
 	l := layoutOf(reflect.TypeFor[T]())
 	switch {
 	case !l.plain:
-		return nil, fmt.Errorf("banyan: %w", l.unfit())
+		return nil, misuse("PlainBytes", l.unfit())
 	case l.padded:
-		return nil, fmt.Errorf("banyan: %w: %v has padding: fill it with fields named _, as _ [4]byte", ErrArgument, l.of)
+		return nil, misuse("PlainBytes",
+			fmt.Errorf("%w: %v has padding: fill it with fields named _, as _ [4]byte", ErrArgument, l.of))
 	}
 	return memory(s, l.size), nil
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/internal/debug"
 	"github.com/banyan-hpc/banyan/internal/job"
 	"github.com/banyan-hpc/banyan/p2p"
@@ -96,7 +97,7 @@ func (w *World) first(core *p2p.Comm) *Comm {
 // code, calls Init and [World.Finalize] itself.
 func Run(body func(w *World) error, opts ...Option) {
 	if body == nil {
-		fail(fmt.Errorf("banyan: run: %w: no function", ErrArgument))
+		fail(misuse("Run", fmt.Errorf("%w: no function", ErrArgument)))
 	}
 	w, err := Init(opts...)
 	if err != nil {
@@ -107,7 +108,7 @@ func Run(body func(w *World) error, opts ...Option) {
 		err = w.Finalize()
 	}
 	if err != nil {
-		fail(fmt.Errorf("banyan: rank %d: %w", w.job.Rank(), err))
+		fail(fmt.Errorf("banyan: rank %d: %s", w.job.Rank(), ft.Bare(err)))
 	}
 }
 
@@ -133,7 +134,7 @@ func fail(err error) {
 // same holds for runtime.Goexit in a job of several ranks.
 func (w *World) Finalize() error {
 	if w.absent() {
-		return fmt.Errorf("finalize: %w: no world; Init gives one", ErrArgument)
+		return misuse("Finalize", errNoWorld)
 	}
 	return w.job.Finalize(w.detach, w.logCounters)
 }
@@ -184,7 +185,7 @@ func (w *World) Sleep(d time.Duration) {
 // them this rank has failed. Abort does not return.
 func (w *World) Abort(code int, why error) {
 	if w.absent() {
-		job.AbortAlone(code, fmt.Sprintf("a process that has not joined aborts: %v", why))
+		job.AbortAlone(code, "a process that has not joined aborts: "+ft.Bare(why))
 	}
 	w.job.Abort(code, why)
 }
@@ -210,7 +211,7 @@ func (r Route) String() string {
 // ErrProcFailed or ErrDeparted.
 func (w *World) Route(rank int) (Route, error) {
 	if w.absent() {
-		return Route{}, fmt.Errorf("route: %w: no world; Init gives one", ErrArgument)
+		return Route{}, misuse("Route", errNoWorld)
 	}
 	r, err := w.job.Route(rank)
 	return Route{r.Fabric, r.Detail, r.Why, r.WhyNot}, err

@@ -127,9 +127,9 @@ func (a *ascent) offered(w *p2p.Comm, st p2p.Status, err error) (got int, _ erro
 	a.rounds = max(a.rounds, segments(total))
 	switch {
 	case total != len(a.from):
-		err = mismatch(w, total, len(a.from))
+		err = mismatch(total, len(a.from))
 	case a.own == 0: // its elements cannot be folded in parts here
-		err = disagreed(w, total)
+		err = disagreed(total)
 	}
 	return st.Count, err
 }

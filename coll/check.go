@@ -34,13 +34,13 @@ func describe(k Kind, blocks bool, root, length int, f Fold) (s signature) {
 	return s
 }
 
+// blocks reports whether the call blocks.
+func (s signature) blocks() bool { return s[2] == 1 }
+
 // String describes the call.
 func (s signature) String() string {
 	k := Kind(s[1])
-	text := k.String()
-	if s[2] == 0 {
-		text = k.Nonblocking()
-	}
+	text := k.name(s.blocks())
 	if length := binary.LittleEndian.Uint64(s[16:]); k != Barrier {
 		text += fmt.Sprintf(" of %d bytes", length)
 	}
@@ -63,6 +63,7 @@ type check struct {
 	all    []byte
 	before p2p.Handle
 	wrong  error // in the arguments of this rank
+	root   int
 }
 
 // compare adds the comparison to a call under World.Check.
@@ -70,22 +71,22 @@ func (o *Comm) compare(c *p2p.Comm, call Call, k Kind, blocks bool, root, length
 	if o.World == nil || !o.World.Check {
 		return call
 	}
-	return o.compared(c, call, describe(k, blocks, root, length, f))
+	return o.compared(c, call, describe(k, blocks, root, length, f), root)
 }
 
 // compared is compare where it has something to do. The error of a blocking call is in Call.differs.
-func (o *Comm) compared(c *p2p.Comm, call Call, s signature) Call {
+func (o *Comm) compared(c *p2p.Comm, call Call, s signature, root int) Call {
 	if c.Local() != nil {
 		return call
 	}
-	if s[2] == 1 { // comparisons are in the order of operations, of which one may go on without its caller
-		_ = call.ready(c, Kind(s[1]).String()) // the operation finds the same
+	if s.blocks() { // comparisons are in the order of operations, of which one may go on without its caller
+		_ = call.ready(c) // the operation finds the same
 	}
-	k := &check{c: c, mine: s, all: make([]byte, c.Size()*len(s)), wrong: call.Wrong}
+	k := &check{c: c, mine: s, all: make([]byte, c.Size()*len(s)), wrong: call.Wrong, root: root}
 	hidden := o.nonblocking(c, Allgather, Call{})
 	hidden.allgather(k.mine[:], k.all)
 	k.before = hidden.start()
-	if s[2] == 0 {
+	if !s.blocks() {
 		call.check = k
 		return call
 	}
@@ -108,8 +109,8 @@ func (k *check) verdict(err error) error {
 			continue
 		}
 		return cmp.Or(k.wrong, fmt.Errorf(
-			"%s: %w: rank %d called %v, rank %d called %v: all ranks call the same in the same order",
-			k.c.Name(), ft.ErrArgument, rank, s, k.c.Rank(), k.mine))
+			"%w: rank %d called %v, rank %d called %v: all ranks call the same in the same order",
+			ft.ErrArgument, rank, s.String(), k.c.Rank(), k.mine.String()))
 	}
 	return nil
 }
@@ -119,5 +120,11 @@ func (k *check) follow(e *p2p.Engine, h p2p.Handle) p2p.Handle {
 	if k == nil {
 		return h
 	}
-	return e.WrapAfter(k.before, k.verdict, h, func(st p2p.Status, err error) (p2p.Status, error) { return st, err })
+	verdict := func(err error) error {
+		if err = k.verdict(err); err != nil {
+			err = failure(k.c, Kind(k.mine[1]), false, k.root, err)
+		}
+		return err
+	}
+	return e.WrapAfter(k.before, verdict, h, func(st p2p.Status, err error) (p2p.Status, error) { return st, err })
 }

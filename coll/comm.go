@@ -31,6 +31,7 @@ func (o *Comm) blocking(c *p2p.Comm, k Kind, call Call) *Schedule {
 func (o *Comm) nonblocking(c *p2p.Comm, k Kind, call Call) *Schedule {
 	e := c.Engine()
 	e.Lock()
+	c.CountCollective()
 	s := o.idle
 	if s != nil {
 		o.idle, s.next = s.next, nil
@@ -47,7 +48,7 @@ func (o *Comm) nonblocking(c *p2p.Comm, k Kind, call Call) *Schedule {
 func (o *Comm) Barrier(c *p2p.Comm, call Call) error {
 	if g := o.quick(c, call.plain()); g != nil {
 		_, err := g.Barrier()
-		return ended(c, Barrier, err)
+		return ended(c, Barrier, 0, err)
 	}
 	call = o.compare(c, call, Barrier, true, -1, 0, Fold{})
 	s := o.blocking(c, Barrier, call)
@@ -68,10 +69,10 @@ func (o *Comm) Ibarrier(c *p2p.Comm, call Call) p2p.Handle {
 func (o *Comm) Bcast(c *p2p.Comm, call Call, buf []byte, root int) error {
 	tried := false
 	if g := o.quick(c, call.plain()); g != nil {
-		if at, left, err := c.CollRank("bcast", root); left && err == nil {
+		if at, left, err := c.CollRank(root); left && err == nil {
 			done, err := g.Bcast(buf, at)
 			if done {
-				return ended(c, Bcast, err)
+				return ended(c, Bcast, root, err)
 			}
 			tried = true
 		}
@@ -115,7 +116,7 @@ func (o *Comm) Allreduce(c *p2p.Comm, call Call, in, out []byte, f Fold) error {
 	g := o.quick(c, call.plain())
 	if g != nil {
 		if done, err := g.Allreduce(in, out, f.Op); done {
-			return ended(c, Allreduce, err)
+			return ended(c, Allreduce, 0, err)
 		}
 	}
 	call = o.compare(c, call, Allreduce, true, -1, len(in), f)
@@ -176,7 +177,7 @@ func (o *Comm) Allgather(c *p2p.Comm, call Call, mine, all []byte) error {
 	if g := o.quick(c, call.plain()); g != nil && c.Coll().Size() == c.Size() {
 		done, err := g.Allgather(mine, all)
 		if done {
-			return ended(c, Allgather, err)
+			return ended(c, Allgather, 0, err)
 		}
 		tried = true
 	}

@@ -1,13 +1,20 @@
 package coll
 
-// failure is the error of an operation that has met one.
-type failure struct {
-	op    string
-	cause error
+import (
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/p2p"
+)
+
+// failure is the error of an operation with what it has met: the error of one of its messages, or a
+// cause. Root counts where the operation has one.
+func failure(c *p2p.Comm, k Kind, blocks bool, root int, met error) error {
+	e := c.OpError(k.name(blocks))
+	switch k {
+	case Bcast, Reduce, Gather, Scatter:
+		e.Args[0] = ft.Arg{Name: "root", Value: root}
+	}
+	return ft.ErrorOf(e, met)
 }
 
-// Error names the operation and what it has met.
-func (f *failure) Error() string { return f.op + ": " + f.cause.Error() }
-
-// Unwrap gives what it has met.
-func (f *failure) Unwrap() error { return f.cause }
+// failure is the error of the operation at its end.
+func (s *Schedule) failure(met error) error { return failure(s.c, s.kind, s.blocks, s.root, met) }

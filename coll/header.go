@@ -58,10 +58,10 @@ func fit(w *p2p.Comm, st p2p.Status, err error, want int) (got int, _ error) {
 		return 0, err
 	}
 	if length == want { // the buffer was that of a header, and shorter
-		return got, disagreed(w, want)
+		return got, disagreed(want)
 	}
-	return got, fmt.Errorf("%s: %w: rank %d %s, this one wants %s: all ranks must call with the same length",
-		w.Name(), ft.ErrArgument, w.OriginalRank(st.Source), lengthSent(length), lengthWanted(want))
+	return got, fmt.Errorf("%w: rank %d %s, this one wants %s: all ranks must call with the same length",
+		ft.ErrArgument, w.OriginalRank(st.Source), lengthSent(length), lengthWanted(want))
 }
 
 // lengthSent describes the sender of a message of the wrong length.
@@ -81,14 +81,13 @@ func lengthWanted(length int) string {
 }
 
 // disagreed is the error of ranks that fold in parts and do not agree on the parts.
-func disagreed(w *p2p.Comm, here int) error {
-	return fmt.Errorf("%s: %w: other ranks called with another length than %d bytes, or elements of another length: "+
-		"all ranks must call with the same",
-		w.Name(), ft.ErrArgument, here)
+func disagreed(here int) error {
+	return fmt.Errorf("%w: other ranks called with another length than %d bytes, or elements of another length: "+
+		"all ranks must call with the same", ft.ErrArgument, here)
 }
 
 // mismatch is the error of lengths that do not fit.
-func mismatch(w *p2p.Comm, length, want int) error {
-	return fmt.Errorf("%s: %w: a rank called with %d bytes, want %d: all ranks must call with the same length",
-		w.Name(), ft.ErrArgument, length, want)
+func mismatch(length, want int) error {
+	return fmt.Errorf("%w: a rank called with %d bytes, want %d: all ranks must call with the same length",
+		ft.ErrArgument, length, want)
 }

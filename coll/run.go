@@ -12,6 +12,11 @@ import (
 // again: a process that only counts as dead may still write to it.
 func (s *Schedule) run() error {
 	s.advance()
+	if !s.tried {
+		s.e.Lock()
+		s.c.CountCollective()
+		s.e.Unlock()
+	}
 	err := s.err
 	if s.broken {
 		s.w.GiveUp()
@@ -20,7 +25,7 @@ func (s *Schedule) run() error {
 		err = s.o.Agreement.Outcome(s.c, s.kind, cmp.Or(s.call.Wrong, err))
 	}
 	if err != nil {
-		return err
+		return s.failure(err)
 	}
 	s.result.write()
 	s.reset()
@@ -50,7 +55,7 @@ func (s *Schedule) start() p2p.Handle {
 			err = cmp.Or(err, s.w.Connect(int(s.steps[i].src)))
 		}
 		if err != nil {
-			s.refuse(&failure{s.op(), err})
+			s.refuse(err)
 			break
 		}
 	}
@@ -60,7 +65,7 @@ func (s *Schedule) start() p2p.Handle {
 	var h p2p.Handle
 	e, check := s.e, s.call.check
 	s.e.Lock()
-	s.promise, h = s.e.NewPromise(s.c)
+	s.promise, h = s.e.NewPromise(s.c, s.kind.name(false))
 	if s.w != nil && !s.ended { // another rank may have named another root
 		if err := s.w.RootMismatch(s.tag); err != nil {
 			s.fail(err)
@@ -138,7 +143,7 @@ func (s *Schedule) work(st step) {
 		arrange(st.to, st.from, s.sorted, len(st.to)/len(s.sorted))
 	case stepAgreed:
 		if !s.spoiled && !isHeader(st.from, len(st.from)) {
-			s.fail(disagreed(s.w, len(s.result.to)))
+			s.fail(disagreed(len(s.result.to)))
 		}
 		s.ended = s.ended || s.spoiled // all ranks have learned of it
 	case stepTurn:
@@ -327,6 +332,8 @@ func (s *Schedule) over() {
 		s.reset()
 		s.state, s.promise = stepping, p2p.Promise{}
 		s.next, s.o.idle = s.o.idle, s
+	} else {
+		err = s.failure(err)
 	}
 	promise.Complete(err)
 }

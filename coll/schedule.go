@@ -28,9 +28,10 @@ type Schedule struct {
 	e    *p2p.Engine
 	call Call
 	kind Kind
+	root int // as its caller named it, if it has one
 	// blocks: the operation blocks.
 	blocks  bool
-	tried   bool // in shared memory
+	tried   bool // in shared memory, where it was counted
 	unaware bool // its messages are those of the unaware engine
 
 	c, w   *p2p.Comm // the user's communicator, and the one to send on
@@ -48,7 +49,7 @@ type Schedule struct {
 	ascent *ascent // likewise
 	place  *route  // in the tree that keeps the order of ranks, with root 0; nil until there is need
 
-	err     error
+	err     error // what it has met
 	sendErr error // of a blocking send since the last stepWait
 	ended   bool  // err is fatal: no further step runs
 	broken  bool  // so that other ranks may wait for this one in vain
@@ -70,7 +71,7 @@ type async struct {
 
 // Call says how one operation is done.
 type Call struct {
-	// Wrong is an error in the arguments of this rank. The operation takes part with no data, so that
+	// Wrong is the cause of an error in the arguments of this rank. The operation takes part with no data, so that
 	// no rank waits for this one, and ends with Wrong.
 	Wrong error
 	// Uniform gives the operation the same outcome at all ranks, by World.Agreement. Until then the
@@ -90,11 +91,11 @@ type Call struct {
 func (c Call) plain() bool { return !c.Uniform && !c.InTurn && c.Wrong == nil }
 
 // ready is the check of a blocking operation before it begins.
-func (c Call) ready(on *p2p.Comm, op string) error {
+func (c Call) ready(on *p2p.Comm) error {
 	if c.InTurn {
-		return on.ReadyInTurn(op)
+		return on.ReadyInTurn()
 	}
-	return on.Ready(op)
+	return on.Ready()
 }
 
 // Agreement agrees on the outcome of an operation.
@@ -121,16 +122,22 @@ const (
 	Allgather
 )
 
-var kinds = [...]string{
-	Barrier: "ibarrier", Bcast: "ibcast", Reduce: "ireduce", Gather: "igather", Scatter: "iscatter",
-	Allreduce: "iallreduce", Allgather: "iallgather",
+var kinds = [...][2]string{
+	Barrier: {"Barrier", "Ibarrier"}, Bcast: {"Bcast", "Ibcast"}, Reduce: {"Reduce", "Ireduce"},
+	Gather: {"Gather", "Igather"}, Scatter: {"Scatter", "Iscatter"},
+	Allreduce: {"Allreduce", "Iallreduce"}, Allgather: {"Allgather", "Iallgather"},
 }
 
 // String is the name of the blocking operation in errors.
-func (k Kind) String() string { return kinds[k][1:] }
+func (k Kind) String() string { return kinds[k][0] }
 
-// Nonblocking is the name of the non-blocking operation in errors.
-func (k Kind) Nonblocking() string { return kinds[k] }
+// name is the name of the operation in errors.
+func (k Kind) name(blocks bool) string {
+	if blocks {
+		return k.String()
+	}
+	return kinds[k][1]
+}
 
 // Values of want that are no lengths.
 const (
@@ -204,19 +211,18 @@ func (s *Schedule) begin(c *p2p.Comm, k Kind, call Call) {
 	var err error
 	switch {
 	case c.Local() != nil:
-		inter := fmt.Errorf("%s on %s: %w: not on an intercommunicator", s.op(), c.Name(), ft.ErrArgument)
-		err = cmp.Or(c.Unrevoked(s.op()), inter)
+		err = cmp.Or(c.Unrevoked(), errInter)
 	case !s.blocks:
-		s.w, s.number, err = c.Join(s.op())
+		s.w, s.number, err = c.Join()
 		s.tag = p2p.TagOf(s.number)
 	default:
-		if err = call.ready(c, s.op()); err == nil {
+		if err = call.ready(c); err == nil {
 			s.w = c.Coll()
 		}
 		s.tag = p2p.BlockingTag(int(k), 0)
 	}
 	if err == nil {
-		err = s.o.ready(c, s.w, s.op())
+		err = s.o.ready(c, s.w)
 	}
 	if err = cmp.Or(err, call.differs); err != nil {
 		s.refuse(err)
@@ -226,13 +232,7 @@ func (s *Schedule) begin(c *p2p.Comm, k Kind, call Call) {
 	}
 }
 
-// op is the name of the operation in errors.
-func (s *Schedule) op() string {
-	if s.blocks {
-		return s.kind.String()
-	}
-	return s.kind.Nonblocking()
-}
+var errInter = fmt.Errorf("%w: not on an intercommunicator", ft.ErrArgument)
 
 // refuse ends the operation with an error before it sends anything.
 func (s *Schedule) refuse(err error) {
@@ -243,10 +243,11 @@ func (s *Schedule) refuse(err error) {
 // rooted gives the root's rank in the communicator to send on. False: there is nothing to do, since
 // the root is agreed to have failed or the operation has ended.
 func (s *Schedule) rooted(root int) (int, bool) {
+	s.root = root
 	if s.ended {
 		return 0, false
 	}
-	at, left, err := s.c.CollRank(s.op(), root)
+	at, left, err := s.c.CollRank(root)
 	if err != nil {
 		s.refuse(err)
 	}
@@ -275,10 +276,7 @@ func (s *Schedule) wait() { s.add(stepWait, 0, nil, nil) }
 // messages, so that no rank waits for this one.
 func (s *Schedule) fail(err error) {
 	fatal := !errors.Is(err, ft.ErrArgument)
-	if !p2p.During(s.op(), err) {
-		s.broken = s.broken || fatal
-		err = &failure{s.op(), err}
-	}
+	s.broken = s.broken || fatal && !p2p.OnlyRevoked(err)
 	s.err, s.spoiled, s.ended = cmp.Or(s.err, err), true, s.ended || fatal
 }
 

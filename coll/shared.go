@@ -23,7 +23,7 @@ const findAt = 2
 // quick gives the segment of a plain blocking operation that needs no check and no memory of
 // its own; nil: it needs a schedule.
 func (o *Comm) quick(c *p2p.Comm, plain bool) *sm.Segment {
-	if !plain || o.grown == nil || o.segment == nil || !o.free() || c.Ready("") != nil || o.on != c.Coll() {
+	if !plain || o.grown == nil || o.segment == nil || !o.free() || c.Ready() != nil || o.on != c.Coll() {
 		return nil
 	}
 	return o.segment
@@ -31,14 +31,14 @@ func (o *Comm) quick(c *p2p.Comm, plain bool) *sm.Segment {
 
 // ended is the outcome of a blocking operation without a schedule. After a failure ranks that wait for
 // this one learn of it.
-func ended(c *p2p.Comm, k Kind, err error) error {
-	if err == nil || p2p.During(k.String(), err) {
-		return err
+func ended(c *p2p.Comm, k Kind, root int, err error) error {
+	if err == nil {
+		return nil
 	}
-	if !errors.Is(err, ft.ErrArgument) {
+	if !p2p.OnlyRevoked(err) && !errors.Is(err, ft.ErrArgument) {
 		c.Coll().GiveUp()
 	}
-	return &failure{k.String(), err}
+	return failure(c, k, true, root, err)
 }
 
 // shared gives the segment of a blocking operation, or nil. It is called once for each, at all ranks.
@@ -73,6 +73,7 @@ func (s *Schedule) alone(do func(*sm.Segment) (done bool, err error)) (done bool
 	if s.ended || g == nil {
 		return s.ended
 	}
+	s.tried = true
 	done, err := do(g)
 	if err != nil {
 		s.fail(err)

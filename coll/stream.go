@@ -94,7 +94,7 @@ func (s *Schedule) turn() {
 		return
 	}
 	if t.total != len(t.buf) {
-		s.fail(mismatch(s.w, t.total, len(t.buf)))
+		s.fail(mismatch(t.total, len(t.buf)))
 		t.useless, t.buf = true, make([]byte, 2*segment)
 	}
 	s.toChildren(stepRelay, into)

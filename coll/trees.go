@@ -158,16 +158,15 @@ func (t *Trees) Renew(c *p2p.Comm) {
 func (t *Trees) fits() bool { return t.dense || t.Design != tree.Unaware }
 
 // ready has t hold for c. Error: ft.ErrArgument where the design has no tree.
-func (t *Trees) ready(c, w *p2p.Comm, op string) error {
+func (t *Trees) ready(c, w *p2p.Comm) error {
 	if t.grown == nil || t.on != w {
 		t.Renew(c)
 	}
 	if t.fits() {
 		return nil
 	}
-	return fmt.Errorf("%s on %s: %w: the unaware design has no tree without the %d ranks that are gone: "+
-		"choose another design, or shrink",
-		op, c.Name(), ft.ErrArgument, c.Size()-w.Size())
+	return fmt.Errorf("%w: the unaware design has no tree without the %d ranks that are gone: "+
+		"choose another design, or shrink", ft.ErrArgument, c.Size()-w.Size())
 }
 
 // free reports whether an operation may go the way that is fastest, rather than over the tree that was chosen.

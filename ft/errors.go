@@ -37,11 +37,10 @@ var (
 )
 
 // ProcFailedError names the failed processes that an operation needed or may have needed. To
-// errors.Is it is ErrProcFailed or, if Pending, ErrProcFailedPending.
+// errors.Is it is ErrProcFailed or, if Pending, ErrProcFailedPending. An [OpError] around it names the
+// operation and the communicator.
 type ProcFailedError struct {
-	Op    string // "send", "recv", …
-	Comm  string // the communicator's name
-	Ranks []int  // ranks in the communicator; in an intercommunicator, on the remote side
+	Ranks []int // ranks in the communicator; in an intercommunicator, on the remote side
 	// Local are the failed ranks on this process's side of an intercommunicator.
 	Local []int
 	// By are living ranks that reported that they could not complete the operation, if this rank
@@ -52,19 +51,9 @@ type ProcFailedError struct {
 	Pending bool
 }
 
-// Error names the operation, the communicator, the ranks and the cause.
+// Error names the ranks and the cause.
 func (e *ProcFailedError) Error() string {
-	var who []string
-	if len(e.Ranks) > 0 {
-		who = append(who, "rank "+list(e.Ranks))
-	}
-	if len(e.Local) > 0 {
-		who = append(who, "rank "+list(e.Local)+" of this side")
-	}
-	if who == nil {
-		who = append(who, "a process outside of the group")
-	}
-	text := fmt.Sprintf("%s on %s: %s failed: %v", e.Op, e.Comm, strings.Join(who, " and "), e.Cause)
+	text := e.Who() + ": " + e.Cause.String()
 	if len(e.By) > 0 {
 		text += fmt.Sprintf("; this rank waited for rank %s, which reports that it could not complete the operation",
 			list(e.By))
@@ -73,6 +62,24 @@ func (e *ProcFailedError) Error() string {
 		text += "; the receive is pending: acknowledge the failure to wait on, or cancel it"
 	}
 	return text
+}
+
+// Who says which ranks have failed: "rank 3 has failed".
+func (e *ProcFailedError) Who() string {
+	var who []string
+	if len(e.Ranks) > 0 {
+		who = append(who, "rank "+list(e.Ranks))
+	}
+	if len(e.Local) > 0 {
+		who = append(who, "rank "+list(e.Local)+" of this side")
+	}
+	switch {
+	case who == nil:
+		return "a process outside of the group has failed"
+	case len(e.Ranks)+len(e.Local) > 1:
+		return strings.Join(who, " and ") + " have failed"
+	}
+	return who[0] + " has failed"
 }
 
 func list(ranks []int) string {

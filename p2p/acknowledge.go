@@ -52,10 +52,9 @@ func (c *Comm) SetProfile(p Profile) error {
 	defer c.e.p.Unlock()
 	switch {
 	case p > RunThrough:
-		return fmt.Errorf("set profile of %s: %w: %v", c.Name(), ft.ErrArgument, p)
+		return fmt.Errorf("%w: %v", ft.ErrArgument, p)
 	case c.acked > 0 && p != c.profile:
-		return fmt.Errorf("set profile of %s: %w: failures have been acknowledged under %v: choose it before",
-			c.Name(), ft.ErrArgument, c.profile)
+		return fmt.Errorf("%w: failures have been acknowledged under %v: choose it before", ft.ErrArgument, c.profile)
 	}
 	c.profile = p
 	return nil
@@ -109,9 +108,9 @@ func (c *Comm) Acknowledge(n int) (int, error) {
 	defer e.p.Unlock()
 	switch {
 	case n < 0:
-		return int(c.acked), fmt.Errorf("acknowledge on %s: %w: %d failures", c.Name(), ft.ErrArgument, n)
+		return int(c.acked), fmt.Errorf("%w: %d failures", ft.ErrArgument, n)
 	case c.state.Load()&(stateFreed|stateFinal) != 0:
-		return int(c.acked), c.check("acknowledge")
+		return int(c.acked), c.check()
 	}
 	failed := c.failedMembers()
 	for int(c.acked) < min(n, len(failed)) {
@@ -169,7 +168,7 @@ func (e *Engine) resumePending(c *Comm) {
 			return
 		}
 		r.resume()
-		if err := c.wildcardImpossible(r.kind.String()); err != nil {
+		if err := c.wildcardImpossible(); err != nil {
 			e.unpost(r)
 			r.fail(err)
 		}

@@ -89,14 +89,14 @@ func TestAcknowledgedStaysFailed(t *testing.T) {
 			require.Equal(t, []int{2}, failed.Ranks, name)
 		}
 	}
-	require.ErrorIs(t, c.CheckMembers("barrier"), ft.ErrProcFailed)
+	require.ErrorIs(t, c.CheckMembers(), ft.ErrProcFailed)
 	require.NoError(t, Send[Aware](c, nil, 1, 0))
 	require.Equal(t, Pending, e.State(own))
-	require.NoError(t, c.Ready("barrier"))
+	require.NoError(t, c.Ready())
 	require.NoError(t, Send[Aware](c.Coll(), nil, 1, 0))
 	_, err = e.Wait(Irecv[Aware](c.Coll(), nil, 2, 0))
 	require.ErrorIs(t, err, ft.ErrProcFailed)
-	require.ErrorIs(t, c.Ready("barrier"), ft.ErrProcFailed)
+	require.ErrorIs(t, c.Ready(), ft.ErrProcFailed)
 }
 
 // directed are all operations that name a rank.
@@ -166,7 +166,7 @@ func TestRecognizedIsNull(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, want, st)
 		}
-		require.ErrorIs(t, c.CheckMembers("barrier"), ft.ErrProcFailed)
+		require.ErrorIs(t, c.CheckMembers(), ft.ErrProcFailed)
 		require.ErrorIs(t, c.SetProfile(ULFM), ft.ErrArgument)
 	}
 }

@@ -21,7 +21,7 @@ func (c *Comm) Coll() *Comm {
 
 // setColl makes a new communicator for the collectives that follow. Precondition: the lock is held.
 func (c *Comm) setColl(group, peers *Group, ctx uint32) *Comm {
-	w, rank := new(Comm), c.rank
+	w, rank := new(Comm), int(c.rank)
 	if group.size != c.group.size {
 		rank = group.Rank(c.e.p.Self())
 	}
@@ -52,7 +52,7 @@ func (c *Comm) collLocked() *Comm {
 		return c.setColl(c.group, c.peers, c.firstCollContext())
 	}
 	w := new(Comm) // unregistered: another communicator may have the context by now
-	c.e.initComm(w, c.name, c.group, c.peers, c.rank, c.firstCollContext())
+	c.e.initComm(w, c.name, c.group, c.peers, int(c.rank), c.firstCollContext())
 	w.parent = c
 	w.state.Or(stateFreed)
 	c.coll.Store(w)
@@ -61,7 +61,7 @@ func (c *Comm) collLocked() *Comm {
 
 // CheckMembers returns an error if a member has failed that has not been agreed to have ended, even
 // if its failure has been acknowledged. It waits for validates under way.
-func (c *Comm) CheckMembers(op string) error {
+func (c *Comm) CheckMembers() error {
 	if w := c.coll.Load(); w != nil && w.state.Load() == 0 {
 		return nil
 	}
@@ -69,11 +69,11 @@ func (c *Comm) CheckMembers(op string) error {
 	defer c.e.p.Unlock()
 	c.awaitValidate()
 	if c.state.Load()&stateFreed != 0 {
-		return c.check(op)
+		return c.check()
 	}
 	w := c.collLocked()
-	if err := w.check(op); err != nil || w.state.Load()&stateFailed == 0 {
+	if err := w.check(); err != nil || w.state.Load()&stateFailed == 0 {
 		return err
 	}
-	return w.failedMembersError(op)
+	return w.failedMembersError()
 }

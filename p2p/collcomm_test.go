@@ -24,7 +24,7 @@ func TestCollCommIsMadeLazily(t *testing.T) {
 	s.inbox = []frame{ofCollective(c)}
 	e.poll()
 	require.Nil(t, c.coll.Load())
-	require.NoError(t, c.CheckMembers("barrier"))
+	require.NoError(t, c.CheckMembers())
 	w := c.coll.Load()
 	require.NotNil(t, w)
 	require.Same(t, w, c.Coll())
@@ -63,8 +63,8 @@ func TestCommWithoutCollectives(t *testing.T) {
 		e.poll()
 		require.Zero(t, e.unexpected.n, name)
 
-		require.ErrorIs(t, c.CheckMembers("barrier"), end.err, name)
-		_, _, err = c.Join("ibarrier")
+		require.ErrorIs(t, c.CheckMembers(), end.err, name)
+		_, _, err = c.Join()
 		require.ErrorIs(t, err, end.err, name)
 		w := c.Coll()
 		require.ErrorIs(t, Send[Aware](w, nil, 1, 0), end.err, name)
@@ -86,11 +86,11 @@ func TestLateCollCommInherits(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, felled.SetErrorRange(ErrorsGroup))
 	kill(2)
-	require.ErrorIs(t, failed.CheckMembers("barrier"), ft.ErrProcFailed)
+	require.ErrorIs(t, failed.CheckMembers(), ft.ErrProcFailed)
 	require.NoError(t, failed.validate(1, 2))
-	require.NoError(t, failed.CheckMembers("barrier"))
+	require.NoError(t, failed.CheckMembers())
 	require.Equal(t, []proc.ID{0, 1, 3}, failed.Coll().Group().Procs())
-	require.ErrorContains(t, felled.CheckMembers("barrier"), "error range is group")
+	require.ErrorContains(t, felled.CheckMembers(), "error range is group")
 	require.ErrorContains(t, Send[Aware](felled.Coll(), nil, 1, 0), "error range is group")
 }
 
@@ -111,7 +111,7 @@ func TestContextUsedOnceMore(t *testing.T) {
 		require.True(t, arrives(plain), round)
 		require.True(t, arrives(ofCollective(c)), round)
 		if round > 0 {
-			require.NoError(t, c.CheckMembers("barrier"))
+			require.NoError(t, c.CheckMembers())
 			require.True(t, arrives(ofCollective(c)), round)
 		}
 		if round == 2 {
@@ -144,7 +144,7 @@ func TestContextOfTheRevokedUsedOnceMore(t *testing.T) {
 	require.ErrorIs(t, Send[Aware](old.Coll(), nil, 1, 0), ft.ErrClosed)
 	require.Equal(t, 1, e.unexpected.n, "a message for the new one")
 
-	require.NoError(t, c.CheckMembers("barrier"))
+	require.NoError(t, c.CheckMembers())
 	require.NoError(t, c.validate(1))
 	const sender = 5
 	s.sent = nil

@@ -55,7 +55,10 @@ type Comm struct {
 	// links, by rank, are written under the lock at first contact and loaded without it.
 	links []atomic.Pointer[linkTable]
 
-	rank int
+	rank int32
+	// collectives counts them, of a communicator that is not of collectives. Under the lock.
+	collectives uint32
+
 	name commName
 	// given is the name of SetName, or nil: any goroutine stores and loads it.
 	given atomic.Pointer[string]
@@ -95,6 +98,20 @@ type Comm struct {
 	page [1]atomic.Pointer[linkTable]
 }
 
+// Collectives is the number of collectives that were called on the communicator.
+func (c *Comm) Collectives() uint32 {
+	c.e.p.Lock()
+	defer c.e.p.Unlock()
+	return c.collectives
+}
+
+// CountCollective counts one. Precondition: the lock is held.
+func (c *Comm) CountCollective() { c.collectives++ }
+
+// CountInParent counts a collective for the parent of a communicator of collectives. Precondition: the
+// lock is held.
+func (c *Comm) CountInParent() { c.parent.collectives++ }
+
 // linkTable is one page of a communicator's links.
 type linkTable [linkPage]atomic.Pointer[link]
 
@@ -124,7 +141,7 @@ func (c *Comm) notifyHandler(err error) error {
 }
 
 // Rank is this process's rank.
-func (c *Comm) Rank() int { return c.rank }
+func (c *Comm) Rank() int { return int(c.rank) }
 
 // Size is the number of ranks of this process's group.
 func (c *Comm) Size() int { return c.group.size }

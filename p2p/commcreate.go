@@ -47,7 +47,7 @@ func (c *Comm) Count() uint64 {
 func (c *Comm) Dup() (*Comm, error) { return c.dup(c.Count()) }
 
 func (c *Comm) dup(n uint64) (*Comm, error) {
-	if err := c.Unrevoked("dup"); err != nil {
+	if err := c.Unrevoked(); err != nil {
 		return nil, err
 	}
 	var local *Comm
@@ -57,7 +57,7 @@ func (c *Comm) dup(n uint64) (*Comm, error) {
 			return nil, err
 		}
 	}
-	d, err := c.e.newComm(c, c.childName(n), c.group, c.peers, c.rank, c.deriveContext(n), local)
+	d, err := c.e.newComm(c, c.childName(n), c.group, c.peers, int(c.rank), c.deriveContext(n), local)
 	if err != nil && local != nil {
 		_ = local.Free() // made a moment ago
 	}
@@ -70,9 +70,9 @@ func (c *Comm) dup(n uint64) (*Comm, error) {
 func (c *Comm) Derive(n uint64, g Group, color uint64) (*Comm, error) {
 	rank := g.Rank(c.e.p.Self())
 	if rank < 0 {
-		return nil, c.Unrevoked("create")
+		return nil, c.Unrevoked()
 	}
-	if err := c.Unrevoked("create"); err != nil {
+	if err := c.Unrevoked(); err != nil {
 		return nil, err
 	}
 	return c.e.newComm(c, c.childName(n), &g, &g, rank, c.deriveContext(n, color, g.digest()), nil)
@@ -84,9 +84,9 @@ func (c *Comm) Derive(n uint64, g Group, color uint64) (*Comm, error) {
 func (c *Comm) DeriveAmong(g Group, tag int) (d *Comm, ctx uint32, err error) {
 	rank := g.Rank(c.e.p.Self())
 	if rank < 0 {
-		return nil, 0, c.badMember("create")
+		return nil, 0, errNotMember
 	}
-	if err := c.Unrevoked("create"); err != nil {
+	if err := c.Unrevoked(); err != nil {
 		return nil, 0, err
 	}
 	key := mix(mix(g.digest(), uint64(tag)), 1)
@@ -115,7 +115,7 @@ func (c *Comm) Bridge(n uint64, remote Group, seed uint64) (*Comm, error) {
 	ctx := uint32(h>>32) &^ collContext
 	// A member that this side has agreed to have ended may still count on the other side.
 	inter, err := c.e.newComm(nil, commName{base: new(fmt.Sprintf("%s~%08x", c.Name(), ctx))}, c.group, &remote,
-		c.rank, ctx, local)
+		int(c.rank), ctx, local)
 	if err != nil {
 		_ = local.Free() // made a moment ago
 		return nil, err
@@ -133,7 +133,7 @@ func (c *Comm) Union(n uint64, first bool) (*Comm, error) {
 		a, b = b, a
 	}
 	g := NewGroup(append(a, b...))
-	if err := c.Unrevoked("merge"); err != nil {
+	if err := c.Unrevoked(); err != nil {
 		return nil, err
 	}
 	return c.e.newComm(c, c.childName(n), &g, &g, g.Rank(c.e.p.Self()), c.deriveContext(n, g.digest()), nil)
@@ -169,7 +169,7 @@ func (c *Comm) Survivors(ended []proc.ID, number uint64, room *Comm) (*Comm, err
 	}
 	name := commName{c.named().whole(), number + 1}
 	group := c.group.remaining(ended)
-	rank := c.rank
+	rank := int(c.rank)
 	if group.size < c.group.size {
 		rank = group.Rank(c.e.p.Self())
 	}
@@ -226,7 +226,7 @@ func (e *Engine) newComm(from *Comm, name commName, g, peers *Group, rank int, c
 func (e *Engine) buildComm(c, from *Comm, name commName, g, peers *Group, rank int, ctx uint32, local *Comm) error {
 	ctx &^= collContext
 	if o := e.holder(ctx); o != nil {
-		return fmt.Errorf("context %#x of %s is taken by %s: create it once more", ctx, name, o.Name())
+		return fmt.Errorf("context %#x is taken by %s: create it once more", ctx, o.Name())
 	}
 	e.register(c, name, g, peers, rank, ctx)
 	c.local = local
@@ -252,7 +252,7 @@ func (e *Engine) register(c *Comm, name commName, g, peers *Group, rank int, ctx
 // initComm initializes a communicator without adding it to the table. Precondition: the lock is
 // held.
 func (e *Engine) initComm(c *Comm, name commName, g, peers *Group, rank int, ctx uint32) {
-	c.name, c.group, c.peers, c.reach, c.rank, c.ctx, c.e = name, g, peers, peers.size, rank, uint64(ctx)<<32, e
+	c.name, c.group, c.peers, c.reach, c.rank, c.ctx, c.e = name, g, peers, peers.size, int32(rank), uint64(ctx)<<32, e
 	if c.links = c.page[:]; peers.size > linkPage {
 		c.links = make([]atomic.Pointer[linkTable], (peers.size+linkPage-1)/linkPage)
 	}

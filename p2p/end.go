@@ -27,7 +27,7 @@ func (e *Engine) onEnd(ep *progress.Endpoint, cause proc.Cause) {
 	e.dropQueue(l)
 	l.failActive(func(r *Request) error {
 		e.noteFailed(r)
-		return r.comm.peerEndedError(r.kind.String(), l)
+		return r.comm.peerEndedError(l)
 	})
 	e.dropArriving(l)
 	e.posted.all(func(r *Request) {
@@ -42,7 +42,7 @@ func (e *Engine) onEnd(ep *progress.Endpoint, cause proc.Cause) {
 	e.probing.all(func(r *Request) {
 		err := r.impossibleAfter(l, cause)
 		if err == nil && r.inDoubtAfter(l, cause) {
-			err = r.comm.unacknowledgedError(r.kind.String(), false)
+			err = r.comm.unacknowledgedError(false)
 		}
 		if err != nil {
 			e.probing.remove(r)
@@ -71,7 +71,7 @@ func (l *link) failActive(why func(*Request) error) {
 	for r := l.active; r != nil; {
 		next := r.next
 		if r.err == nil {
-			r.err = why(r)
+			r.err = r.opError(why(r))
 		}
 		if !r.busy {
 			l.removeActive(r)
@@ -86,14 +86,14 @@ func (l *link) failActive(why func(*Request) error) {
 func (r *Request) impossibleAfter(l *link, cause proc.Cause) error {
 	switch {
 	case r.src == l.peer:
-		return r.comm.peerEndedError(r.kind.String(), l)
+		return r.comm.peerEndedError(l)
 	case r.comm.parent != nil && cause.Failed() && r.comm.has(l.peer) && !r.endsWithPeerOnly():
 		// A collective needs all members, whatever this receive's source (Hursey & Graham §3.2).
-		return r.comm.peerEndedError("collective", l)
+		return r.comm.peerEndedError(l)
 	case r.src != proc.None || r.comm.peers.Rank(l.peer) < 0 || cause.Failed():
 		return nil
 	}
-	return r.comm.wildcardImpossible(r.kind.String())
+	return r.comm.wildcardImpossible()
 }
 
 // dropQueue drops queued frames, held sends and loans; their requests are among the active ones.

@@ -56,7 +56,7 @@ func TestDepartureIsNoFailure(t *testing.T) {
 	}
 	require.Equal(t, Pending, e.State(wild))
 	require.Empty(t, c.Failed())
-	require.NoError(t, c.CheckMembers("barrier"))
+	require.NoError(t, c.CheckMembers())
 	departs(3)
 	require.Equal(t, Pending, e.State(wild))
 	departs(1)

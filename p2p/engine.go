@@ -2,6 +2,7 @@ package p2p
 
 import (
 	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
@@ -61,7 +62,7 @@ func New(p *progress.Engine, aware bool, limits Limits) *Engine {
 	p.Handle(fabric.ClassFlow, e.onFlow)
 	p.HandlePlaces(e.place, e.onPlaced, e.onReturned)
 	p.OnStall(e.pumpAll)
-	e.revoked.catchUp, e.revoked.spare = e.catchUp, new(revokedError)
+	e.revoked.catchUp, e.revoked.spare = e.catchUp, new(ft.OpError)
 	if aware {
 		p.OnEnd(e.onEnd)
 	}

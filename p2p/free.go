@@ -16,7 +16,7 @@ func (c *Comm) Free() error {
 	e.p.Lock()
 	defer e.p.Unlock()
 	if c.state.Load()&stateFreed != 0 {
-		return fmt.Errorf("free of %s: %w: the communicator has been freed before", c.Name(), ft.ErrClosed)
+		return fmt.Errorf("%w: the communicator has been freed before", ft.ErrClosed)
 	}
 	c.free()
 	if c.local != nil {
@@ -168,9 +168,7 @@ func (e *Engine) CloseFor(why error) {
 		c.leaveSegment(true)
 	}
 	e.p.Kick() // wakes waits in shared memory
-	final := func(r *Request) error {
-		return fmt.Errorf("%v on %s: %w", r.kind, r.comm.name, e.closedErr)
-	}
+	final := func(*Request) error { return why }
 	for _, page := range e.links {
 		for i := 0; page != nil && i < linkPage; i++ {
 			if l := page[i]; l != nil {
@@ -184,12 +182,12 @@ func (e *Engine) CloseFor(why error) {
 	}
 	e.posted.all(func(r *Request) {
 		e.unpost(r)
-		r.fail(final(r))
+		r.fail(why)
 	})
 	for _, q := range []*bin{&e.probing, &e.promises} {
 		q.all(func(r *Request) {
 			q.remove(r)
-			r.fail(final(r))
+			r.fail(why)
 		})
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
@@ -236,7 +235,7 @@ func (e *Engine) giveUp(s collStream) {
 		if r.comm.parent == nil || r.collStream() != s {
 			return nil
 		}
-		return r.comm.failedMembersError(r.kind.String())
+		return r.comm.failedMembersError()
 	})
 	e.answerInquiries()
 }
@@ -249,7 +248,7 @@ func (e *Engine) onGaveUp(l *link, s collStream) {
 		if r.src == l.peer && concerned(r) {
 			found = true
 			e.unpost(r)
-			r.fail(r.comm.reportedError(r.kind.String(), l.peer))
+			r.fail(r.comm.reportedError(l.peer))
 		}
 	})
 	for r := l.active; r != nil && !found; r = r.next {
@@ -263,7 +262,7 @@ func (e *Engine) onGaveUp(l *link, s collStream) {
 			if !concerned(r) {
 				return nil
 			}
-			return r.comm.reportedError(r.kind.String(), l.peer)
+			return r.comm.reportedError(l.peer)
 		})
 		e.giveUp(s)
 	}
@@ -271,8 +270,8 @@ func (e *Engine) onGaveUp(l *link, s collStream) {
 
 // reportedError is the error of an operation that a living rank has given up. Precondition: a
 // member has failed.
-func (c *Comm) reportedError(op string, by proc.ID) error {
-	failed := c.failedMembersError(op).(*ft.ProcFailedError)
+func (c *Comm) reportedError(by proc.ID) error {
+	failed := c.failedMembersError()
 	failed.By = []int{c.originalRank(by)}
 	return failed
 }
@@ -285,7 +284,7 @@ func (e *Engine) mayWait(l *link, r *Request) bool {
 		over = !slices.Contains(r.comm.readFT().running, tag)
 	}
 	if over {
-		r.fail(r.comm.failedMembersError(r.kind.String()))
+		r.fail(r.comm.failedMembersError())
 		return false
 	}
 	e.inquire(l, r)
@@ -317,17 +316,17 @@ func (c *Comm) GiveUpLocked() {
 // Ready is the check at the start of a collective. Under run-through stabilization any failed
 // member that has not been agreed to have ended is an error. Under ULFM the messages decide, unless
 // this process has given up an earlier collective. It waits for validates and turns under way.
-func (c *Comm) Ready(op string) error {
+func (c *Comm) Ready() error {
 	if w := c.coll.Load(); w != nil && w.state.Load() == 0 {
 		return nil
 	}
-	return c.readySlow(op, false)
+	return c.readySlow(false)
 }
 
 // ReadyInTurn is Ready for a collective that has a turn.
-func (c *Comm) ReadyInTurn(op string) error { return c.readySlow(op, true) }
+func (c *Comm) ReadyInTurn() error { return c.readySlow(true) }
 
-func (c *Comm) readySlow(op string, inTurn bool) error {
+func (c *Comm) readySlow(inTurn bool) error {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
 	if !inTurn {
@@ -335,18 +334,18 @@ func (c *Comm) readySlow(op string, inTurn bool) error {
 	}
 	c.awaitValidate()
 	if c.state.Load()&stateFreed != 0 {
-		return c.check(op)
+		return c.check()
 	}
-	return c.collLocked().ready(op)
+	return c.collLocked().ready()
 }
 
 // ready is Ready of a communicator of collectives. Precondition: the lock is held.
-func (c *Comm) ready(op string) error {
-	if err := c.check(op); err != nil {
+func (c *Comm) ready() error {
+	if err := c.check(); err != nil {
 		return err
 	}
 	if c.state.Load()&stateBroken != 0 {
-		return c.failedMembersError(op)
+		return c.failedMembersError()
 	}
 	return nil
 }

@@ -30,8 +30,8 @@ func TestCollectiveGoesOnAmongTheLiving(t *testing.T) {
 
 	kill(2)
 	require.Equal(t, 3, s.count(fabric.ClassFlow, flowInquire), "of each request")
-	require.NoError(t, c.Ready("barrier"), "a collective may begin")
-	require.ErrorIs(t, c.CheckMembers("create"), ft.ErrProcFailed)
+	require.NoError(t, c.Ready(), "a collective may begin")
+	require.ErrorIs(t, c.CheckMembers(), ft.ErrProcFailed)
 	for _, h := range []Handle{first, second, sent} {
 		require.Equal(t, Pending, e.State(h))
 	}
@@ -51,13 +51,13 @@ func TestCollectiveGoesOnAmongTheLiving(t *testing.T) {
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, []int{2}, failed.Ranks)
 	require.Equal(t, []int{1}, failed.By)
-	require.ErrorContains(t, err, "rank 2 failed: killed by SIGKILL; this rank waited for rank 1, which reports that it could not complete the operation")
+	require.ErrorContains(t, err, "rank 2 has failed: killed by SIGKILL; this rank waited for rank 1, which reports that it could not complete the operation")
 	require.Equal(t, 1, s.count(fabric.ClassFlow, flowWithdraw), "of what is announced")
 	require.Equal(t, 1, s.count(fabric.ClassFlow, flowGaveUp), "each inquiry is answered, once")
 	s.inbox = []frame{asks}
 	e.poll()
 	require.Equal(t, 2, s.count(fabric.ClassFlow, flowGaveUp), "and later ones")
-	require.ErrorIs(t, c.Ready("barrier"), ft.ErrProcFailed)
+	require.ErrorIs(t, c.Ready(), ft.ErrProcFailed)
 	_, err = e.Wait(Irecv[Aware](w, nil, 1, Blocking))
 	require.ErrorIs(t, err, ft.ErrProcFailed)
 	require.Zero(t, e.refused)
@@ -68,7 +68,7 @@ func TestCollectiveThatNeedsTheFailed(t *testing.T) {
 	s, e, c, kill := fourRanks(t)
 	var numbers [3]uint32
 	for i := range numbers {
-		_, n, err := c.Join("task")
+		_, n, err := c.Join()
 		require.NoError(t, err)
 		numbers[i] = n
 	}
@@ -99,7 +99,7 @@ func TestCollectiveThatNeedsTheFailed(t *testing.T) {
 	require.Equal(t, Complete, e.State(other))
 	require.Equal(t, 3, s.count(fabric.ClassFlow, flowGaveUp))
 	require.Equal(t, Pending, e.State(blocks))
-	require.NoError(t, c.Ready("barrier"))
+	require.NoError(t, c.Ready())
 }
 
 // A process that waits for an agreement, validates, frees or leaves starts no collective, and
@@ -115,7 +115,7 @@ func TestAbsentFromCollectives(t *testing.T) {
 		"leave": func(e *Engine, c *Comm) { e.StopCollectives() },
 		"agree": func(e *Engine, c *Comm) {
 			e.Lock()
-			p, h := e.NewAgreement(c)
+			p, h := e.NewAgreement(c, "Agree")
 			e.p.Defer(func() { p.Complete(nil) })
 			e.Unlock()
 			_, err := e.Wait(h)

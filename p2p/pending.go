@@ -1,8 +1,6 @@
 package p2p
 
 import (
-	"fmt"
-
 	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/progress"
@@ -57,7 +55,7 @@ func (e *Engine) TakeBlocking(h Handle) (Status, error) {
 	if err == nil || h.r.gen != h.gen || !h.r.pending {
 		return e.takeBlockingStale(h, st, err)
 	}
-	err = h.r.comm.unacknowledgedError(h.r.kind.String(), false)
+	err = h.r.opError(h.r.comm.unacknowledgedError(false))
 	e.cancel(h.r)
 	e.recycle(h.r)
 	return Status{}, err
@@ -83,8 +81,8 @@ func (c *Comm) hasUnacknowledged() bool {
 // ended.
 //
 // Precondition: the lock is held.
-func (c *Comm) unacknowledgedError(op string, pending bool) error {
-	e := &ft.ProcFailedError{Op: op + " from any source", Comm: c.Name(), Pending: pending}
+func (c *Comm) unacknowledgedError(pending bool) error {
+	e := &ft.ProcFailedError{Pending: pending}
 	for _, p := range c.failedMembers()[c.acked:] {
 		if c.peers.Rank(p) >= 0 {
 			c.addFailed(e, p)
@@ -95,7 +93,7 @@ func (c *Comm) unacknowledgedError(op string, pending bool) error {
 
 // wildcardImpossible is the error of a wildcard when no peer is alive and no failure is
 // unacknowledged; else nil.
-func (c *Comm) wildcardImpossible(op string) error {
+func (c *Comm) wildcardImpossible() error {
 	if c.hasUnacknowledged() {
 		return nil
 	}
@@ -108,9 +106,9 @@ func (c *Comm) wildcardImpossible(op string) error {
 		failed = failed || l.ep.State == progress.Failed
 	}
 	if failed {
-		return c.failedMembersError(op + " from any source")
+		return c.failedMembersError()
 	}
-	return fmt.Errorf("%s on %s from any source: %w", op, c.Name(), errNoOtherRank)
+	return errNoOtherRank
 }
 
 // nullStatus is the status of a receive from a null rank.

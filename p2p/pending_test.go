@@ -198,7 +198,7 @@ func TestWildcardOfAnIntercommunicator(t *testing.T) {
 	e.poll()
 	require.Equal(t, Pending, e.State(h))
 	require.Equal(t, Pending, e.State(Irecv[Aware](inter, nil, AnySource, 2)))
-	require.ErrorIs(t, inter.CheckMembers("barrier"), ft.ErrProcFailed)
+	require.ErrorIs(t, inter.CheckMembers(), ft.ErrProcFailed)
 	s.down = 6
 	e.poll()
 	inDoubt(t, e, h, 0)

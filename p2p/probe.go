@@ -42,6 +42,9 @@ type Message struct {
 	st   Status
 }
 
+// errReceived is the error of a second receive.
+var errReceived = fmt.Errorf("%w: the probed message has been received", ft.ErrArgument)
+
 // Status describes the message.
 func (g *Message) Status() Status { return g.st }
 
@@ -63,16 +66,17 @@ func (g *Message) Irecv(buf []byte) Handle {
 		return e.nullRecv(g.comm)
 	}
 	r := e.newRequest(g.comm, reqRecv, buf)
+	r.src, r.imm, r.from = g.comm.peers.Proc(g.st.Source), g.comm.ctx|uint64(g.st.Tag), proc.None
 	h := Handle{r, r.gen}
 	switch m := g.m; {
 	case m == nil:
-		r.fail(fmt.Errorf("recv on %s: %w: the probed message has been received", g.comm.name, ft.ErrArgument))
+		r.fail(errReceived)
 	case g.comm.state.Load()&stateRevoked != 0:
 		g.m = nil // the revocation discarded it
-		r.fail(g.comm.revokedError("recv"))
+		r.fail(g.comm.revokedError())
 	case (m.rts || m.got < m.total) && m.link.ep.State != progress.Alive:
 		r.matched(m.from, m.imm)
-		r.fail(g.comm.peerEndedError("recv", m.link))
+		r.fail(g.comm.peerEndedError(m.link))
 		g.m = nil
 		e.unexpected.unclaim(m)
 		e.discard(m)
@@ -88,13 +92,13 @@ func (g *Message) Irecv(buf []byte) Handle {
 // wait is set.
 func probe[M Mode](c *Comm, kind reqKind, src, tag int, wait bool) (Message, bool, error) {
 	if checked[M]() && c.state.Load() != 0 {
-		if err := c.checkState(kind.String(), src == AnySource); err != nil {
-			return Message{}, false, err
+		if err := c.checkState(src == AnySource); err != nil {
+			return Message{}, false, c.opError(kind, src, tag, 0, err)
 		}
 	}
-	key, err := c.source(kind.String(), src, tag)
+	key, err := c.source(src, tag)
 	if err != nil {
-		return Message{}, false, err
+		return Message{}, false, c.opError(kind, src, tag, 0, err)
 	}
 	e := c.e
 	e.p.Lock()
@@ -124,13 +128,13 @@ func BeginProbe[M Mode](c *Comm, src, tag int, claim bool) Handle {
 		kind = reqClaim
 	}
 	if checked[M]() && c.state.Load() != 0 {
-		if err := c.checkState(kind.String(), src == AnySource); err != nil {
-			return c.e.failedRequest(c, kind, err)
+		if err := c.checkState(src == AnySource); err != nil {
+			return c.e.failedRecv(c, kind, src, tag, err)
 		}
 	}
-	key, err := c.source(kind.String(), src, tag)
+	key, err := c.source(src, tag)
 	if err != nil {
-		return c.e.failedRequest(c, kind, err)
+		return c.e.failedRecv(c, kind, src, tag, err)
 	}
 	e := c.e
 	e.p.Lock()
@@ -167,9 +171,9 @@ func (e *Engine) tryProbe(r *Request) {
 		e.completeProbe(r, m)
 		return
 	}
-	err := r.comm.matchImpossible(r.kind.String(), r.src)
+	err := r.comm.matchImpossible(r.src)
 	if err == nil && r.src == proc.None && r.comm.hasUnacknowledged() {
-		err = r.comm.unacknowledgedError(r.kind.String(), false)
+		err = r.comm.unacknowledgedError(false)
 	}
 	if err != nil {
 		r.fail(err)

@@ -122,9 +122,9 @@ func (c *Comm) SetErrorRange(r ErrorRange) error {
 	defer e.p.Unlock()
 	switch {
 	case r > ErrorsUniverse:
-		return fmt.Errorf("set error range of %s: %w: %v", c.Name(), ft.ErrArgument, r)
+		return fmt.Errorf("%w: %v", ft.ErrArgument, r)
 	case c.state.Load()&(stateFreed|stateFinal) != 0:
-		return c.check("set error range")
+		return c.check()
 	}
 	for _, o := range c.linkedComms(nil) {
 		o.errors = r
@@ -140,7 +140,7 @@ func (c *Comm) ErrorRange() ErrorRange { return c.loadInherited().errors }
 // operations. Error: ft.ErrArgument.
 func (c *Comm) SetUniformity(u Uniformity) error {
 	if u > UniformCollectives {
-		return fmt.Errorf("set uniformity of %s: %w: %v", c.Name(), ft.ErrArgument, u)
+		return fmt.Errorf("%w: %v", ft.ErrArgument, u)
 	}
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
@@ -200,68 +200,42 @@ func (c *Comm) setRevokeCause(p proc.ID) {
 	}
 }
 
-// revokedError is the error of an operation on a revoked communicator.
-func (c *Comm) revokedError(op string) error {
-	e := &revokedError{op: op, comm: c.named()}
+// revokedError is the cause of an error of an operation on a revoked communicator: ft.ErrRevoked, or
+// what wraps it where a failure is the reason.
+func (c *Comm) revokedError() error {
 	if c.cause == proc.None {
-		return e
+		return ft.ErrRevoked
 	}
-	e.within, e.process = c.errors, c.cause
-	e.failed = &ft.ProcFailedError{Op: op, Comm: c.Name(), Cause: c.e.p.View().Cause(c.cause)}
+	e := &revokedError{process: c.cause, within: c.errors, failed: ft.ProcFailedError{Cause: c.e.p.View().Cause(c.cause)}}
 	if c.has(c.cause) || c.parent != nil && c.parent.has(c.cause) {
-		c.addFailed(e.failed, c.cause)
+		c.addFailed(&e.failed, c.cause)
 	}
 	return e
 }
 
-// revokedError is formatted when it is read. All waiting operations get one during a revocation,
-// before the next process can run on this core.
+// revokedError is a revocation by a failure.
 type revokedError struct {
-	op     string
-	comm   commName
-	during string // the operation that it was a part of
-	// failed is the failure that caused the revocation, else nil. It has no ranks if the process is
-	// not a member.
-	failed  *ft.ProcFailedError
 	process proc.ID
+	failed  ft.ProcFailedError // it has no ranks if the process is not a member
 	within  ErrorRange
 }
 
 func (e *revokedError) Error() string {
-	text := fmt.Sprintf("%s on %s: %v", e.op, e.comm, ft.ErrRevoked)
-	if e.failed != nil {
-		who := e.process.String()
-		switch {
-		case len(e.failed.Ranks) > 0:
-			who = fmt.Sprintf("rank %d", e.failed.Ranks[0])
-		case len(e.failed.Local) > 0:
-			who = fmt.Sprintf("rank %d of this side", e.failed.Local[0])
-		}
-		text += fmt.Sprintf(": %s has failed, and its error range is %v (%v)", who, e.within, e.failed.Cause)
+	who := e.failed.Who()
+	if len(e.failed.Ranks)+len(e.failed.Local) == 0 {
+		who = e.process.String() + " has failed"
 	}
-	if e.during != "" {
-		text = e.during + ": " + text
-	}
-	return text
+	return fmt.Sprintf("%v: %s, and its error range is %v (%v)", ft.ErrRevoked, who, e.within, e.failed.Cause)
 }
 
-// Unwrap returns the class and, of a revocation that a failure caused, the failure.
-func (e *revokedError) Unwrap() []error {
-	if e.failed == nil {
-		return []error{ft.ErrRevoked}
-	}
-	return []error{ft.ErrRevoked, e.failed}
-}
+// Unwrap returns the class and the failure.
+func (e *revokedError) Unwrap() []error { return []error{ft.ErrRevoked, &e.failed} }
 
-// During sets the operation that an error of a revocation is reported for. It returns false for any
-// other error, also for a revocation that a failure caused: other members may not know of it yet.
-func During(op string, err error) bool {
-	e, ok := err.(*revokedError)
-	if !ok || e.failed != nil {
-		return false
-	}
-	e.during = op
-	return true
+// OnlyRevoked reports whether an error of an operation is that of a revocation. It returns false for
+// one that a failure caused: other members may not know of it yet.
+func OnlyRevoked(err error) bool {
+	e, ok := err.(*ft.OpError)
+	return err == ft.ErrRevoked || ok && e.Err == ft.ErrRevoked
 }
 
 // RevokeLocal revokes the communicator in this process only: the caller knows that each other

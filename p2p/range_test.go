@@ -68,7 +68,7 @@ func TestErrorRange(t *testing.T) {
 				require.True(t, ok)
 				require.Equal(t, slices.Contains(c.group, 2), slices.Equal(failed.Ranks, []int{2}), "%v", failed)
 			}
-			require.ErrorIs(t, d.CheckMembers("barrier"), ft.ErrRevoked)
+			require.ErrorIs(t, d.CheckMembers(), ft.ErrRevoked)
 		}
 	}
 }
@@ -151,12 +151,12 @@ func TestErrorRangeAfterAValidate(t *testing.T) {
 		require.NoError(t, err)
 		for _, o := range []*Comm{before, c, after} {
 			require.False(t, o.Revoked(), "%v", r)
-			require.NoError(t, o.CheckMembers("barrier"))
+			require.NoError(t, o.CheckMembers())
 		}
 		kill(3)
 		for _, o := range []*Comm{before, c, after} {
 			require.True(t, o.Revoked(), "%v", r)
-			require.ErrorIs(t, o.CheckMembers("barrier"), ft.ErrRevoked)
+			require.ErrorIs(t, o.CheckMembers(), ft.ErrRevoked)
 		}
 	}
 }

@@ -44,15 +44,15 @@ func (e *Engine) finish(r *Request, src int) (Status, error) {
 
 // recvChecked is Recv with a state word that is not zero.
 func (c *Comm) recvChecked(buf []byte, src, tag int) (Status, error) {
-	if err := c.checkState("recv", src == AnySource); err != nil {
-		return Status{}, c.notifyHandler(err)
+	if err := c.checkState(src == AnySource); err != nil {
+		return Status{}, c.notifyHandler(c.opError(reqRecv, src, tag, len(buf), err))
 	}
 	return Recv[Unaware](c, buf, src, tag)
 }
 
 func (c *Comm) irecvChecked(buf []byte, src, tag int) Handle {
-	if err := c.checkState("recv", src == AnySource); err != nil {
-		return c.e.failedRequest(c, reqRecv, err)
+	if err := c.checkState(src == AnySource); err != nil {
+		return c.e.failedRecv(c, reqRecv, src, tag, err)
 	}
 	return Irecv[Unaware](c, buf, src, tag)
 }
@@ -108,10 +108,13 @@ func (e *Engine) CountElements(h Handle, size int) {
 	e.p.Lock()
 	defer e.p.Unlock()
 	if w := h.wrapping(); w != nil {
-		finish := w.finish
+		finish, c := w.finish, w.inner.r.comm
 		w.finish = func(st Status, err error) (Status, error) {
 			st, err = finish(st, err)
-			st.Count, err = elements(st.Count, size, err)
+			count, odd := elements(st.Count, size)
+			if st.Count = count; odd != nil && err == nil {
+				err = c.opError(reqRecv, st.Source, st.Tag, 0, odd)
+			}
 			return st, err
 		}
 	} else {
@@ -121,9 +124,9 @@ func (e *Engine) CountElements(h Handle, size int) {
 
 // irecvSlow handles receives with wildcards, and the first one from a rank.
 func (c *Comm) irecvSlow(buf []byte, src, tag int) Handle {
-	key, err := c.source("recv", src, tag)
+	key, err := c.source(src, tag)
 	if err != nil {
-		return c.e.failedRequest(c, reqRecv, err)
+		return c.e.failedRecv(c, reqRecv, src, tag, err)
 	}
 	e := c.e
 	e.p.Lock()
@@ -143,22 +146,27 @@ func (c *Comm) irecvSlow(buf []byte, src, tag int) Handle {
 	return h
 }
 
+// failedRecv returns a receive or probe that has ended with a cause.
+func (e *Engine) failedRecv(c *Comm, kind reqKind, src, tag int, cause error) Handle {
+	return e.failed(c, kind, c.opError(kind, src, tag, 0, cause))
+}
+
 // source checks the arguments of a receive or probe and returns the source to match. It connects to
 // a named rank, so that its end is noticed. See isNullLocked for null ranks.
-func (c *Comm) source(op string, src, tag int) (proc.ID, error) {
+func (c *Comm) source(src, tag int) (proc.ID, error) {
 	switch {
 	case uint(tag) > MaxTag && tag != AnyTag:
-		return 0, c.badTag(op, tag)
+		return 0, badTag(tag)
 	case src == AnySource || src == ProcNull:
 		return proc.None, nil
 	case uint(src) >= uint(c.reach):
-		return 0, c.badRank(op, src)
+		return 0, c.badRank(src)
 	case c.link(src) != nil:
 		return c.peers.Proc(src), nil
 	}
 	l, err := c.connect(src)
 	if err != nil {
-		return 0, c.connectError(op, "from", src, err)
+		return 0, c.connectError(src, err)
 	}
 	return l.peer, nil
 }
@@ -173,7 +181,7 @@ func (e *Engine) post(r *Request, src proc.ID, imm uint64) {
 		e.take(r, m)
 		return
 	}
-	if err := r.comm.matchImpossible("recv", src); err != nil {
+	if err := r.comm.matchImpossible(src); err != nil {
 		r.fail(err)
 		e.giveUpOwn(r)
 		return
@@ -185,18 +193,18 @@ func (e *Engine) post(r *Request, src proc.ID, imm uint64) {
 }
 
 // matchImpossible is the error of an operation that must not wait for a message from src; else nil.
-func (c *Comm) matchImpossible(op string, src proc.ID) error {
-	if err := c.check(op); err != nil {
+func (c *Comm) matchImpossible(src proc.ID) error {
+	if err := c.check(); err != nil {
 		return err
 	}
 	if src == proc.None {
-		return c.wildcardImpossible(op)
+		return c.wildcardImpossible()
 	}
 	l := c.e.findLink(src)
 	if l == nil || l.ep.State == progress.Alive {
 		return nil
 	}
-	return c.peerEndedError(op, l)
+	return c.peerEndedError(l)
 }
 
 // take matches a receive with an unexpected message.

@@ -63,6 +63,7 @@ type Request struct {
 	pending bool
 	ways    ways      // how a goroutine waits for it
 	wrap    *wrapping // see Wrap; not in the pool
+	op      string    // of reqPromise: the operation's name in errors
 }
 
 // cancelled is the flag in Request.special; the other bits are the size of an element.
@@ -80,7 +81,7 @@ const (
 )
 
 func (k reqKind) String() string {
-	return [...]string{"recv", "send", "probe", "mprobe", "recv", "operation"}[k]
+	return [...]string{"Recv", "Send", "Probe", "Mprobe", "Recv", "operation"}[k]
 }
 
 // Handle identifies a request to the application. The zero Handle is a request that has completed
@@ -152,25 +153,28 @@ func (r *Request) specialStatus() Status {
 		return Status{Cancelled: true}
 	}
 	st := Status{Source: r.comm.peers.Rank(r.from), Tag: r.tag}
-	st.Count, r.err = elements(r.count, int(r.special), r.err)
+	var odd error
+	if st.Count, odd = elements(r.count, int(r.special)); odd != nil && r.err == nil {
+		r.err = r.opError(odd)
+	}
 	return st
 }
 
-// elements turns a length in bytes into one in elements of size bytes, and err, if it is nil, into the
-// error of a message that is no whole number of them.
-func elements(bytes, size int, err error) (int, error) {
-	if bytes%size != 0 && err == nil {
-		err = fmt.Errorf("%w: a message of %d bytes is no number of elements of %d", ft.ErrArgument, bytes, size)
+// elements turns a length in bytes into one in elements of size bytes. The error is that of a message
+// that is no whole number of them.
+func elements(bytes, size int) (int, error) {
+	if bytes%size != 0 {
+		return bytes / size, fmt.Errorf("%w: a message of %d bytes is no number of elements of %d", ft.ErrArgument, bytes, size)
 	}
-	return bytes / size, err
+	return bytes / size, nil
 }
 
 // received completes a receive of a message of total bytes.
 func (r *Request) received(total int) {
 	r.count = min(total, len(r.buf))
 	if total > len(r.buf) {
-		r.err = &truncated{fmt.Errorf("recv on %s: %w: %d bytes from rank %d, tag %d, for a buffer of %d",
-			r.comm.name, ft.ErrTruncate, total, r.comm.originalRank(r.from), r.tag, len(r.buf)), total}
+		r.err = r.opError(&truncated{fmt.Errorf("%w: %d bytes from rank %d, tag %d, for a buffer of %d",
+			ft.ErrTruncate, total, r.comm.originalRank(r.from), r.tag, len(r.buf)), total})
 	}
 	r.Finish()
 }
@@ -187,6 +191,9 @@ func (t *truncated) Unwrap() error { return t.error }
 // message's length in bytes. It compares types directly, since errors.Is through a joined error
 // takes as long as everything else during a revocation.
 func Truncated(err error) (total int, yes bool) {
+	if e, of := err.(*ft.OpError); of {
+		err = e.Err
+	}
 	t, yes := err.(*truncated)
 	if yes {
 		total = t.total
@@ -194,8 +201,9 @@ func Truncated(err error) (total int, yes bool) {
 	return total, yes
 }
 
-func (r *Request) fail(err error) {
-	r.err = err
+// fail ends the request with a cause.
+func (r *Request) fail(cause error) {
+	r.err = r.opError(cause)
 	r.Finish()
 }
 
@@ -253,7 +261,7 @@ func (e *Engine) await(r *Request) error {
 		return err
 	}
 	if r.pending {
-		return r.comm.unacknowledgedError(r.kind.String(), true)
+		return r.opError(r.comm.unacknowledgedError(true))
 	}
 	return nil
 }
@@ -261,7 +269,7 @@ func (e *Engine) await(r *Request) error {
 // twoWaiters is the error of a second goroutine that waits for a request or tests it: as soon as
 // one goroutine has ended the request, its record is used for another operation.
 func (r *Request) twoWaiters() error {
-	return fmt.Errorf("%v on %s: %w: another goroutine waits for this request", r.kind, r.comm.name, ft.ErrArgument)
+	return r.opError(fmt.Errorf("%w: another goroutine waits for this request", ft.ErrArgument))
 }
 
 // Test makes progress once and reports whether the request is complete; if so it ends it as Wait
@@ -290,6 +298,3 @@ func (e *Engine) Test(h Handle) (st Status, done bool, err error) {
 
 // Empty reports whether the handle is the zero Handle.
 func (h Handle) Empty() bool { return h.r == nil }
-
-// Failed returns a request that has ended with err, for a layer above.
-func (e *Engine) Failed(c *Comm, err error) Handle { return e.failedRequest(c, reqSend, err) }

@@ -3,6 +3,7 @@ package p2p
 import (
 	"slices"
 
+	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
@@ -29,8 +30,9 @@ type revocations struct {
 	// recent are communicators whose contexts enter known in the next round of the progress loop.
 	recent  []*Comm
 	catchUp func() // Engine.catchUp, bound once
-	// spare is the error of the next revocation's first request, allocated in advance.
-	spare  *revokedError
+	// spare is the error of the next revocation's first request: an allocation would take as long as
+	// everything else there.
+	spare  *ft.OpError
 	notify func(*Comm)
 	// onDone is called for each communicator that has been revoked here, by a notice or by a
 	// failure.
@@ -54,7 +56,7 @@ func (c *Comm) Revoke() error {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
 	if c.state.Load()&(stateFreed|stateFinal) != 0 {
-		return c.check("revoke")
+		return c.check()
 	}
 	c.e.revoke(c)
 	return nil
@@ -151,7 +153,7 @@ func (e *Engine) endRevoked(c *Comm) {
 		if !slices.Contains(all, r.comm) {
 			return nil
 		}
-		return e.nextRevokedError(r.comm, r.kind.String())
+		return r.comm.revokedError()
 	})
 	if e.revoked.recent = append(e.revoked.recent, c); len(e.revoked.recent) == 1 {
 		e.p.Defer(e.revoked.catchUp)
@@ -165,18 +167,6 @@ func (e *Engine) endRevoked(c *Comm) {
 		e.revoked.onDone(c)
 	}
 	e.p.Kick()
-}
-
-// nextRevokedError is the error of an operation that a revocation ends. The first one is spare: an
-// allocation would take as long as everything else here.
-func (e *Engine) nextRevokedError(c *Comm, op string) error {
-	ready := e.revoked.spare
-	if c.cause != proc.None || ready == nil {
-		return c.revokedError(op)
-	}
-	e.revoked.spare = nil
-	ready.op, ready.comm = op, c.named()
-	return ready
 }
 
 // catchUp prepares the next revocation and records the last ones. By now the waiting goroutine has
@@ -197,7 +187,7 @@ func (e *Engine) catchUp() {
 	clear(v.recent)
 	v.recent = v.recent[:0]
 	if v.spare == nil {
-		v.spare = new(revokedError)
+		v.spare = new(ft.OpError)
 	}
 }
 
@@ -236,7 +226,7 @@ func (e *Engine) dropClaims(ctx uint32) {
 func (e *Engine) onRejected(l *link, r *Request) {
 	c, withdrawn := r.comm, r.err != nil
 	if !withdrawn {
-		r.err = c.revokedError(r.kind.String())
+		r.err = r.opError(c.revokedError())
 	}
 	e.endAnnouncement(l, r)
 	r.Finish()

@@ -2,6 +2,7 @@ package p2p
 
 import (
 	"encoding/binary"
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -321,18 +322,17 @@ func TestRevokeUnaware(t *testing.T) {
 	require.NoError(t, Send[Unaware](c, nil, 1, 5), "it looks at nothing")
 }
 
-// Each request has its own error, whether it was allocated in advance or not, with the operation
-// that it was a part of.
+// Each request has its own error, whether it was allocated in advance or not.
 func TestErrorsOfRevocations(t *testing.T) {
 	_, e, c := newScripted(t)
 	first, second := Irecv[Aware](c, nil, 1, 5), Irecv[Aware](c, nil, 1, 6)
 	require.NoError(t, c.Revoke())
 	_, one := e.Wait(first)
 	_, two := e.Wait(second)
-	require.True(t, During("barrier", one))
-	require.EqualError(t, one, "barrier: recv on "+c.Name()+": communicator revoked")
-	require.EqualError(t, two, "recv on "+c.Name()+": communicator revoked")
-	require.False(t, During("barrier", ft.ErrRevoked))
+	require.True(t, OnlyRevoked(one))
+	require.EqualError(t, one, "banyan: Recv(src 1, tag 5) on "+c.Name()+" at rank 0: communicator revoked")
+	require.EqualError(t, two, "banyan: Recv(src 1, tag 6) on "+c.Name()+" at rank 0: communicator revoked")
+	require.False(t, OnlyRevoked(errors.New("another")))
 	require.Nil(t, e.revoked.spare)
 	e.poll()
 	require.NotNil(t, e.revoked.spare)

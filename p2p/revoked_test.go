@@ -134,8 +134,8 @@ func TestFreeDropsItsOwnMessages(t *testing.T) {
 func TestPromise(t *testing.T) {
 	_, e, c := newScripted(t)
 	e.Lock()
-	first, h := e.NewPromise(c)
-	second, closed := e.NewPromise(c)
+	first, h := e.NewPromise(c, "Agree")
+	second, closed := e.NewPromise(c, "Agree")
 	e.Unlock()
 	require.NoError(t, c.Revoke())
 	require.NoError(t, c.Free())
@@ -169,14 +169,14 @@ func TestUsable(t *testing.T) {
 	usable := func(c *Comm) error {
 		c.e.Lock()
 		defer c.e.Unlock()
-		return c.Usable("agree")
+		return c.Usable()
 	}
 	_, e, c := newScripted(t)
 	require.NoError(t, usable(c))
-	require.NoError(t, c.Unrevoked("dup"))
+	require.NoError(t, c.Unrevoked())
 	require.NoError(t, c.Revoke())
 	require.NoError(t, usable(c))
-	require.ErrorIs(t, c.Unrevoked("dup"), ft.ErrRevoked)
+	require.ErrorIs(t, c.Unrevoked(), ft.ErrRevoked)
 	require.NoError(t, c.Free())
 	require.ErrorContains(t, usable(c), "freed")
 	require.ErrorIs(t, usable(c), ft.ErrClosed)
@@ -191,12 +191,12 @@ func TestUsable(t *testing.T) {
 func TestFailedIn(t *testing.T) {
 	_, _, c, kill := fourRanks(t)
 	group := NewGroup([]proc.ID{0, 2})
-	require.NoError(t, c.FailedIn("create", group))
+	require.NoError(t, c.FailedIn(group))
 	kill(3)
-	require.NoError(t, c.FailedIn("create", group))
+	require.NoError(t, c.FailedIn(group))
 	kill(2)
 	var failed *ft.ProcFailedError
-	require.ErrorAs(t, c.FailedIn("create", group), &failed)
+	require.ErrorAs(t, c.FailedIn(group), &failed)
 	require.Equal(t, []int{2}, failed.Ranks)
 }
 

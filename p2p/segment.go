@@ -34,8 +34,8 @@ func (c *Comm) Interrupted(waits bool) error {
 	if waits && s&of&stateFreed != 0 && s&(stateRevoked|stateFailed|stateFinal) == 0 {
 		return nil
 	}
-	if err := c.check("collective"); err != nil || s&stateFailed == 0 {
+	if err := c.check(); err != nil || s&stateFailed == 0 {
 		return err
 	}
-	return c.failedMembersError("collective")
+	return c.failedMembersError()
 }

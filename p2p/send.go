@@ -53,15 +53,15 @@ func Isend[M Mode](c *Comm, buf []byte, dst, tag int) Handle {
 // sendChecked is Send with a state word that is not zero. It is a separate function so that the
 // others keep their arguments in registers.
 func (c *Comm) sendChecked(buf []byte, dst, tag int) error {
-	if err := c.checkState("send", false); err != nil {
-		return c.notifyHandler(err)
+	if err := c.checkState(false); err != nil {
+		return c.notifyHandler(c.opError(reqSend, dst, tag, len(buf), err))
 	}
 	return Send[Unaware](c, buf, dst, tag)
 }
 
 func (c *Comm) isendChecked(buf []byte, dst, tag int) Handle {
-	if err := c.checkState("send", false); err != nil {
-		return c.e.failedRequest(c, reqSend, err)
+	if err := c.checkState(false); err != nil {
+		return c.e.Failed(c, c.opError(reqSend, dst, tag, len(buf), err))
 	}
 	return Isend[Unaware](c, buf, dst, tag)
 }
@@ -79,9 +79,9 @@ func (c *Comm) isendSlow(buf []byte, dst, tag int) Handle {
 // begin starts a send; a synchronous one is announced whatever its length.
 func (c *Comm) begin(buf []byte, dst, tag int, synchronous bool) Handle {
 	e := c.e
-	l, err := c.target("send", dst, tag)
+	l, err := c.target(dst, tag)
 	if err != nil {
-		return e.failedRequest(c, reqSend, err)
+		return e.Failed(c, c.opError(reqSend, dst, tag, len(buf), err))
 	}
 	if l == nil {
 		return Handle{}
@@ -94,12 +94,12 @@ func (c *Comm) begin(buf []byte, dst, tag int, synchronous bool) Handle {
 	r := e.newRequest(c, reqSend, buf)
 	h := Handle{r, r.gen}
 	imm := c.ctx | uint64(tag)
-	r.imm = imm
-	switch err := c.check("send"); {
+	r.imm, r.link = imm, l
+	switch err := c.check(); {
 	case err != nil:
 		r.fail(err)
 	case l.ep.State != progress.Alive:
-		r.fail(c.peerEndedError("send", l))
+		r.fail(c.peerEndedError(l))
 		e.giveUpOwn(r)
 	case c.state.Load() != 0 && r.mustInquire() && !e.mayWait(l, r):
 	case l.held != nil || !e.issue(l, r, imm, synchronous):
@@ -112,29 +112,32 @@ func (c *Comm) begin(buf []byte, dst, tag int, synchronous bool) Handle {
 }
 
 // target checks a send's arguments and returns the link; nil for a null rank.
-func (c *Comm) target(op string, dst, tag int) (*link, error) {
+func (c *Comm) target(dst, tag int) (*link, error) {
 	switch {
 	case uint64(tag) > MaxTag:
-		return nil, c.badTag(op, tag)
+		return nil, badTag(tag)
 	case dst == ProcNull:
 		return nil, nil
 	case uint(dst) >= uint(c.peers.size):
-		return nil, c.badRank(op, dst)
+		return nil, c.badRank(dst)
 	case c.isNull(dst):
 		return nil, nil
 	}
 	l, err := c.connect(dst)
 	if err != nil {
-		return nil, c.connectError(op, "to", dst, err)
+		return nil, c.connectError(dst, err)
 	}
 	return l, nil
 }
 
-// failedRequest returns a request that has ended with err.
-func (e *Engine) failedRequest(c *Comm, kind reqKind, err error) Handle {
+// Failed returns a request that has ended with the error of an operation.
+func (e *Engine) Failed(c *Comm, err error) Handle { return e.failed(c, reqSend, err) }
+
+func (e *Engine) failed(c *Comm, kind reqKind, err error) Handle {
 	e.p.Lock()
 	defer e.p.Unlock()
 	r := e.newRequest(c, kind, nil)
-	r.fail(err)
+	r.err = err
+	r.Finish()
 	return Handle{r, r.gen}
 }

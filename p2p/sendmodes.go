@@ -11,8 +11,8 @@ func Ssend[M Mode](c *Comm, buf []byte, dst, tag int) error {
 // message of any length takes the rendezvous, whose answer reports the match.
 func Issend[M Mode](c *Comm, buf []byte, dst, tag int) Handle {
 	if checked[M]() && c.state.Load() != 0 {
-		if err := c.checkState("send", false); err != nil {
-			return c.e.failedRequest(c, reqSend, err)
+		if err := c.checkState(false); err != nil {
+			return c.e.Failed(c, c.opError(reqSend, dst, tag, len(buf), err))
 		}
 	}
 	return c.begin(buf, dst, tag, true)

@@ -86,9 +86,8 @@ func (e *Engine) failMismatch(r *Request, m *message) {
 }
 
 func (c *Comm) mismatchError(from proc.ID) error {
-	return fmt.Errorf("%s: %w: rank %d called another collective than this rank, or with another root: "+
-		"all ranks must call the same",
-		c.Name(), ft.ErrArgument, c.originalRank(from))
+	return fmt.Errorf("%w: rank %d called another collective than this rank, or with another root: "+
+		"all ranks must call the same", ft.ErrArgument, c.originalRank(from))
 }
 
 // conflict removes and returns the message that takes the place of the one that a receive of a

@@ -56,19 +56,19 @@ func (t *Task) Go() { t.e.p.Submit(&t.job) }
 // operation's number, which is the same at all members if they join in the same order. Free keeps
 // that communicator until Quit. Errors are those of Ready. With an error the operation has joined
 // as well, unless w is nil.
-func (c *Comm) Join(op string) (w *Comm, number uint32, err error) {
+func (c *Comm) Join() (w *Comm, number uint32, err error) {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
 	c.awaitValidate()
 	if c.state.Load()&stateFreed != 0 {
-		return nil, 0, c.check(op)
+		return nil, 0, c.check()
 	}
 	w = c.collLocked()
 	w.joined++
 	w.joinedOps++
 	s := w.mutableFT()
 	s.running = append(s.running, uint32(TagOf(w.joined)))
-	return w, w.joined, w.ready(op)
+	return w, w.joined, w.ready()
 }
 
 // Done declares that the operation with a number sends nothing more. Precondition: the lock is
@@ -113,7 +113,7 @@ func (c *Comm) Connect(rank int) error {
 		return nil
 	}
 	if _, err := c.connect(rank); err != nil {
-		return c.connectError("connect", "to", rank, err)
+		return c.connectError(rank, err)
 	}
 	return nil
 }

@@ -24,10 +24,10 @@ type unreachablePeer struct {
 // later, or it may have finalized.
 //
 // Precondition: the lock is not held.
-func (c *Comm) connectError(op, way string, rank int, err error) error {
+func (c *Comm) connectError(rank int, err error) error {
 	_, noRoute := errors.AsType[*progress.NoRouteError](err)
 	if !noRoute && !errors.Is(err, fabric.ErrNoAddress) {
-		return fmt.Errorf("%s on %s %s rank %d: %w", op, c.Name(), way, c.OriginalRank(rank), err)
+		return fmt.Errorf("no connection to rank %d: %w", c.OriginalRank(rank), err)
 	}
 	e, peer := c.e, unreachablePeer{c.peers.Proc(rank), progress.Unreachable(err)}
 	e.p.Lock()
@@ -35,7 +35,7 @@ func (c *Comm) connectError(op, way string, rank int, err error) error {
 	if !slices.Contains(e.unreachable, peer) {
 		e.unreachable = append(e.unreachable, peer)
 	}
-	failed := &ft.ProcFailedError{Op: op, Comm: c.Name(), Cause: peer.cause}
+	failed := &ft.ProcFailedError{Cause: peer.cause}
 	failed.Ranks = []int{c.OriginalRank(rank)}
 	return fmt.Errorf("%w (%w)", failed, err)
 }

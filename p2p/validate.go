@@ -34,7 +34,7 @@ type Validation struct {
 // is held.
 func (c *Comm) BeginValidate() error {
 	if c.state.Load()&(stateFreed|stateFinal) != 0 {
-		return c.check("validate")
+		return c.check()
 	}
 	c.mutableFT().validating++
 	c.collLocked().state.Or(stateValidating)
@@ -82,7 +82,7 @@ func (c *Comm) replaceColl(v *Validation) error {
 	}
 	ctx := c.deriveContext(words...) | collContext
 	if o := e.holder(ctx); o != nil {
-		return fmt.Errorf("context %#x of %s is taken by %s: validate once more", ctx, c.Name(), o.Name())
+		return fmt.Errorf("context %#x is taken by %s: validate once more", ctx, o.Name())
 	}
 	group := old.group.remaining(v.Ended)
 	peers := group
@@ -94,20 +94,13 @@ func (c *Comm) replaceColl(v *Validation) error {
 		if r.comm != old {
 			return nil
 		}
-		return old.validatedError(r.kind.String())
+		return errValidated
 	})
 	old.free()
 	if c.local == nil {
 		return nil
 	}
 	return c.local.replaceColl(v)
-}
-
-// validatedError is the error of a collective that was under way when a validate ended.
-func (c *Comm) validatedError(op string) error {
-	return fmt.Errorf("%s on %s: %w: it belongs to a collective that ran beside a validate of the communicator: "+
-		"wait for it before you validate",
-		op, c.Name(), ft.ErrArgument)
 }
 
 // awaitValidate waits until no validate is under way. Precondition: the lock is held.
@@ -146,10 +139,9 @@ func (c *Comm) agreedEnded() (out []proc.ID) {
 
 // CollRank translates a rank of Peers, the root of an operation, to its rank in Coll; false: the
 // rank has been agreed to have ended. Error: ft.ErrArgument.
-func (c *Comm) CollRank(op string, rank int) (int, bool, error) {
+func (c *Comm) CollRank(rank int) (int, bool, error) {
 	if uint(rank) >= uint(c.peers.size) {
-		return 0, false, fmt.Errorf("%s on %s: %w: root %d, want 0 … %d", op, c.Name(), ft.ErrArgument, rank,
-			c.peers.size-1)
+		return 0, false, fmt.Errorf("%w: root %d, want 0 … %d", ft.ErrArgument, rank, c.peers.size-1)
 	}
 	w := c.coll.Load()
 	if w == nil || w.peers.size == c.peers.size {

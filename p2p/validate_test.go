@@ -41,21 +41,21 @@ func TestAgreedBeforeKnown(t *testing.T) {
 			"%v: the agreed is a null rank under run-through stabilization", err)
 		require.ErrorIs(t, Send[Aware](c, nil, 2, 0), ft.ErrProcFailed)
 		var failed *ft.ProcFailedError
-		require.ErrorAs(t, c.CheckMembers("barrier"), &failed)
+		require.ErrorAs(t, c.CheckMembers(), &failed)
 		require.Equal(t, []int{2}, failed.Ranks, "by its rank in the communicator")
 		n, err := c.Acknowledge(2)
 		require.NoError(t, err)
 		require.Equal(t, 2, n)
 		require.Equal(t, []proc.ID{3, 2}, c.Acknowledged())
 		require.Equal(t, Pending, e.State(h))
-		require.ErrorIs(t, c.CheckMembers("barrier"), ft.ErrProcFailed, "acknowledged is not agreed")
+		require.ErrorIs(t, c.CheckMembers(), ft.ErrProcFailed, "acknowledged is not agreed")
 		require.NoError(t, c.validate(2, 2, 3))
-		require.NoError(t, c.CheckMembers("barrier"))
+		require.NoError(t, c.CheckMembers())
 		require.Zero(t, c.state.Load(), "the fast path is taken again")
 		require.Equal(t, []proc.ID{0, 1}, c.Coll().Group().Procs())
 		kill(1)
 		require.Equal(t, []proc.ID{3, 2, 1}, c.Failed())
-		require.ErrorIs(t, c.CheckMembers("barrier"), ft.ErrProcFailed)
+		require.ErrorIs(t, c.CheckMembers(), ft.ErrProcFailed)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestCollectivesWaitForValidate(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			err = c.CheckMembers("barrier")
+			err = c.CheckMembers()
 			if !over || (name == "agreed") == (c.Coll() == old) || (name == "freed") == (err == nil) {
 				return fmt.Errorf("%s: over %v, %v", name, over, err)
 			}
@@ -163,22 +163,22 @@ func TestDerivedFromValidated(t *testing.T) {
 	require.Equal(t, []proc.ID{1}, d.Acknowledged())
 	require.Equal(t, []proc.ID{1, 2}, d.Failed())
 	require.NoError(t, Send[Aware](d, nil, 1, 0))
-	require.ErrorIs(t, d.CheckMembers("barrier"), ft.ErrProcFailed)
+	require.ErrorIs(t, d.CheckMembers(), ft.ErrProcFailed)
 	pair, err := c.Derive(c.Count(), NewGroup([]proc.ID{1, 0}), 0)
 	require.NoError(t, err)
-	require.NoError(t, pair.CheckMembers("barrier"))
+	require.NoError(t, pair.CheckMembers())
 	require.Equal(t, 2, pair.Size())
 	require.Equal(t, 1, pair.Coll().Size())
-	at, left, err := pair.CollRank("bcast", 1)
+	at, left, err := pair.CollRank(1)
 	require.NoError(t, err)
 	require.True(t, left)
 	require.Zero(t, at)
 	require.Equal(t, 1, pair.Coll().OriginalRank(0))
-	_, left, err = pair.CollRank("bcast", 0)
+	_, left, err = pair.CollRank(0)
 	require.NoError(t, err)
 	require.False(t, left)
-	require.ErrorIs(t, pair.Lost("bcast", 0), ft.ErrProcFailed)
-	_, _, err = pair.CollRank("bcast", 2)
+	require.ErrorIs(t, pair.Lost(0), ft.ErrProcFailed)
+	_, _, err = pair.CollRank(2)
 	require.ErrorIs(t, err, ft.ErrArgument)
 }
 
@@ -189,7 +189,7 @@ func TestValidateOfTheRevoked(t *testing.T) {
 	require.NoError(t, c.Revoke())
 	require.NoError(t, c.validate(1, 3))
 	require.Equal(t, []proc.ID{3}, c.Acknowledged())
-	require.ErrorIs(t, c.CheckMembers("barrier"), ft.ErrRevoked)
+	require.ErrorIs(t, c.CheckMembers(), ft.ErrRevoked)
 	s.inbox = []frame{{fabric.ClassEager, c.Coll().ctx | 1, []byte("of a collective")}}
 	e.poll()
 	require.Zero(t, e.unexpected.n)

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
@@ -34,7 +35,7 @@ func (e *Engine) Waiting(most int, hidden *Comm, kind func(int) string) (lines [
 				continue
 			}
 		}
-		put(r.describe(kind), &r.Completion)
+		put(r.waiting(kind), &r.Completion)
 	}
 	lines = append(lines, posted...)
 	if len(lines) > most {
@@ -44,31 +45,21 @@ func (e *Engine) Waiting(most int, hidden *Comm, kind func(int) string) (lines [
 	return lines, more
 }
 
-// describe describes an operation with its peer, tag and communicator.
-func (r *Request) describe(kind func(int) string) string {
-	c := r.comm
-	peer, tag := "any", "any"
+// waiting describes an operation that is not complete.
+func (r *Request) waiting(kind func(int) string) string {
+	if r.comm.parent == nil {
+		var e ft.OpError
+		r.describe(&e)
+		return e.Operation()
+	}
+	op, peer := "non-blocking collective", "any"
+	if r.imm&TaskTag == 0 {
+		op = kind(int(r.imm & kindMask))
+	}
 	if id := r.peer(); id != proc.None {
-		peer = strconv.Itoa(c.originalRank(id))
+		peer = strconv.Itoa(r.comm.originalRank(id))
 	}
-	if uint32(r.imm) != anyTag {
-		tag = strconv.Itoa(int(uint32(r.imm)))
-	}
-	switch {
-	case r.kind == reqPromise && r.ways&agreement != 0:
-		return "agreement on " + c.Name()
-	case r.kind == reqPromise:
-		return "non-blocking operation on " + c.Name()
-	case c.parent != nil:
-		op := "non-blocking collective"
-		if r.imm&TaskTag == 0 {
-			op = kind(int(r.imm & kindMask))
-		}
-		return fmt.Sprintf("%s on %s, waiting for rank %s", op, c.Name(), peer)
-	case r.kind == reqSend:
-		return fmt.Sprintf("send(dst %s, tag %s, %d bytes) on %s", peer, tag, len(r.buf), c.Name())
-	}
-	return fmt.Sprintf("%v(src %s, tag %s) on %s", r.kind, peer, tag, c.Name())
+	return fmt.Sprintf("%s on %s, waiting for rank %s", op, r.comm.Name(), peer)
 }
 
 // peer is the process that the operation needs, or proc.None for any.

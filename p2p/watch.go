@@ -145,14 +145,17 @@ func (e *Engine) Abandon(h Handle) bool {
 	return true
 }
 
-// Describe describes an active request for errors, and reports whether it cannot be cancelled: it
-// is a send, or belongs to a layer above.
+// Stays reports whether an active request cannot be cancelled: it is a send, or belongs to a layer
+// above.
 //
 // Precondition: the lock is held.
-func (e *Engine) Describe(h Handle) (what string, stays bool) {
+func (h Handle) Stays() bool {
 	h = h.awaited()
-	return h.r.kind.String() + " on " + h.r.comm.Name(), h.r.kind == reqSend || h.r.kind == reqPromise
+	return h.r.kind == reqSend || h.r.kind == reqPromise
 }
+
+// ErrorOf is the error of a wait for an active request with a cause. Precondition: the lock is held.
+func (h Handle) ErrorOf(cause error) error { return h.awaited().r.opError(cause) }
 
 // Detach leaves a send to the engine, which frees it some time after its completion. Until then the
 // engine may read its buffer.

@@ -18,7 +18,7 @@ func (e *Engine) withdrawCollectives(failed proc.ID) {
 		if !r.inCollectiveWith(failed) || r.endsWithPeerOnly() {
 			return nil
 		}
-		return r.comm.failedMembersError(r.kind.String())
+		return r.comm.failedMembersError()
 	})
 }
 
@@ -46,7 +46,8 @@ func (e *Engine) withdrawFrom(l *link, why func(*Request) error) {
 		if !r.announced || r.err != nil {
 			continue
 		}
-		if r.err = why(r); r.err != nil {
+		if err := why(r); err != nil {
+			r.err = r.opError(err)
 			e.control(l, fabric.ClassFlow, flowWithdraw, appendUint64(e.scratch[:0], r.wire()))
 		}
 	}

@@ -40,13 +40,13 @@ func TestRunErrorsFatal(t *testing.T) {
 	code, out, errs := ftbench(t, "run", "-n", "2", "--on-failure", "continue", "--", self)
 	require.NotZero(t, code, errs) // of whoever failed first
 	require.Empty(t, out)
-	require.Contains(t, errs, "banyan: rank 0 aborts the job: errors are fatal to rank 0 of world: recv on world: "+
-		"rank 1 failed: ")
+	require.Contains(t, errs, "banyan: rank 0 aborts the job: errors are fatal: Recv(src 1, tag 1) on world "+
+		"at rank 0: rank 1 has failed: ")
 	require.Contains(t, errs, "banyan: rank 0 ends the job with code 1: ")
 
 	t.Setenv("BANYAN_ERRORS", "return")
 	code, out, errs = ftbench(t, "run", "-n", "2", "--on-failure", "continue", "--", self)
-	require.Contains(t, out, "it goes on after: recv on world: rank 1 failed: ", errs)
+	require.Contains(t, out, "it goes on after: banyan: Recv(src 1, tag 1) on world at rank 0: rank 1 has failed: ", errs)
 	require.NotContains(t, errs, "errors are fatal")
 	require.Equal(t, 128+int(unix.SIGKILL), code, errs)
 

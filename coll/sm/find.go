@@ -110,8 +110,8 @@ func recv[M p2p.Mode](c *p2p.Comm, b []byte, src int) error {
 		st.Count, err = total, nil
 	}
 	if err == nil && st.Count != len(b) {
-		err = fmt.Errorf("%s: %w: rank %d sent %d bytes about shared memory, want %d",
-			c.Name(), ft.ErrArgument, c.OriginalRank(src), st.Count, len(b))
+		err = fmt.Errorf("%w: rank %d sent %d bytes about shared memory, want %d",
+			ft.ErrArgument, c.OriginalRank(src), st.Count, len(b))
 	}
 	return err
 }
@@ -142,7 +142,7 @@ func (m *Memory) open(c *p2p.Comm, name uint64, around []int) (*Segment, error) 
 	owner := c.Group().Proc(0)
 	memory := m.segments.OpenSegment(owner, name, c.Size())
 	if memory == nil {
-		return nil, fmt.Errorf("%s: rank %d has named a place in shared memory that cannot be", c.Name(), c.OriginalRank(0))
+		return nil, fmt.Errorf("rank %d has named a place in shared memory that cannot be", c.OriginalRank(0))
 	}
 	s := &Segment{m: m, c: c, memory: memory, phase: memory.Phase(c.Rank()), ranks: around}
 	if owner == m.e.Self() {

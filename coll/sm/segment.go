@@ -39,7 +39,7 @@ func (s *Segment) Barrier() (done bool, err error) {
 	if s.left {
 		return true, s.interrupted()
 	}
-	return true, s.enter("barrier", board.Everyone)
+	return true, s.enter("Barrier", board.Everyone)
 }
 
 // Bcast copies the root's buf into that of each member. Done: false if it is too long, at all members
@@ -69,13 +69,13 @@ func (s *Segment) spread(root int, payload []byte) (laid []byte, length int, err
 	if s.c.Rank() == root {
 		s.phase.Lay(payload)
 	}
-	if err = s.enter("bcast", s.phase.From(root)); err != nil {
+	if err = s.enter("Bcast", s.phase.From(root)); err != nil {
 		return nil, 0, err
 	}
 	laid, length, ok := s.phase.Laid(root) // at the root too: another rank may have laid a payload there
 	if !ok {
-		return nil, 0, fmt.Errorf("%s: %w: not all ranks name rank %d as the root",
-			s.c.Name(), ft.ErrArgument, s.c.OriginalRank(root))
+		return nil, 0, fmt.Errorf("%w: not all ranks name rank %d as the root",
+			ft.ErrArgument, s.c.OriginalRank(root))
 	}
 	return laid, length, nil
 }
@@ -84,7 +84,7 @@ func (s *Segment) spread(root int, payload []byte) (laid []byte, length int, err
 // memory. Done: false if the from of a member is too long, which all members learn. Then each waits
 // for messages of all before it comes to another step.
 func (s *Segment) Allreduce(from, to []byte, op func(acc, in []byte)) (done bool, err error) {
-	if elsewhere, err := s.meet("allreduce", from); elsewhere || err != nil {
+	if elsewhere, err := s.meet("Allreduce", from); elsewhere || err != nil {
 		return !elsewhere, err
 	}
 	if len(s.scratch) < len(from) {
@@ -109,7 +109,7 @@ func (s *Segment) Allreduce(from, to []byte, op func(acc, in []byte)) (done bool
 // Allgather puts mine of all members into all, in the order of ranks. Mine may lie in all in its place.
 // Done as of Allreduce.
 func (s *Segment) Allgather(mine, all []byte) (done bool, err error) {
-	if elsewhere, err := s.meet("allgather", mine); elsewhere || err != nil {
+	if elsewhere, err := s.meet("Allgather", mine); elsewhere || err != nil {
 		return !elsewhere, err
 	}
 	for rank := range s.c.Size() {
@@ -132,6 +132,7 @@ func (s *Segment) meet(op string, part []byte) (elsewhere bool, err error) {
 		return false, s.interrupted()
 	}
 	if !s.phase.Bring(part) {
+		s.c.CountInParent()
 		s.phase.Enter(board.Everyone)
 		s.phase.End() // by the messages that follow
 		s.rouse()
@@ -146,12 +147,13 @@ func (s *Segment) sameLength(rank, length, want int) error {
 	if length == want {
 		return nil
 	}
-	return fmt.Errorf("%s: %w: rank %d came with %d bytes, want %d: all ranks must call with the same length",
-		s.c.Name(), ft.ErrArgument, s.c.OriginalRank(rank), length, want)
+	return fmt.Errorf("%w: rank %d came with %d bytes, want %d: all ranks must call with the same length",
+		ft.ErrArgument, s.c.OriginalRank(rank), length, want)
 }
 
 // enter enters the next step and waits until a rank has, or everyone. Precondition: the lock is held.
 func (s *Segment) enter(op string, from int) error {
+	s.c.CountInParent()
 	s.phase.Enter(from)
 	s.using = true
 	if !s.soon() {
@@ -229,7 +231,7 @@ func (s *Segment) doze() bool {
 	case board.Nothing:
 		return true
 	case board.Missing:
-		s.err = fmt.Errorf("%s: rank %d: %w", s.c.Name(), s.c.OriginalRank(rank), ft.ErrDeparted)
+		s.err = fmt.Errorf("rank %d: %w", s.c.OriginalRank(rank), ft.ErrDeparted)
 		s.done.Finish()
 	case board.Apart:
 		s.done.Finish()

@@ -16,7 +16,8 @@ import (
 // Undefined is the color of a rank that becomes a member of nothing.
 const Undefined = -3
 
-// Parent is a communicator from which others are made.
+// Parent is a communicator from which others are made. Its methods give causes of errors, or errors of
+// operations that were parts of theirs.
 type Parent struct {
 	Self    proc.ID
 	Engine  *p2p.Engine
@@ -52,7 +53,7 @@ func (p Parent) sendrecv(out, in []byte, peer, tag int) (p2p.Status, error) {
 // member in common. It sends nothing unless creation is uniform.
 func (p Parent) Group(g p2p.Group) (made *p2p.Comm, err error) {
 	n := p.Core.Count()
-	if err = cmp.Or(p.Core.Unrevoked("create"), p.contains("create", g)); err == nil {
+	if err = cmp.Or(p.Core.Unrevoked(), p.contains(g)); err == nil {
 		made, err = p.Core.Derive(n, g, 0)
 	}
 	return p.finish(repair.Create, made, err)
@@ -60,12 +61,11 @@ func (p Parent) Group(g p2p.Group) (made *p2p.Comm, err error) {
 
 // Among makes a communicator of a group, whose members alone call it, with the same tag.
 func (p Parent) Among(g p2p.Group, tag int) (*p2p.Comm, error) {
-	const op = "create group"
-	if err := cmp.Or(p.Core.Unrevoked(op), p.contains(op, g)); err != nil {
+	if err := cmp.Or(p.Core.Unrevoked(), p.contains(g)); err != nil {
 		return nil, err
 	}
 	if tag < 0 || tag > p2p.MaxTag {
-		return nil, fmt.Errorf("%s on %s: %w: tag %d, want 0 … %d", op, p.Core.Name(), ft.ErrArgument, tag, p2p.MaxTag)
+		return nil, fmt.Errorf("%w: tag %d, want 0 … %d", ft.ErrArgument, tag, p2p.MaxTag)
 	}
 	if !g.Has(p.Self) {
 		return nil, nil
@@ -75,18 +75,17 @@ func (p Parent) Among(g p2p.Group, tag int) (*p2p.Comm, error) {
 		if err == nil {
 			err = p.complete(repair.CreateGroup, made)
 		}
-		v := repair.Vote{What: repair.CreateGroup, Op: op, Err: err, Makes: true}
-		err = p.await(func(done func(error)) { p.Repair.EndAmong(p.Core, g, context, v, done) })
+		v := repair.Vote{What: repair.CreateGroup, Err: err, Makes: true}
+		err = p.await(v.What, func(done func(error)) { p.Repair.EndAmong(p.Core, g, context, v, done) })
 	}
 	return p.keep(made, err)
 }
 
 // contains checks that the members of a group are members of this side.
-func (p Parent) contains(op string, g p2p.Group) error {
+func (p Parent) contains(g p2p.Group) error {
 	for rank := range g.Size() {
 		if !p.Core.Group().Has(g.Proc(rank)) {
-			return fmt.Errorf("%s on %s: %w: the group has members that the communicator has not",
-				op, p.Core.Name(), ft.ErrArgument)
+			return fmt.Errorf("%w: the group has members that the communicator has not", ft.ErrArgument)
 		}
 	}
 	return nil
@@ -103,7 +102,7 @@ func (p Parent) split(color, key int) (*p2p.Comm, error) {
 	n := p.Core.Count()
 	var wrong error
 	if color < 0 && color != Undefined {
-		wrong = fmt.Errorf("split on %s: %w: color %d, want 0 or more, or Undefined", p.Core.Name(), ft.ErrArgument, color)
+		wrong = fmt.Errorf("%w: color %d, want 0 or more, or Undefined", ft.ErrArgument, color)
 		if !p.uniform(nil) {
 			return nil, wrong
 		}
@@ -118,7 +117,7 @@ func (p Parent) split(color, key int) (*p2p.Comm, error) {
 	binary.LittleEndian.PutUint64(mine[8:], uint64(int64(key)))
 	// The others must not wait for a rank with wrong arguments.
 	if err := p.allgather(mine[:colorBytes], all); err != nil || wrong != nil {
-		return nil, cmp.Or(wrong, fmt.Errorf("split: %w", err))
+		return nil, cmp.Or(wrong, err)
 	}
 	ranks := decodeColors(all, color)
 	procs := make([]proc.ID, 0, len(ranks))

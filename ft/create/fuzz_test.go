@@ -16,7 +16,9 @@ import (
 // Whatever a leader passes on as its verdict: no error, or one of a class that can be printed; and an error
 // that was written is read again.
 func FuzzVerdict(f *testing.F) {
-	lost := &ft.ProcFailedError{Comm: "world", Ranks: []int{3}, Local: []int{1, 2}, Cause: proc.Cause{Kind: proc.Signaled, Code: 9}}
+	lost := &errorOn{"world", &ft.ProcFailedError{
+		Ranks: []int{3}, Local: []int{1, 2}, Cause: proc.Cause{Kind: proc.Signaled, Code: 9},
+	}}
 	for _, err := range []error{nil, ft.ErrDeparted, errors.New("x"), lost} {
 		b := make([]byte, verdictLen)
 		encodeVerdict(b, err)
@@ -27,7 +29,7 @@ func FuzzVerdict(f *testing.F) {
 	f.Add(hostile)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		b = append(b, make([]byte, verdictLen)...)[:verdictLen]
-		err := decodeVerdict(b, "merge")
+		err := decodeVerdict(b)
 		require.Equal(t, b[0] == 0, err == nil)
 		if err == nil {
 			return
@@ -43,8 +45,8 @@ func FuzzVerdict(f *testing.F) {
 		require.LessOrEqual(t, len(failed.Ranks)+len(failed.Local), verdictRanks)
 		again := make([]byte, verdictLen)
 		encodeVerdict(again, err)
-		if len(failed.Comm) <= verdictName {
-			require.Equal(t, err, decodeVerdict(again, "merge"))
+		if on, ok := errors.AsType[*errorOn](err); !ok || len(on.comm) <= verdictName {
+			require.Equal(t, err, decodeVerdict(again))
 		}
 	})
 }

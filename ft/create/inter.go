@@ -18,9 +18,7 @@ func (p Parent) Inter(leader int, peer *Parent, remote, tag int) (*p2p.Comm, err
 	n := p.Core.Count()
 	var made *p2p.Comm
 	group, seed, err := p.meet(n, leader, peer, remote, tag)
-	if err != nil {
-		err = fmt.Errorf("create inter on %s: %w", p.Core.Name(), err)
-	} else {
+	if err == nil {
 		made, err = p.Core.Bridge(n, group, seed)
 	}
 	if p.uniform(err) {
@@ -41,19 +39,22 @@ func (p Parent) meet(
 	if leader < 0 || leader >= p.Core.Size() {
 		return p2p.Group{}, 0, fmt.Errorf("%w: leader %d, want 0 … %d", ft.ErrArgument, leader, p.Core.Size()-1)
 	}
-	if _, left, _ := p.Core.CollRank("create inter", leader); !left {
-		return p2p.Group{}, 0, p.Core.Lost("create inter", leader)
+	if _, left, _ := p.Core.CollRank(leader); !left {
+		return p2p.Group{}, 0, p.Core.Lost(leader)
 	}
 	theirs := make([]byte, meetLen+verdictLen) // length of the list, seed, and what has gone wrong
 	var list []byte
 	if p.Core.Rank() == leader {
 		list, err = p.meetLeader(theirs[:meetLen], peer, remote, tag, p.Core.Seed(n))
+		if err != nil && peer != nil {
+			err = &errorOn{peer.Core.Name(), err}
+		}
 		encodeVerdict(theirs[meetLen:], err) // the others of this side must not wait
 	}
 	if berr := p.bcast(theirs, leader); berr != nil || err != nil {
 		return p2p.Group{}, 0, cmp.Or(err, berr)
 	}
-	if err := decodeVerdict(theirs[meetLen:], "create inter"); err != nil {
+	if err := decodeVerdict(theirs[meetLen:]); err != nil {
 		return p2p.Group{}, 0, fmt.Errorf("rank %d could not reach the other side: %w", leader, err)
 	}
 	length, seed, err := parseOffer(theirs)
@@ -95,15 +96,15 @@ func (p Parent) meetLeader(theirs []byte, peer *Parent, remote, tag int, number 
 	}
 	ours := binary.LittleEndian.AppendUint64(nil, uint64(len(list)))
 	ours = binary.LittleEndian.AppendUint64(ours, number)
-	if err := peer.Core.Ready("create inter"); err != nil {
+	if err := peer.Core.Ready(); err != nil {
 		return nil, err
 	}
-	at, left, err := peer.Core.CollRank("create inter", remote)
+	at, left, err := peer.Core.CollRank(remote)
 	switch {
 	case err != nil:
 		return nil, err
 	case !left:
-		return nil, peer.Core.Lost("create inter", remote)
+		return nil, peer.Core.Lost(remote)
 	}
 	on := peer.on(peer.Core.Coll())
 	st, err := on.sendrecv(ours, theirs, at, tag)
@@ -176,7 +177,7 @@ func (p Parent) interOutcome(made *p2p.Comm, leader int, peer *Parent, remote, t
 	err = cmp.Or(told, p.complete(repair.CreateInter, made))
 	err = p.vote(repair.Vote{What: repair.CreateInterReady, Err: err, Makes: true})
 	last := func(done func(error)) {
-		v := repair.Vote{What: repair.CreateInter, Op: names[repair.CreateInter], Err: err, Makes: true}
+		v := repair.Vote{What: repair.CreateInter, Err: err, Makes: true}
 		p.Repair.EndAmong(made, made.AllMembers(), made.Context(), v, done)
 	}
 	if err != nil {
@@ -185,7 +186,7 @@ func (p Parent) interOutcome(made *p2p.Comm, leader int, peer *Parent, remote, t
 		p.Engine.Unlock()
 		return err
 	}
-	return p.await(last)
+	return p.await(repair.CreateInter, last)
 }
 
 // ready exchanges with the leader of the other side whether the sides are ready, and gives the reason
@@ -196,16 +197,16 @@ func (p Parent) ready(remote, tag int, yes bool) error {
 	if yes {
 		mine[0] = 1
 	}
-	at, left, err := p.Core.CollRank("create inter", remote)
+	at, left, err := p.Core.CollRank(remote)
 	switch {
 	case err != nil:
 		return err
 	case !left:
-		return p.Core.Lost("create inter", remote)
+		return p.Core.Lost(remote)
 	}
 	_, err = p.on(p.Core.Coll()).sendrecv(mine, theirs, at, tag^other)
 	if err == nil && theirs[0] != 1 {
-		err = fmt.Errorf("create inter: %w: at a rank of the other side", ft.ErrProcFailed)
+		err = fmt.Errorf("%w: at a rank of the other side", ft.ErrProcFailed)
 	}
 	return err
 }

@@ -21,11 +21,11 @@ func (p Parent) merge(high bool) (*p2p.Comm, error) {
 	n := p.Core.Count()
 	local := p.Core.Local()
 	if local == nil {
-		return nil, fmt.Errorf("merge on %s: %w: not an intercommunicator", p.Core.Name(), ft.ErrArgument)
+		return nil, fmt.Errorf("%w: not an intercommunicator", ft.ErrArgument)
 	}
 	w, side := p.on(p.Core.Coll()), p.on(local)
 	if w.Core.Peers().Size() == 0 {
-		return nil, fmt.Errorf("merge on %s: %w", p.Core.Name(), p.Core.Lost("merge", 0))
+		return nil, p.Core.Lost(0)
 	}
 	word := make([]byte, 1+verdictLen) // theirs, and why it is not there
 	var err error
@@ -38,10 +38,10 @@ func (p Parent) merge(high bool) (*p2p.Comm, error) {
 		encodeVerdict(word[1:], err)
 	}
 	if berr := side.bcast(word, local.Coll().OriginalRank(0)); berr != nil || err != nil {
-		return nil, fmt.Errorf("merge on %s: %w", p.Core.Name(), cmp.Or(err, berr))
+		return nil, cmp.Or(err, berr)
 	}
-	if err := decodeVerdict(word[1:], "merge"); err != nil {
-		return nil, fmt.Errorf("merge on %s: the first rank could not reach the other side: %w", p.Core.Name(), err)
+	if err := decodeVerdict(word[1:]); err != nil {
+		return nil, fmt.Errorf("the first rank could not reach the other side: %w", err)
 	}
 	first := !high
 	if high == (word[0] == 1) {

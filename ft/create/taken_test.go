@@ -51,7 +51,7 @@ func making(t *testing.T, u p2p.Uniformity, taken uint32, make func(rank) (*p2p.
 		second[r.Rank()], err = make(r)
 		r.P2P.Lock()
 		flag := uint64(1)
-		promise, h := r.P2P.NewAgreement(r.World)
+		promise, h := r.P2P.NewAgreement(r.World, "Agree")
 		r.Job.Repair.Agree(r.World, &flag, promise) // no rank leaves before all have made it
 		r.P2P.Unlock()
 		if _, alike := r.P2P.Wait(h); err == nil {

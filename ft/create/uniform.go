@@ -8,10 +8,10 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// names are those of the operations in errors.
+// names are those of the operations where they are described while they wait.
 var names = map[repair.What]string{
-	repair.Dup: "dup", repair.Create: "create", repair.CreateGroup: "create group", repair.Split: "split",
-	repair.CreateInter: "create inter", repair.CreateInterReady: "create inter", repair.Merge: "merge",
+	repair.Dup: "Dup", repair.Create: "Create", repair.CreateGroup: "CreateGroup", repair.Split: "Split",
+	repair.CreateInter: "CreateInter", repair.CreateInterReady: "CreateInter", repair.Merge: "Merge",
 }
 
 // uniform reports whether all members make the communicator or none does. On a communicator that has
@@ -38,26 +38,24 @@ func (p Parent) Outcome(what repair.What, made *p2p.Comm, err error) error {
 // complete is the error of making a communicator in which a rank that is known to have failed would
 // have a part.
 func (p Parent) complete(what repair.What, made *p2p.Comm) error {
-	op := names[what]
 	switch {
 	case what != repair.Create && what != repair.CreateGroup || p.Core.Profile() == p2p.RunThrough:
-		return p.Core.CheckMembers(op)
+		return p.Core.CheckMembers()
 	case made == nil:
 		return nil
 	}
-	return p.Core.FailedIn(op, made.Group())
+	return p.Core.FailedIn(made.Group())
 }
 
 // vote takes part in the agreement on the outcome of an operation.
 func (p Parent) vote(v repair.Vote) error {
-	v.Op = names[v.What]
-	return p.await(func(done func(error)) { p.Repair.End(p.Core, v, done) })
+	return p.await(v.What, func(done func(error)) { p.Repair.End(p.Core, v, done) })
 }
 
 // await waits for the outcome of an agreement that begin starts with the lock held.
-func (p Parent) await(begin func(done func(error))) error {
+func (p Parent) await(what repair.What, begin func(done func(error))) error {
 	p.Engine.Lock()
-	promise, h := p.Engine.NewAgreement(p.Core)
+	promise, h := p.Engine.NewAgreement(p.Core, names[what])
 	begin(promise.Complete)
 	p.Engine.Unlock()
 	_, err := p.Engine.Wait(h)

@@ -61,12 +61,29 @@ func encodeVerdict(b []byte, err error) {
 		}
 	}
 	name := b[8+4*verdictRanks:]
-	name[0] = byte(copy(name[1:], failed.Comm))
+	if on, ok := errors.AsType[*errorOn](err); ok {
+		name[0] = byte(copy(name[1:], on.comm))
+	}
 }
 
-// decodeVerdict reads the error that encodeVerdict wrote, of an operation of that name; nil if there
-// was none.
-func decodeVerdict(b []byte, op string) error {
+// errorOn is an error of a communicator other than that of the operation: the ranks are those there.
+type errorOn struct {
+	comm string
+	err  error
+}
+
+func (e *errorOn) Error() string {
+	err := e.err
+	if op, ok := err.(*ft.OpError); ok { //nolint:errorlint // a message of the leader's
+		err = op.Err
+	}
+	return "on " + e.comm + ": " + err.Error()
+}
+
+func (e *errorOn) Unwrap() error { return e.err }
+
+// decodeVerdict reads the error that encodeVerdict wrote; nil if there was none.
+func decodeVerdict(b []byte) error {
 	switch class := int(b[0]); {
 	case class == 0:
 		return nil
@@ -76,7 +93,7 @@ func decodeVerdict(b []byte, op string) error {
 		return classes[class]
 	}
 	le := binary.LittleEndian
-	failed := &ft.ProcFailedError{Op: op, Cause: proc.Cause{Kind: proc.Kind(b[1]), Code: int32(le.Uint32(b[2:]))}}
+	failed := &ft.ProcFailedError{Cause: proc.Cause{Kind: proc.Kind(b[1]), Code: int32(le.Uint32(b[2:]))}}
 	at := b[8:]
 	take := func(n byte) (ranks []int) {
 		for range n {
@@ -87,7 +104,9 @@ func decodeVerdict(b []byte, op string) error {
 	}
 	failed.Ranks, failed.Local = take(b[6]), take(b[7])
 	name := b[8+4*verdictRanks:]
-	failed.Comm = strings.Map(printable, string(name[1:1+min(int(name[0]), verdictName)]))
+	if comm := strings.Map(printable, string(name[1:1+min(int(name[0]), verdictName)])); comm != "" {
+		return &errorOn{comm, failed}
+	}
 	return failed
 }
 

@@ -12,20 +12,21 @@ import (
 // call is this process's part in one agreement, until the decision. Calls are pooled: an agreement
 // in shared memory is so short that an allocation would be a good part of it.
 type call struct {
-	r    *Repair
-	g    *groupState
-	c    *p2p.Comm // for errors; nil if the caller checks the decision itself
-	op   string    // the operation's name in errors
-	done func(*agree.Decision, error)
+	r *Repair
+	g *groupState
+	// checks: a decision of members that called different operations is an error; else the caller looks
+	// at that.
+	checks bool
+	done   func(*agree.Decision, error)
 
 	then func(*agree.Decision) // call.decided, bound once
 	next *call                 // in Repair.calls
 }
 
-// propose takes part in the communicator's next agreement. done gets the decision, the error of a
-// freed communicator, or both if members called different operations.
-func (r *Repair) propose(c *p2p.Comm, op string, p agree.Proposal, done func(*agree.Decision, error)) {
-	if err := c.Usable(op); err != nil {
+// propose takes part in the communicator's next agreement. done gets the decision, the cause of an
+// error as on a freed communicator, or both if members called different operations.
+func (r *Repair) propose(c *p2p.Comm, p agree.Proposal, done func(*agree.Decision, error)) {
+	if err := c.Usable(); err != nil {
 		done(nil, err)
 		return
 	}
@@ -33,7 +34,7 @@ func (r *Repair) propose(c *p2p.Comm, op string, p agree.Proposal, done func(*ag
 		r.reportUnreachable(c)
 	}
 	k := r.newCall()
-	k.g, k.c, k.op, k.done = r.stateOf(c), c, op, done
+	k.g, k.checks, k.done = r.stateOf(c), true, done
 	k.start(p)
 }
 
@@ -68,17 +69,14 @@ func (k *call) start(p agree.Proposal) {
 		}
 	}
 	if err != nil {
-		if k.c != nil {
-			err = fmt.Errorf("%s on %s: %w", k.op, k.c.Name(), err)
-		}
 		k.end(nil, err)
 	}
 }
 
 func (k *call) decided(d *agree.Decision) {
 	var err error
-	if k.c != nil && d.Mismatch {
-		err = mismatchError(k.op, k.c)
+	if k.checks && d.Mismatch {
+		err = errMismatch
 	}
 	k.end(d, err)
 }
@@ -92,9 +90,7 @@ func (k *call) end(d *agree.Decision, err error) {
 	done(d, err)
 }
 
-func mismatchError(op string, c *p2p.Comm) error {
-	return fmt.Errorf("%s on %s: %w: not all ranks called the same operation", op, c.Name(), ft.ErrArgument)
-}
+var errMismatch = fmt.Errorf("%w: not all ranks called the same operation", ft.ErrArgument)
 
 // flagCall is a call of Agree. It is pooled as well.
 type flagCall struct {
@@ -121,7 +117,7 @@ func (r *Repair) newFlagCall() *flagCall {
 
 func (k *flagCall) decided(d *agree.Decision, err error) {
 	if err == nil && len(d.Unacked) > 0 {
-		err = k.c.FailedError("agree", d.Unacked)
+		err = k.c.FailedError(d.Unacked)
 	}
 	if d != nil && !d.Mismatch {
 		*k.flag = binary.LittleEndian.Uint64(d.Value[k.at:])

@@ -39,7 +39,7 @@ func TestOneAgreementForEqualMembers(t *testing.T) {
 // validate waits for one.
 func (m *member) validate(comms []*p2p.Comm) (failed [][]proc.ID, err error) {
 	m.e.Lock()
-	promise, h := m.p.NewPromise(comms[0])
+	promise, h := m.p.NewPromise(comms[0], "Validate")
 	m.Validate(comms, func(all [][]proc.ID, err error) {
 		failed = all
 		promise.Complete(err)

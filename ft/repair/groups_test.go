@@ -59,7 +59,7 @@ func (m *member) comm(n int, ctx uint32) *p2p.Comm {
 // agree waits for an agreement.
 func (m *member) agree(c *p2p.Comm, flag uint64) (uint64, error) {
 	m.e.Lock()
-	promise, h := m.p.NewPromise(c)
+	promise, h := m.p.NewPromise(c, "Agree")
 	m.Agree(c, &flag, promise)
 	m.e.Unlock()
 	_, err := m.p.Wait(h)
@@ -118,7 +118,7 @@ func TestGroupsInUseAreKept(t *testing.T) {
 	job(t, n, func(m *member) {
 		used := m.comm(n, 50)
 		got := uint64(1)
-		promise, h := m.p.NewPromise(used)
+		promise, h := m.p.NewPromise(used, "Agree")
 		begin := func() { m.Agree(used, &got, promise) }
 		m.e.Lock()
 		if m.e.Self() == 0 {

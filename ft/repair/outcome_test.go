@@ -28,7 +28,7 @@ type outcome struct {
 func (c *outcome) check(t *testing.T, m *member, name string) {
 	comm, err := m.p.NewComm("c", p2p.WorldGroup(3), 0, 70)
 	assert.NoError(t, err)
-	v := Vote{What: Dup, Op: "dup", Err: c.err, Makes: c.makes}
+	v := Vote{What: Dup, Err: c.err, Makes: c.makes}
 	m.e.Lock()
 	got := v.outcome(comm, &c.d)
 	m.e.Unlock()

@@ -2,7 +2,6 @@ package repair
 
 import (
 	"encoding/binary"
-	"fmt"
 	"slices"
 
 	"github.com/banyan-hpc/banyan/ft/agree"
@@ -143,7 +142,7 @@ func (r *Repair) Agree(c *p2p.Comm, flag *uint64, promise p2p.Promise) {
 	}
 	k := r.newFlagCall()
 	k.c, k.flag, k.at, k.promise = c, flag, at, promise
-	r.propose(c, "agree", p, k.done)
+	r.propose(c, p, k.done)
 }
 
 // first reports whether the lowest process is on this side of an intercommunicator.
@@ -163,7 +162,7 @@ func and(acc, in []byte) {
 //
 // Precondition: the lock is held.
 func (r *Repair) Leave(c *p2p.Comm, done func(error)) {
-	r.propose(c, "finalize", agree.Proposal{What: whatLeave}, func(_ *agree.Decision, err error) { done(err) })
+	r.propose(c, agree.Proposal{What: whatLeave}, func(_ *agree.Decision, err error) { done(err) })
 }
 
 // Shrink makes a communicator of the members that have not been agreed to have failed, in their
@@ -171,7 +170,7 @@ func (r *Repair) Leave(c *p2p.Comm, done func(error)) {
 //
 // Precondition: the lock is held.
 func (r *Repair) Shrink(c, room *p2p.Comm, done func(*p2p.Comm, error)) {
-	r.propose(c, "shrink", agree.Proposal{What: whatShrink}, func(d *agree.Decision, err error) {
+	r.propose(c, agree.Proposal{What: whatShrink}, func(d *agree.Decision, err error) {
 		done(survivors(c, room, d, err))
 	})
 }
@@ -185,9 +184,5 @@ func survivors(c, room *p2p.Comm, d *agree.Decision, err error) (*p2p.Comm, erro
 	for _, g := range d.Ended {
 		ended = append(ended, g.Proc)
 	}
-	left, err := c.Survivors(ended, uint64(d.Number), room)
-	if err != nil {
-		err = fmt.Errorf("shrink of %s: %w", c.Name(), err)
-	}
-	return left, err
+	return c.Survivors(ended, uint64(d.Number), room)
 }

@@ -42,8 +42,7 @@ const (
 // Vote is a member's contribution to the end of an operation.
 type Vote struct {
 	What What
-	Op   string // its name in errors
-	Err  error  // its own error
+	Err  error // its own error
 	// Makes: the operation makes a communicator. It fails after a failure that some member did not
 	// know of when it voted.
 	Makes bool
@@ -73,13 +72,13 @@ func (v *Vote) proposal() agree.Proposal {
 	return agree.Proposal{What: byte(v.What), Value: v.encode(), Op: and, Yields: true}
 }
 
-// End ends an operation of all members uniformly. done gets nil at all living members, or an error
-// at all of them, of one class, which some member contributed; ft.ErrProcFailed names all members
+// End ends an operation of all members uniformly. done gets nil at all living members, or the cause of
+// an error at all of them, of one class, which some member contributed; ft.ErrProcFailed names all members
 // that have been agreed to have failed.
 //
 // Precondition: the lock is held.
 func (r *Repair) End(c *p2p.Comm, v Vote, done func(error)) {
-	if err := c.UnrevokedLocked(v.Op); errors.Is(err, ft.ErrRevoked) {
+	if err := c.UnrevokedLocked(); errors.Is(err, ft.ErrRevoked) {
 		r.refuse(c) // members that have refused are not waited for
 		done(v.with(err))
 		return
@@ -109,7 +108,7 @@ func (r *Repair) refuse(c *p2p.Comm) {
 //
 // Precondition: the lock is held.
 func (r *Repair) EndAmong(c *p2p.Comm, g p2p.Group, ctx uint32, v Vote, done func(error)) {
-	w := &waiter{c, v.Op, done}
+	w := &waiter{c, done}
 	id := agree.GroupKey{Context: ctx | amongContext, Group: g.Digest()}
 	r.waiters = append(r.waiters, w)
 	r.proposeIn(r.stateFor(id, &g), v.proposal(), func(d *agree.Decision, err error) {
@@ -119,7 +118,7 @@ func (r *Repair) EndAmong(c *p2p.Comm, g p2p.Group, ctx uint32, v Vote, done fun
 		w.end(r, err)
 	})
 	r.retain(id)
-	if err := c.UnrevokedLocked(v.Op); err != nil {
+	if err := c.UnrevokedLocked(); err != nil {
 		w.end(r, err)
 	}
 }
@@ -130,7 +129,6 @@ const amongContext = 1 << 31
 // waiter is an EndAmong under way.
 type waiter struct {
 	c    *p2p.Comm
-	op   string
 	done func(error)
 }
 
@@ -147,7 +145,7 @@ func (w *waiter) end(r *Repair, err error) {
 func (r *Repair) Revoked(c *p2p.Comm) {
 	for _, w := range slices.Clone(r.waiters) {
 		if w.c == c {
-			w.end(r, c.UnrevokedLocked(w.op))
+			w.end(r, c.UnrevokedLocked())
 		}
 	}
 	if c.Uniformity() != p2p.UniformNothing {
@@ -172,7 +170,11 @@ func (v *Vote) with(all error) error {
 		}
 		return v.Err
 	}
-	return fmt.Errorf("%w; at this rank: %w", all, v.Err)
+	own := v.Err
+	if e, ok := own.(*ft.OpError); ok { //nolint:errorlint // of this operation, or a part of it
+		own = e.Err
+	}
+	return fmt.Errorf("%w; at this rank: %w", all, own)
 }
 
 // class is the bit of an error's class.
@@ -191,19 +193,19 @@ func (v *Vote) common(c *p2p.Comm, d *agree.Decision) error {
 	}
 	failed := func() error {
 		if failedProcs == nil {
-			return fmt.Errorf("%s on %s: %w: as another rank has found", v.Op, c.Name(), ft.ErrProcFailed)
+			return fmt.Errorf("%w: as another rank has found", ft.ErrProcFailed)
 		}
-		return c.FailedError(v.Op, failedProcs)
+		return c.FailedError(failedProcs)
 	}
 	if d.Mismatch {
 		switch {
 		case d.Refused:
 			c.RevokeLocal() // the next uniform operation must not wait for that member
-			return fmt.Errorf("%s on %s: %w", v.Op, c.Name(), ft.ErrRevoked)
+			return ft.ErrRevoked
 		case failedProcs != nil:
 			return failed() // the other members recover from that already
 		}
-		return mismatchError(v.Op, c)
+		return errMismatch
 	}
 	unseen := func(p proc.ID) bool { return slices.Contains(failedProcs, p) }
 	if v.Makes && slices.ContainsFunc(d.Unacked, unseen) {
@@ -216,11 +218,11 @@ func (v *Vote) common(c *p2p.Comm, d *agree.Decision) error {
 		case i == 0:
 			return failed()
 		default:
-			return fmt.Errorf("%s on %s: %w: at some rank", v.Op, c.Name(), class)
+			return fmt.Errorf("%w: at some rank", class)
 		}
 	}
 	if met != 0 {
-		return fmt.Errorf("%s on %s failed at some rank, and so at all", v.Op, c.Name())
+		return errors.New("it failed at some rank, and so at all")
 	}
 	return nil
 }

@@ -82,11 +82,10 @@ func (r *Repair) validate(k commSet, done func(*agree.Decision, error)) {
 	value := binary.LittleEndian.AppendUint32(nil, names)
 	value = binary.LittleEndian.AppendUint32(value, ^names)
 	c := k.comms[0]
-	r.propose(c, "validate", agree.Proposal{What: whatValidate, Value: value, Op: and},
+	r.propose(c, agree.Proposal{What: whatValidate, Value: value, Op: and},
 		func(d *agree.Decision, err error) {
 			if err == nil && binary.LittleEndian.Uint32(d.Value) != ^binary.LittleEndian.Uint32(d.Value[4:]) {
-				err = fmt.Errorf("validate on %s: %w: not all ranks validate the same communicators with it",
-					c.Name(), ft.ErrArgument)
+				err = fmt.Errorf("%w: not all ranks validate the same communicators with it", ft.ErrArgument)
 			}
 			if err != nil {
 				d = nil

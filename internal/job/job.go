@@ -12,6 +12,7 @@ import (
 	"github.com/banyan-hpc/banyan/coll/sm"
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/tcp"
+	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/ft/agree"
 	"github.com/banyan-hpc/banyan/ft/control"
 	"github.com/banyan-hpc/banyan/ft/detect"
@@ -184,7 +185,7 @@ func (j *Job) Sleep(d time.Duration) { j.Progress.Host().Pause(fabric.Time(max(d
 
 // Abort ends all ranks. It does not return.
 func (j *Job) Abort(code int, why error) {
-	j.boot.Abort(code, fmt.Sprintf("rank %d aborts the job: %v", j.Rank(), why))
+	j.boot.Abort(code, fmt.Sprintf("rank %d aborts the job: %s", j.Rank(), ft.Bare(why)))
 }
 
 // Finalizing reports whether Finalize has been called.

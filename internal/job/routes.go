@@ -77,7 +77,7 @@ func (j *Job) Route(rank int) (Route, error) {
 	j.Progress.Unlock()
 	switch state {
 	case progress.Failed:
-		return r, &ft.ProcFailedError{Op: "route", Ranks: []int{rank}}
+		return r, fmt.Errorf("route to rank %d: %w", rank, &ft.ProcFailedError{Ranks: []int{rank}})
 	case progress.Departed:
 		return r, fmt.Errorf("route to rank %d: %w", rank, ft.ErrDeparted)
 	}

@@ -19,8 +19,8 @@ var votes = [...]repair.What{
 // Outcome implements coll.Agreement.
 func (u *uniform) Outcome(c *p2p.Comm, k coll.Kind, err error) error {
 	u.P2P.Lock()
-	promise, h := u.P2P.NewAgreement(c)
-	u.Repair.End(c, repair.Vote{What: votes[k], Op: k.String(), Err: err}, promise.Complete)
+	promise, h := u.P2P.NewAgreement(c, k.String())
+	u.Repair.End(c, repair.Vote{What: votes[k], Err: err}, promise.Complete)
 	u.P2P.Unlock()
 	_, err = u.P2P.Wait(h)
 	return err
@@ -28,5 +28,5 @@ func (u *uniform) Outcome(c *p2p.Comm, k coll.Kind, err error) error {
 
 // Begin implements coll.Agreement.
 func (u *uniform) Begin(c *p2p.Comm, k coll.Kind, ctx uint32, err error, done func(error)) {
-	u.Repair.EndAmong(c, *c.Members(), ctx, repair.Vote{What: votes[k], Op: k.Nonblocking(), Err: err}, done)
+	u.Repair.EndAmong(c, *c.Members(), ctx, repair.Vote{What: votes[k], Err: err}, done)
 }

@@ -22,7 +22,7 @@ var differing = []struct {
 			return c.Barrier()
 		}
 		return banyan.Bcast(c, make([]float64, 4), 0)
-	}, []string{"called barrier", "called bcast of 32 bytes with root 0"}},
+	}, []string{"called Barrier", "called Bcast of 32 bytes with root 0"}},
 	{"root", func(c *banyan.Comm, odd bool) error {
 		if odd {
 			return c.Bcast(make([]byte, 4), 2)
@@ -40,14 +40,14 @@ var differing = []struct {
 			return errors.Join(c.Barrier(), c.Bcast(make([]byte, 4), 0))
 		}
 		return errors.Join(c.Bcast(make([]byte, 4), 0), c.Barrier())
-	}, []string{"called barrier", "called bcast"}},
+	}, []string{"called Barrier", "called Bcast"}},
 	{"blocking and not", func(c *banyan.Comm, odd bool) error {
 		if odd {
 			_, err := c.Ibarrier().Wait()
 			return err
 		}
 		return c.Barrier()
-	}, []string{"called ibarrier", "called barrier"}},
+	}, []string{"called Ibarrier", "called Barrier"}},
 	{"non-blocking", func(c *banyan.Comm, odd bool) error {
 		r := []banyan.Request{{}}
 		if odd {
@@ -57,7 +57,7 @@ var differing = []struct {
 		}
 		_, _, err := banyan.WaitAny(r)
 		return err
-	}, []string{"called ibarrier", "called ibcast of 8 bytes with root 2"}},
+	}, []string{"called Ibarrier", "called Ibcast of 8 bytes with root 2"}},
 }
 
 // TestDifferingCollectives: every rank finds the mistake, and none waits.

@@ -61,10 +61,10 @@ func TestErrorsNameTheOperationOnce(t *testing.T) {
 		c, err := w.Comm().Dup()
 		require.NoError(t, err)
 		_, err = c.Ibcast(nil, 7).Wait()
-		require.EqualError(t, err, "ibcast on world.1: wrong argument: root 7, want 0 … 0")
+		require.EqualError(t, err, "banyan: Ibcast(root 7) on world.1 at rank 0: wrong argument: root 7, want 0 … 0")
 		require.NoError(t, c.Free())
 		_, err = c.Dup()
-		require.EqualError(t, err, "dup on world.1: closed: the communicator has been freed")
+		require.EqualError(t, err, "banyan: Dup on world.1 at rank 0: closed: the communicator has been freed")
 		return nil
 	}))
 }

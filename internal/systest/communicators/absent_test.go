@@ -164,6 +164,6 @@ func TestNoCommunicator(t *testing.T) {
 		require.Equal(t, banyan.Identical, c.Compare(nil))
 		c.SetErrorHandler(func(*banyan.Comm, error) { t.Error("the handler of nobody was called") })
 		require.EqualError(t, c.Send(nil, 0, 0),
-			"send on no communicator: wrong argument: it is nil, or no call has made it")
+			"banyan: Send(dst 0, tag 0, 0 bytes) on no communicator: wrong argument: it is nil, or no call has made it")
 	}
 }

@@ -236,7 +236,7 @@ func fatal(w *banyan.World) error {
 	return err
 }
 
-const fatalText = "rank 1 aborts the job: errors are fatal to rank 1 of world: send on world: wrong argument: rank 77"
+const fatalText = "rank 1 aborts the job: errors are fatal: Send(dst 77, tag 1, 0 bytes) on world at rank 1: wrong argument: rank 77"
 
 func TestErrorsAreFatal(t *testing.T) {
 	res, out := ranktest.Job(t, launch.Continue, 3, "fatal")
@@ -269,7 +269,7 @@ func unchecked(w *banyan.World) error {
 	return nil
 }
 
-const careText = "banyan: rank 0 aborts the job: errors are fatal to rank 0 of world: recv on world: rank 1 failed: "
+const careText = "banyan: rank 0 aborts the job: errors are fatal: Recv(src 1, tag 1) on world at rank 0: rank 1 has failed: "
 
 // BANYAN_ERRORS=fatal gives a program without a handler MPI's default.
 func TestErrorsAreFatalByTheEnvironment(t *testing.T) {
@@ -304,7 +304,7 @@ func TestErrorsAreFatalByTheOption(t *testing.T) {
 		})
 	}
 	nothing := func(*banyan.Comm) {}
-	require.ErrorContains(t, run(true, nothing), "rank 0 aborts the job: errors are fatal to rank 0 of ")
+	require.ErrorContains(t, run(true, nothing), "rank 0 aborts the job: errors are fatal: Send(dst 77, tag 1, 0 bytes) on ")
 	require.NoError(t, run(false, nothing))
 	require.NoError(t, run(true, func(c *banyan.Comm) { c.SetErrorHandler(nil) }))
 	told := errors.New("")

@@ -155,6 +155,7 @@ func TestKnownAndAcknowledged(t *testing.T) {
 func TestAliasesShowTheirFields(t *testing.T) {
 	types := map[string]reflect.Type{
 		"Status": reflect.TypeFor[banyan.Status](), "ProcFailedError": reflect.TypeFor[banyan.ProcFailedError](),
+		"OpError":      reflect.TypeFor[banyan.OpError](),
 		"MissingError": reflect.TypeFor[banyan.MissingError](), "ProcID": reflect.TypeFor[banyan.ProcID](),
 		"Cause": reflect.TypeFor[banyan.Cause](), "Profile": reflect.TypeFor[banyan.Profile](),
 		"ErrorRange": reflect.TypeFor[banyan.ErrorRange](), "Uniformity": reflect.TypeFor[banyan.Uniformity](),

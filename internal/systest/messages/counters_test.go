@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -136,7 +137,7 @@ func TestPeerCounters(t *testing.T) {
 
 func countedPeer(w *banyan.World) error {
 	const small, long = 5, 100
-	c, peer := w.Comm(), 1-w.Comm().Rank()
+	c, peer, sum := w.Comm(), 1-w.Comm().Rank(), []int{1}
 	if err := c.Barrier(); err != nil {
 		return err
 	}
@@ -168,6 +169,14 @@ func countedPeer(w *banyan.World) error {
 		return fmt.Errorf("rank %d: %+v", c.Rank(), now)
 	case w.PeerCounters(2) != banyan.PeerCounters{}:
 		return fmt.Errorf("there is no rank 2: %+v", w.PeerCounters(2))
+	}
+	for range 4 { // from some on in shared memory, if there is any; a long one never
+		if err := errors.Join(c.Barrier(), c.Bcast(make([]byte, 1<<20), 0), banyan.Allreduce(c, sum, sum, banyan.Sum)); err != nil {
+			return err
+		}
+	}
+	if n := c.Counters().Collectives; n != 13 {
+		return fmt.Errorf("rank %d: %d collectives", c.Rank(), n)
 	}
 	if err := w.Finalize(); err != nil {
 		return err

@@ -43,7 +43,7 @@ var mistakes = []struct {
 		buf[1] = 7
 		_, err := r.Wait()
 		return err
-	}, []string{"send of 24 bytes", "changed the buffer", "debug_test.go:"}},
+	}, []string{"Send(dst 0, tag 5, 24 bytes)", "changed the buffer", "debug_test.go:"}},
 	{"a receive's buffer changed", func(c *banyan.Comm) error {
 		buf := []int64{1, 2, 3}
 		if c.Rank() == 0 {
@@ -53,7 +53,7 @@ var mistakes = []struct {
 		buf[1] = 7
 		_, _, err := banyan.WaitAny([]banyan.Request{r})
 		return err
-	}, []string{"recv of 24 bytes", "changed the buffer", "debug_test.go:"}},
+	}, []string{"Recv(src 0, tag 5)", "changed the buffer", "debug_test.go:"}},
 	{"a persistent buffer changed", func(c *banyan.Comm) error {
 		buf := make([]byte, 8)
 		if c.Rank() == 0 {
@@ -65,7 +65,7 @@ var mistakes = []struct {
 		buf[0] = 1
 		_, err := p.Wait()
 		return err
-	}, []string{"send of 8 bytes", "changed the buffer"}},
+	}, []string{"Send(dst 0, tag 5, 8 bytes)", "changed the buffer"}},
 }
 
 func TestMistakesAreFound(t *testing.T) {

@@ -92,10 +92,10 @@ func TestQuitShowsWaits(t *testing.T) {
 	const slept = `( for \S+)?\n`
 	for where, want := range map[string]string{
 		"init":     `banyan: (rank 0: )?Init, waiting for ranks that have not called it\n`,
-		"recv":     `banyan: rank 0: recv\(src 1, tag 7\) on world` + slept,
-		"send":     `banyan: rank 0: send\(dst 1, tag 3, 8388608 bytes\) on world` + slept,
-		"irecv":    `(banyan: rank 0: recv\(src any, tag \d+\) on world\n){100}banyan: rank 0: and 2 more\n`,
-		"barrier":  `banyan: rank 0: barrier on world, waiting for rank 1` + slept,
+		"recv":     `banyan: rank 0: Recv\(src 1, tag 7\) on world` + slept,
+		"send":     `banyan: rank 0: Send\(dst 1, tag 3, 8388608 bytes\) on world` + slept,
+		"irecv":    `(banyan: rank 0: Recv\(src any, tag \d+\) on world\n){100}banyan: rank 0: and 2 more\n`,
+		"barrier":  `banyan: rank 0: Barrier on world, waiting for rank 1` + slept,
 		"finalize": `banyan: rank 0: Finalize, waiting for ranks that have not called it\n`,
 	} {
 		res, out := ranktest.Job(t, launch.Abort, 2, "hangs", hangEnv+"="+where)
