@@ -245,7 +245,7 @@ func (p *Provider) releaseEnded() {
 	for _, r := range p.ended {
 		err := r.c.release()
 		if !r.keepSlot {
-			err = errors.Join(err, p.own.free(r.c.peer))
+			err = errors.Join(err, p.own.free(r.c.peer, r.c.in.long))
 		}
 		if err != nil {
 			p.cfg.Log.Info("releasing a connection failed", "peer", int(r.c.peer), "reason", err)

@@ -283,10 +283,14 @@ func (s *segment) knockAddress(id proc.ID) (address, error) {
 	}
 }
 
-// free returns the memory of a process's page and long ring to the system. They are not used again:
+// free returns the memory of a process's page, and of its long ring, to the system. They are not used again:
 // process ids are not reused.
-func (s *segment) free(id proc.ID) error {
-	return errors.Join(s.punch(s.pageOffset(id), pageBytes), s.freeRing(id))
+func (s *segment) free(id proc.ID, ring bool) error {
+	err := s.punch(s.pageOffset(id), pageBytes)
+	if ring {
+		err = errors.Join(err, s.freeRing(id))
+	}
+	return err
 }
 
 // freeRing returns the memory of a long ring, which is all zero when it is used again.

@@ -177,7 +177,7 @@ func (t *Table) ask(pid int) *atomic.Uint64 {
 	t.catchUp()
 	word := new(atomic.Uint64)
 	seen := t.seen.Load()
-	for i := oldest(seen); i < seen; i++ {
+	for i := t.registered(pid, seen); i < seen; i++ {
 		if e, ok := t.log.entry(i); ok && t.pidOf(e) == pid {
 			word.Store(e.after(word.Load()))
 		}
@@ -186,6 +186,18 @@ func (t *Table) ask(pid int) *atomic.Uint64 {
 	asked[pid] = word
 	t.asked.Store(&asked)
 	return word
+}
+
+// registered is the entry with which a pid was registered last, among those before seen, or
+// the oldest one. It searches from the end, where those of this job are.
+func (t *Table) registered(pid int, seen uint64) uint64 {
+	first := oldest(seen)
+	for i := seen; i > first; i-- {
+		if e, ok := t.log.entry(i - 1); ok && e.status == Registered && t.pidOf(e) == pid {
+			return i - 1
+		}
+	}
+	return first
 }
 
 // pidOf is an entry's pid as this process knows it, -1 if it does not.

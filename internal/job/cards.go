@@ -31,13 +31,10 @@ type cards struct {
 	asking int         // requests under way
 }
 
-const (
-	// singleCards is the number of cards that are requested one by one. A rank that talks to more
-	// peers may talk to all, and the launcher would get as many requests as there are pairs.
-	singleCards = 4
-	// cardBlock is the number of cards in one request, about as many as a reply holds.
-	cardBlock = 32
-)
+// cardBlock is the number of cards in one request, about as many as a reply holds. Cards are read in
+// blocks by a rank that has read some one by one, more of them in a job with more blocks: it may talk
+// to all peers, and the launcher would get as many requests as there are pairs.
+const cardBlock = 32
 
 // fetchBlock reads the card of a rank together with its neighbours', and returns nil if the launcher
 // does not provide that.
@@ -107,7 +104,7 @@ func (l *launched) card(peer proc.ID) (*route.Card, error) {
 	}
 	l.cards.asking++
 	l.cards.single++
-	many := l.cards.single > singleCards
+	many := l.cards.single > 1+l.Size()/cardBlock
 	l.cards.mu.Unlock()
 	var c *route.Card
 	var err error
