@@ -3,11 +3,13 @@ package main
 import (
 	"fmt"
 
+	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
 type infoCmd struct {
-	Changed bool `short:"c" help:"Only the knobs that somebody has set."`
+	Changed bool   `short:"c" help:"Only the knobs that somebody has set."`
+	JSON    string `placeholder:"FILE" help:"Store the knobs and the environment; -: print them, and the text on standard error."`
 }
 
 // Help has the examples.
@@ -21,23 +23,39 @@ Examples:
   ftbench info
   ftbench info --changed
   BANYAN_SHM_EAGER=8k ftbench info -c
+  ftbench info --json - | jq -r '.results.knobs[] | .name + " " + .value'
   ftbench run -n 2 -- ftbench info -c`
+}
+
+// infoResults are the results in the JSON file.
+type infoResults struct {
+	Machine string            `json:"machine"`
+	Files   []settings.Source `json:"files"`
+	Knobs   []settings.Shown  `json:"knobs"`
 }
 
 // Run prints.
 func (c *infoCmd) Run(to *call) error {
+	file := report.Begin("info")
+	if err := checkFiles(c.JSON); err != nil {
+		return err
+	}
 	in := settings.Here()
 	set, err := settings.Load(in)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(to.out, "# machine: [%s]\n", in.Machine())
+	out := to.words(c.JSON).out
+	fmt.Fprintf(out, "# machine: [%s]\n", in.Machine())
 	for _, src := range set.Sources {
-		fmt.Fprintf(to.out, "# file: %s: %s\n", src.Path, src.State)
+		fmt.Fprintf(out, "# file: %s: %s\n", src.Path, src.State)
 	}
 	if len(set.Sources) == 0 {
-		fmt.Fprintf(to.out, "# no files: %s=%s\n", settings.FileVariable, settings.NoFile)
+		fmt.Fprintf(out, "# no files: %s=%s\n", settings.FileVariable, settings.NoFile)
 	}
-	fmt.Fprintln(to.out)
-	return set.Write(to.out, c.Changed)
+	fmt.Fprintln(out)
+	if err := set.Write(out, c.Changed); err != nil {
+		return err
+	}
+	return to.store(file, c.JSON, infoResults{in.Machine(), set.Sources, set.Show(c.Changed)})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/paper"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
+	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/fabric/sim"
 	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/wholefile"
@@ -24,6 +25,7 @@ type paperCmd struct {
 	Rounds   int    `placeholder:"N" help:"Operations in a row of a prediction. Default: 300, as in the paper; with --quick 10."`
 	Quick    bool   `help:"A first look, in less than a minute: fewer ranks, sets and operations, wide intervals, and predictions up to 10 000 ranks."`
 	Fit      bool   `help:"Find the fitted parameters of the profile paper-2011 from table 1 again, print them, and do nothing else."`
+	JSON     string `placeholder:"FILE" help:"Store the tables, the measurements and the environment; -: print them, and the rest on standard error."`
 	exitsFlag
 }
 
@@ -78,10 +80,26 @@ func (c *paperCmd) predictions() paper.Predictions {
 	return p
 }
 
+// paperResults are the results in the JSON file.
+type paperResults struct {
+	Report   *paper.Report   `json:"report"`
+	Measured *paper.Measured `json:"measured"`
+	Files    []string        `json:"files"`
+}
+
+// fitResults are those of --fit.
+type fitResults struct {
+	Engine  int64 `json:"engine_ns"`
+	Latency int64 `json:"latency_ns"`
+}
+
 // Run measures and writes the report.
 func (c *paperCmd) Run(to *call) error {
+	if err := checkFiles(c.JSON); err != nil {
+		return err
+	}
 	if c.Fit {
-		return fitPaper(to)
+		return c.fit(to)
 	}
 	if err := c.size().Check(); err != nil {
 		return usagef("paper: %w", err)
@@ -96,12 +114,13 @@ func (c *paperCmd) Run(to *call) error {
 	if err := checkFiles(html, md); err != nil {
 		return err
 	}
+	file := report.Begin("paper-report")
 	store, err := c.open()
 	if err != nil {
 		return err
 	}
 	if c.Measure {
-		if err := c.measure(store, to); err != nil {
+		if err := c.measure(store, to.words(c.JSON)); err != nil {
 			return err
 		}
 	}
@@ -109,6 +128,12 @@ func (c *paperCmd) Run(to *call) error {
 	if err != nil {
 		return err
 	}
+	return c.write(r, store, file, to)
+}
+
+// write writes the report and prints the names of its files.
+func (c *paperCmd) write(r *paper.Report, store *paper.Store, file *report.File, to *call) error {
+	html, md := filepath.Join(c.Out, "report.html"), filepath.Join(c.Out, "report.md")
 	for _, s := range r.Sections {
 		for _, f := range s.Figures {
 			if err := figure.Save(filepath.Join(c.Out, f.File), figure.WithSource(store.Source, f.Charts...)...); err != nil {
@@ -122,11 +147,14 @@ func (c *paperCmd) Run(to *call) error {
 	if err := wholefile.Write(md, []byte(r.Markdown()), 0); err != nil {
 		return err
 	}
-	measured := ""
+	files := []string{html, md}
 	if store.Stored {
-		measured = store.Path
+		files = append(files, store.Path)
 	}
-	_, err = fmt.Fprint(to.out, named("written:", html, md, measured))
+	if err := to.store(file, c.JSON, paperResults{r, &store.Measured, files}); err != nil {
+		return err
+	}
+	_, err := fmt.Fprint(to.words(c.JSON).out, named("written:", append(files, c.JSON)...))
 	return err
 }
 
@@ -174,13 +202,17 @@ func (c *paperCmd) predict(m *paper.Measured, to *call) (*paper.Report, error) {
 	return paper.Build(m, o, func() { bar.Step(1) })
 }
 
-// fitPaper finds the fitted parameters again.
-func fitPaper(to *call) error {
-	p, err := paper.Fit(to.out)
-	if err == nil {
-		_, err = fmt.Fprintf(to.out, "engine %d ns, latency %d ns; built in: engine %d ns, latency %d ns\n",
-			p.Engine/sim.Nanosecond,
-			p.Latency/sim.Nanosecond, sim.Fitted.Engine/sim.Nanosecond, sim.Fitted.Latency/sim.Nanosecond)
+// fit finds the fitted parameters again.
+func (c *paperCmd) fit(to *call) error {
+	file, out := report.Begin("paper-fit"), to.words(c.JSON).out
+	p, err := paper.Fit(out)
+	if err != nil {
+		return err
 	}
-	return err
+	r := fitResults{int64(p.Engine / sim.Nanosecond), int64(p.Latency / sim.Nanosecond)}
+	if _, err := fmt.Fprintf(out, "engine %d ns, latency %d ns; built in: engine %d ns, latency %d ns\n",
+		r.Engine, r.Latency, sim.Fitted.Engine/sim.Nanosecond, sim.Fitted.Latency/sim.Nanosecond); err != nil {
+		return err
+	}
+	return to.store(file, c.JSON, r)
 }

@@ -22,6 +22,7 @@ import (
 type tourCmd struct {
 	Dir     string        `default:"results" help:"Where the files go. Default: ${default}."`
 	MinTime time.Duration `default:"500ms" help:"Time for a pass over one size; there are 23 sizes and three passes. Default: ${default}."`
+	JSON    string        `placeholder:"FILE" help:"Store all results and the environment there too; -: print them, and the tables on standard error."`
 }
 
 // Help describes the measurements.
@@ -41,6 +42,8 @@ type controls struct {
 	// PingPong is the control in seconds one way: before, between, after.
 	PingPong []float64 `json:"ping_pong_seconds"`
 	Files    []string  `json:"files"`
+	// Measured are the results of the tour's commands: osu latency and osu bw.
+	Measured []osuResults `json:"measured"`
 }
 
 // Run makes the tour.
@@ -55,11 +58,12 @@ func (c *tourCmd) Run(to *call) error {
 
 func (c *tourCmd) tour(ctx context.Context, to *call) error {
 	file := report.Begin("tour")
-	if err := checkFiles(filepath.Join(c.Dir, "tour.json")); err != nil { // makes the directory
+	if err := checkFiles(filepath.Join(c.Dir, "tour.json"), c.JSON); err != nil { // makes the directory
 		return err
 	}
+	words := to.words(c.JSON)
 	done := controls{PingPong: []float64{}, Files: []string{}}
-	if err := done.pingPong(ctx, to.out); err != nil {
+	if err := done.pingPong(ctx, words.out); err != nil {
 		return err
 	}
 	for _, step := range []struct {
@@ -72,15 +76,17 @@ func (c *tourCmd) tour(ctx context.Context, to *call) error {
 		{"osu-bw", "bandwidth.svg", bandwidthChart, []string{"osu", "bw", "--min-time", c.MinTime.String()}},
 	} {
 		base := filepath.Join(c.Dir, step.name)
-		if err := tee(base+".txt", to, append(step.args, "--json", base+".json")); err != nil {
+		if err := tee(base+".txt", words, append(step.args, "--json", base+".json")); err != nil {
 			return err
 		}
 		picture := filepath.Join(c.Dir, step.picture)
-		if err := draw(base+".json", picture, step.chart); err != nil {
+		measured, err := draw(base+".json", picture, step.chart)
+		if err != nil {
 			return err
 		}
+		done.Measured = append(done.Measured, measured)
 		done.Files = append(done.Files, base+".txt", base+".json", picture)
-		if err := done.pingPong(ctx, to.out); err != nil {
+		if err := done.pingPong(ctx, words.out); err != nil {
 			return err
 		}
 	}
@@ -88,24 +94,27 @@ func (c *tourCmd) tour(ctx context.Context, to *call) error {
 	if err := file.Write(own, done); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(to.out, "files: %s %s\n", strings.Join(done.Files, " "), own)
+	if err := to.store(file, c.JSON, done); err != nil {
+		return err
+	}
+	_, err := fmt.Fprint(words.out, named("files:", append(done.Files, own, c.JSON)...))
 	return err
 }
 
-// draw makes a picture of the points in a file of results.
-func draw(file, picture string, chart func([]osu.Point) figure.Chart) error {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
+// draw makes a picture of the points in a file of results, and returns the results.
+func draw(file, picture string, chart func([]osu.Point) figure.Chart) (osuResults, error) {
 	var stored struct {
 		report.File
 		Results osuResults `json:"results"`
 	}
-	if err := json.Unmarshal(b, &stored); err != nil {
-		return fmt.Errorf("read %s: %w", file, err)
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return stored.Results, err
 	}
-	return figure.Save(picture, figure.WithSource(stored.Source, chart(stored.Results.Points))...)
+	if err := json.Unmarshal(b, &stored); err != nil {
+		return stored.Results, fmt.Errorf("read %s: %w", file, err)
+	}
+	return stored.Results, figure.Save(picture, figure.WithSource(stored.Source, chart(stored.Results.Points))...)
 }
 
 // latencyChart shows the median and the 99th percentile; the percentiles are those of osu's -z.
