@@ -18,8 +18,8 @@ func WriteCurve(w io.Writer, c *Curve) error {
 		kept, dropped = kept+p.Kept, dropped+p.Dropped
 	}
 	others := c.others()
-	fmt.Fprintf(w, "%s (%d rounds, %d values kept, %d dropped: the control changed)\n", c.Title,
-		len(c.Points[0].Rounds), kept, dropped)
+	fmt.Fprintf(w, "%s (%d rounds%s, %d values kept, %d dropped: the control changed)\n", c.Title,
+		len(c.Points[0].Rounds), cutWord(c.Points[0].Result), kept, dropped)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "id\t%s\tcores\tpairs\tours µs\t", c.sweep.Label)
 	for _, o := range others {

@@ -15,8 +15,8 @@ import (
 func WriteTable(w io.Writer, results ...*Result) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, r := range results {
-		fmt.Fprintf(w, "%s (%d rounds, %d samples kept, %d dropped: the control changed)\n",
-			r.Title, len(r.Rounds), r.Kept, r.Dropped)
+		fmt.Fprintf(w, "%s (%d rounds%s, %d samples kept, %d dropped: the control changed)\n",
+			r.Title, len(r.Rounds), cutWord(r), r.Kept, r.Dropped)
 		fmt.Fprint(t, "id\tover\tcores\tpairs\tours µs\ttheirs µs\tratio\t95 % interval\tbound\tverdict\t\n")
 		for _, row := range r.Rows {
 			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n", row.Bound.ID, row.Bound.Over,
@@ -35,6 +35,14 @@ func WriteTable(w io.Writer, results ...*Result) error {
 		}
 	}
 	return nil
+}
+
+// cutWord says that a round was ended by the end of the time.
+func cutWord(r *Result) string {
+	if r.Cut {
+		return " and one cut by --max-time"
+	}
+	return ""
 }
 
 // none is the text of an absent value in a table.

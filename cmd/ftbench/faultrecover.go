@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/budget"
 	"github.com/banyan-hpc/banyan/bench/fault"
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
@@ -28,6 +30,7 @@ type recoverOptions struct {
 	Calls    *int     `placeholder:"N" help:"Calls of a block. Default: 100, of shrink 20."`
 	Plot     []string `placeholder:"FILE" help:"Draw the times against the number of ranks; .svg or .png, or both with a comma."`
 	JSON     string   `placeholder:"FILE" help:"Store all rounds and the environment; -: print them, and the table on standard error."`
+	paceFlags
 	exitsFlag
 }
 
@@ -124,6 +127,7 @@ func (c *faultRevokeCmd) Run(to *call) error {
 type recoverResults struct {
 	Fabric string          `json:"fabric"` // as given; "": all
 	Jobs   []recoverResult `json:"jobs"`
+	Cut    *budget.Cut     `json:"cut,omitempty"` // of --max-time
 }
 
 type recoverResult struct {
@@ -140,10 +144,16 @@ func (c *recoverOptions) of(o fault.Recovery, ranks int) fault.Recovery {
 	if c.Calls != nil {
 		o.Calls = *c.Calls
 	}
+	c.atMost(&o.Rounds, 6)
+	c.atMost(&o.Calls, 20)
 	return o
 }
 
 func (c *recoverOptions) run(o fault.Recovery, fabrics fabricList, to *call) error {
+	if err := c.checkTime(); err != nil {
+		return err
+	}
+	o.Budget = c.budget()
 	for _, n := range c.N {
 		if err := c.of(o, n).Check(); err != nil {
 			return usage(err)
@@ -174,18 +184,23 @@ func (c *recoverOptions) measure(o fault.Recovery, to *call) (*recoverResults, e
 	if err := warnShared(to, slices.Max(c.N), ""); err != nil {
 		return nil, err
 	}
-	bar := progressbar.Start(to.err, "fault "+string(c.Op), c.Rounds*len(c.N))
+	sample := c.of(o, c.N[0])
+	announce(to.err, "fault "+string(c.Op), c.time(o), c.MaxTime)
+	bar := progressbar.Start(to.err, "fault "+string(c.Op), sample.Rounds*len(c.N))
 	defer bar.Stop()
 	out := bar.Over(to.words(c.JSON).out)
-	sample := c.of(o, c.N[0])
 	if _, err := fmt.Fprintf(out, "# Banyan %s against %s, µs; %d rounds of %d calls%s\n%-9s%8s%10s%10s%10s%12s%10s  %s\n",
-		c.Op, cmp.Or(c.against(), sample.Against()), c.Rounds, sample.Calls, sample.Waiting(),
+		c.Op, cmp.Or(c.against(), sample.Against()), sample.Rounds, sample.Calls, sample.Waiting(),
 		"# Ranks", "Failed", "P50", "P90", "P99", "Baseline", "Ratio", "95 % interval"); err != nil {
 		return nil, err
 	}
 	results := &recoverResults{}
-	for _, n := range c.N {
-		job, err := faultJob(to, c.exitsFlag, bar.Over(to.err), n)
+	for i, n := range c.N {
+		if o.Budget.Over() {
+			results.Cut = o.Budget.Cut(i*sample.Rounds, sample.Rounds*len(c.N), "rounds")
+			break
+		}
+		job, err := faultJob(to, c.exitsFlag, bar.Over(to.err), n, o.Budget.Export()...)
 		if err != nil {
 			return nil, err
 		}
@@ -194,13 +209,35 @@ func (c *recoverOptions) measure(o fault.Recovery, to *call) (*recoverResults, e
 		if err != nil {
 			return nil, orInterrupt(ctx, err)
 		}
+		if r.Cut != nil {
+			results.Cut = o.Budget.Cut(i*sample.Rounds+r.Cut.Done, sample.Rounds*len(c.N), "rounds")
+		}
+		if len(r.Ratios) == 0 {
+			break
+		}
 		result := recoverResult{r, stats.MedianInterval(r.Ratios)}
 		results.Jobs = append(results.Jobs, result)
 		if err := recoverRow(out, result); err != nil {
 			return nil, err
 		}
 	}
-	return results, nil
+	return results, errors.Join(printCut(out, results.Cut), results.Cut.Nothing())
+}
+
+// time is about how long all jobs take: where ranks share cores, a call takes a turn of each.
+func (c *recoverOptions) time(o fault.Recovery) (all time.Duration) {
+	for _, n := range c.N {
+		o := c.of(o, n)
+		call := time.Duration(n) * 10 * time.Microsecond
+		switch c.Op {
+		case fault.Shrink:
+			call *= 4
+		case fault.Revoke:
+			all += time.Duration(o.Rounds) * (o.Settle + 10*time.Millisecond)
+		}
+		all += startTime(n) + time.Duration(2*o.Rounds*o.Calls)*call
+	}
+	return all
 }
 
 // against names the baseline of agree after failures, for all numbers of ranks.
@@ -260,8 +297,13 @@ func (c *faultAgreeCmd) simulate(to *call) error {
 		"# Ranks", "Failed", "2(living-1)", "Messages", "Time", "Agreement"); err != nil {
 		return err
 	}
-	var all []fault.AgreePoint
-	for _, n := range c.N {
+	all := agreeSimResults{Points: []fault.AgreePoint{}}
+	limit := c.budget()
+	for i, n := range c.N {
+		if limit.Over() && i > 0 {
+			all.Cut = limit.Cut(i, len(c.N), "numbers of ranks")
+			break
+		}
 		bar.Note(fmt.Sprintf("%d ranks", n))
 		points, err := fault.SimulateAgree(n, c.Failures, 1)
 		if err != nil {
@@ -273,10 +315,19 @@ func (c *faultAgreeCmd) simulate(to *call) error {
 				return err
 			}
 		}
-		all = append(all, points...)
+		all.Points = append(all.Points, points...)
 		bar.Step(1)
 	}
-	return files.keep(file, all, simChart(all), to)
+	if err := printCut(out, all.Cut); err != nil {
+		return err
+	}
+	return files.keep(file, all, simChart(all.Points), to)
+}
+
+// agreeSimResults are the results in the JSON file of a simulation.
+type agreeSimResults struct {
+	Points []fault.AgreePoint `json:"points"`
+	Cut    *budget.Cut        `json:"cut,omitempty"` // of --max-time
 }
 
 // simNote explains the line after failures.

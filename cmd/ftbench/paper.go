@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"time"
 
+	"github.com/banyan-hpc/banyan/bench/budget"
 	"github.com/banyan-hpc/banyan/bench/fault"
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/paper"
@@ -26,6 +29,7 @@ type paperCmd struct {
 	Quick    bool   `help:"A first look, in less than a minute: fewer ranks, sets and operations, wide intervals, and predictions up to 10 000 ranks."`
 	Fit      bool   `help:"Find the fitted parameters of the profile paper-2011 from table 1 again, print them, and do nothing else."`
 	JSON     string `placeholder:"FILE" help:"Store the tables, the measurements and the environment; -: print them, and the rest on standard error."`
+	maxTimeFlag
 	exitsFlag
 }
 
@@ -85,6 +89,7 @@ type paperResults struct {
 	Report   *paper.Report   `json:"report"`
 	Measured *paper.Measured `json:"measured"`
 	Files    []string        `json:"files"`
+	Cut      *budget.Cut     `json:"cut,omitempty"` // of --max-time: what was not measured is missing
 }
 
 // fitResults are those of --fit.
@@ -95,7 +100,7 @@ type fitResults struct {
 
 // Run measures and writes the report.
 func (c *paperCmd) Run(to *call) error {
-	if err := checkFiles(c.JSON); err != nil {
+	if err := cmp.Or(c.checkTime(), checkFiles(c.JSON)); err != nil {
 		return err
 	}
 	if c.Fit {
@@ -119,8 +124,9 @@ func (c *paperCmd) Run(to *call) error {
 	if err != nil {
 		return err
 	}
+	var cut *budget.Cut
 	if c.Measure {
-		if err := c.measure(store, to.words(c.JSON)); err != nil {
+		if cut, err = c.measure(store, to.words(c.JSON)); err != nil {
 			return err
 		}
 	}
@@ -128,11 +134,12 @@ func (c *paperCmd) Run(to *call) error {
 	if err != nil {
 		return err
 	}
-	return c.write(r, store, file, to)
+	return c.write(paperResults{Report: r, Measured: &store.Measured, Cut: cut}, store, file, to)
 }
 
 // write writes the report and prints the names of its files.
-func (c *paperCmd) write(r *paper.Report, store *paper.Store, file *report.File, to *call) error {
+func (c *paperCmd) write(results paperResults, store *paper.Store, file *report.File, to *call) error {
+	r := results.Report
 	html, md := filepath.Join(c.Out, "report.html"), filepath.Join(c.Out, "report.md")
 	for _, s := range r.Sections {
 		for _, f := range s.Figures {
@@ -151,7 +158,8 @@ func (c *paperCmd) write(r *paper.Report, store *paper.Store, file *report.File,
 	if store.Stored {
 		files = append(files, store.Path)
 	}
-	if err := to.store(file, c.JSON, paperResults{r, &store.Measured, files}); err != nil {
+	results.Files = files
+	if err := to.store(file, c.JSON, results); err != nil {
 		return err
 	}
 	_, err := fmt.Fprint(to.words(c.JSON).out, named("written:", append(files, c.JSON)...))
@@ -174,24 +182,47 @@ func (c *paperCmd) open() (*paper.Store, error) {
 	return s, checkFiles(c.Measured)
 }
 
-// measure does the experiments that the store lacks.
-func (c *paperCmd) measure(s *paper.Store, to *call) error {
+// measure does the experiments that the store lacks, as many as --max-time allows.
+func (c *paperCmd) measure(s *paper.Store, to *call) (*budget.Cut, error) {
+	limit := c.budget()
 	ctx, stop := interruptible()
 	defer stop()
+	ctx, free := limit.Context(ctx)
+	defer free()
 	m := &paper.Measurer{Store: s, Size: c.size()}
-	bar := progressbar.Start(to.err, "paper: measurements", m.Steps())
+	steps, done := m.Steps(), 0
+	announce(to.err, "paper", c.time(steps), c.MaxTime)
+	bar := progressbar.Start(to.err, "paper: measurements", steps)
 	defer bar.Stop()
-	m.Output, m.Note, m.Step = bar.Over(to.err), bar.Note, bar.Step
+	m.Output, m.Note = bar.Over(to.err), bar.Note
+	m.Step = func(n int) { done += n; bar.Step(n) }
 	m.Start = func(e paper.Experiment, args []string) (func(number int) fault.Start, error) {
 		o := collectiveOptions{Op: e.Op, N: e.Ranks, exitsFlag: c.exitsFlag, Fabric: "shm"}
 		return o.startJobs(&call{args, to.out, to.err}, bar)
 	}
-	err := orInterrupt(ctx, m.Run(ctx))
+	err := m.Run(ctx)
+	var cut *budget.Cut
+	if err != nil && budget.Ended(ctx) {
+		cut, err = limit.Cut(done, steps, "experiments"), nil
+		fmt.Fprintf(bar.Over(to.err), "ftbench paper: %v\n", cut)
+	}
+	err = orInterrupt(ctx, err)
 	if err != nil && s.Stored {
 		bar.Stop()
 		fmt.Fprintf(to.err, "ftbench: what has been measured is in %s; go on with --measured %s\n", s.Path, s.Path)
 	}
-	return err
+	return cut, err
+}
+
+// time is about how long so many experiments and the predictions take on two cores.
+func (c *paperCmd) time(experiments int) time.Duration {
+	s := c.size()
+	each := time.Duration(s.Sets*s.Calls) * time.Duration(slices.Max(s.Ranks)) * 30 * time.Microsecond
+	all := time.Duration(experiments) * (each + startTime(slices.Max(s.Ranks)))
+	if c.Quick {
+		return all + 10*time.Second
+	}
+	return all + time.Minute
 }
 
 // predict makes the report.
