@@ -87,8 +87,8 @@ func (c *compareCmd) Run(to *call) error {
 	if err != nil {
 		return orInterrupt(ctx, err)
 	}
-	fmt.Fprintln(words.out, all.Describe())
 	announce(to.err, "compare", time.Duration(all.Measures())*c.MaxTime/2, 0)
+	fmt.Fprintln(words.out, all.Describe())
 	bar := progressbar.Start(to.err, "compare", 0)
 	results, err := all.Run(ctx, bar.Over(words.out), bar.Note)
 	bar.Stop()

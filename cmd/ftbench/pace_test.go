@@ -107,6 +107,25 @@ func TestMaxTime(t *testing.T) {
 	}
 }
 
+// The report of a paper that was cut has what there is, and a tuning without a finding changes no file.
+func TestMaxTimeOfPaperAndTune(t *testing.T) {
+	dir := t.TempDir()
+	code, out, errs := ftbench(t, append([]string{"paper", "--out", dir, "--json", "-", "--max-time", "1ms"},
+		strings.Fields("--quick --ranks 4 --sets 1 --ops 2 --rounds 1")...)...)
+	require.Zero(t, code, errs)
+	require.FileExists(t, filepath.Join(dir, "report.md"))
+	r := stored[paperResults](t, "paper-report", []byte(out))
+	require.Equal(t, time.Millisecond, r.Cut.MaxTime)
+	require.Less(t, r.Cut.Done, r.Cut.Of)
+	require.Contains(t, errs, "cut by --max-time 1ms")
+
+	file := filepath.Join(dir, "tune.conf")
+	code, _, errs = ftbench(t, "tune", "--out", file, "--max-time", "1ms")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, errs, "nothing was measured: cut by --max-time 1ms: 0 of 4 knobs are done")
+	require.NoFileExists(t, file)
+}
+
 // A sweep that another command has started has its time; the first size is always measured.
 func TestOsuSharesTime(t *testing.T) {
 	name, value, _ := strings.Cut(budget.Start(time.Nanosecond).Export()[0], "=")
