@@ -21,8 +21,8 @@ func WriteCurve(w io.Writer, c *Curve) error {
 	}
 	others := c.others()
 	t := table.Table{
-		W: w, Keys: 3, Title: fmt.Sprintf("%s (%d rounds, %d values kept, %d dropped: the control changed)", c.Title,
-			len(c.Points[0].Rounds), kept, dropped),
+		W: w, Keys: 3, Title: fmt.Sprintf("%s (%d rounds%s, %d values kept, %d dropped: the control changed)", c.Title,
+			len(c.Points[0].Rounds), cutWord(c.Points[0].Result), kept, dropped),
 		Columns: []table.Column{{Name: "id"}, {Name: c.sweep.Label}, {Name: "cores"}, {Name: "pairs"}, {Name: "ours µs"}},
 	}
 	for _, o := range others {

@@ -46,6 +46,8 @@ type Result struct {
 	// Failed has the error of each source that could not be measured.
 	Failed map[string]string `json:"failed,omitempty"`
 	Rounds []Round           `json:"rounds"`
+	// Cut: the last round was ended and dropped as the time of the measure was over.
+	Cut bool `json:"cut,omitempty"`
 
 	plan *Plan
 }

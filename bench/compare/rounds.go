@@ -2,6 +2,7 @@ package compare
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 )
@@ -32,7 +33,11 @@ type Runner struct {
 	Progress func(status string)
 
 	controls []float64
+	over     func() bool // the time of the measure is over, and a round is there
 }
+
+// errOver ends a round when the time of its measure is over.
+var errOver = errors.New("the time of the measure is over")
 
 // Run carries out a plan, see [Runner.Sweep].
 func (r *Runner) Run(ctx context.Context, p *Plan) (*Result, error) {
@@ -76,6 +81,9 @@ func (r *Runner) turn(ctx context.Context, sources []SweepSource, points, i int,
 		src := &sources[(i+k)%len(sources)]
 		if _, skip := failed[src.Name]; skip {
 			continue
+		}
+		if r.over() {
+			return nil, errOver
 		}
 		v := values{source: src.Name, before: before}
 		v.seconds, err = src.Sample(ctx)

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -74,13 +75,20 @@ type CurvePoint struct {
 
 // Sweep samples until, at each point, every core distance that was seen often enough has its
 // interval, or the limits are reached, which is no error. Limits are checked between rounds, so
-// that no sample is cut off. A source other than the subject that fails is left out from then on
+// that no sample is cut off, and after the first round also before each sample: a round that is over
+// the time is dropped. A source other than the subject that fails is left out from then on
 // and named in the result. On error the curve has the samples until then.
 func (r *Runner) Sweep(ctx context.Context, s *Sweep) (*Curve, error) {
 	c := newCurve(s)
 	start := time.Now()
 	for i := 0; r.Limits.allow(i, time.Since(start)); i++ {
-		if err := r.sweepRound(ctx, c, i); err != nil {
+		r.over = func() bool { return !r.Limits.allow(i, time.Since(start)) }
+		err := r.sweepRound(ctx, c, i)
+		if errors.Is(err, errOver) {
+			c.cut(i)
+			break
+		}
+		if err != nil {
 			return c, fmt.Errorf("compare %s: round %d%w", s.Name, i+1, err)
 		}
 		if c.judge(r.Limits, findDistances(r.controls)); c.enough(r.Limits) {
@@ -106,6 +114,13 @@ func newCurve(s *Sweep) *Curve {
 		}
 	}
 	return c
+}
+
+// cut drops what there is of the round number i, which the end of the time has ended.
+func (c *Curve) cut(i int) {
+	for _, p := range c.Points {
+		p.Rounds, p.Cut = p.Rounds[:min(i, len(p.Rounds))], true
+	}
 }
 
 // sweepRound samples each part once, after a renewal where one is due.

@@ -182,3 +182,30 @@ M, median of the points over the better of the others, near cores: 1.100,
 
 `, narrow.String())
 }
+
+// A round that is over the time is dropped at its next sample, in all parts, and the result says so.
+func TestSweepIsCutWithinARound(t *testing.T) {
+	m := newMachine()
+	r := m.runner(500)
+	s := testSweep(m)
+	rounds := 0
+	last := &s.Parts[1].Sources[0]
+	sample := last.Sample
+	last.Sample = func(ctx context.Context) ([]float64, error) {
+		if rounds++; rounds == 3 {
+			r.Limits.MaxTime = 1
+		}
+		return sample(ctx)
+	}
+	c, err := r.Sweep(t.Context(), s)
+	require.NoError(t, err)
+	require.Equal(t, "ours", m.order[len(m.order)-1])
+	for _, p := range c.Points {
+		require.True(t, p.Cut)
+		require.Len(t, p.Rounds, 2)
+		require.LessOrEqual(t, p.Kept, 6)
+	}
+	var text strings.Builder
+	require.NoError(t, WriteCurve(&text, c))
+	require.Contains(t, text.String(), "2 rounds and one cut by --max-time")
+}

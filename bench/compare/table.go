@@ -16,8 +16,8 @@ import (
 func WriteTable(w io.Writer, results ...*Result) error {
 	for _, r := range results {
 		t := table.Table{
-			W: w, Keys: 3, Title: fmt.Sprintf("%s (%d rounds, %d samples kept, %d dropped: the control changed)", r.Title,
-				len(r.Rounds), r.Kept, r.Dropped),
+			W: w, Keys: 3, Title: fmt.Sprintf("%s (%d rounds%s, %d samples kept, %d dropped: the control changed)", r.Title,
+				len(r.Rounds), cutWord(r), r.Kept, r.Dropped),
 			Columns: append([]table.Column{{Name: "id"}, {Name: "over"}, {Name: "cores"}, {Name: "pairs"}, {Name: "ours µs"},
 				{Name: "theirs µs"}, {Name: "ratio"}, {Name: "95 % interval", Joined: true}}, judged...),
 		}
@@ -39,6 +39,14 @@ func WriteTable(w io.Writer, results ...*Result) error {
 
 // judged are the last columns of a table.
 var judged = []table.Column{{Name: "bound"}, {Name: "verdict", Left: true, Joined: true}}
+
+// cutWord says that a round was ended by the end of the time.
+func cutWord(r *Result) string {
+	if r.Cut {
+		return " and one cut by --max-time"
+	}
+	return ""
+}
 
 // none is the text of an absent value in a table.
 const none = stats.None

@@ -43,6 +43,15 @@ type finding struct {
 	what, text, cure string
 }
 
+// Finding is a line of the report on a machine.
+type Finding struct {
+	Section string `json:"section"`
+	State   string `json:"state"` // ok, warning or missing
+	What    string `json:"what"`
+	Text    string `json:"text"`
+	Cure    string `json:"cure,omitempty"` // of what is not ok
+}
+
 // check is ok with text where a condition holds, and else a warning with the problem and its cure.
 func check(what string, holds bool, text, problem, cure string) finding {
 	if holds {
@@ -64,6 +73,8 @@ type printer struct {
 	out     io.Writer
 	err     error
 	missing int // number of lines with this state
+	part    string
+	found   []Finding
 }
 
 func (p *printer) printf(format string, args ...any) {
@@ -72,13 +83,19 @@ func (p *printer) printf(format string, args ...any) {
 	}
 }
 
-func (p *printer) section(name string) { p.printf("# %s\n", name) }
+func (p *printer) section(name string) {
+	p.part = name
+	p.printf("# %s\n", name)
+}
 
 func (p *printer) all(found ...finding) {
 	for _, f := range found {
+		line := Finding{Section: p.part, State: string(f.state), What: f.what, Text: f.text}
 		if f.cure != "" && f.state != ok {
 			f.text += ": " + f.cure
+			line.Cure = f.cure
 		}
+		p.found = append(p.found, line)
 		if f.state == missing {
 			p.missing++
 		}

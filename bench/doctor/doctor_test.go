@@ -20,7 +20,8 @@ func TestMachineOnAFullDevice(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	require.NoError(t, err)
 	defer full.Close()
-	require.ErrorIs(t, Machine(full, 0, nil), syscall.ENOSPC)
+	_, err = Machine(full, 0, nil)
+	require.ErrorIs(t, err, syscall.ENOSPC)
 }
 
 // What silence is death, and by what deaths are seen on each node.

@@ -17,9 +17,9 @@ import (
 
 // link is how a rank reaches another.
 type link struct {
-	Fabric string
-	Why    string // of fabrics that are not shared memory, or of a failure
-	Detail string // of sockets: addresses and interface
+	Fabric string `json:"fabric"`
+	Why    string `json:"why,omitempty"`    // of fabrics that are not shared memory, or of a failure
+	Detail string `json:"detail,omitempty"` // of sockets: addresses and interface
 }
 
 // rankReport is what a rank reports to rank 0.
@@ -35,9 +35,35 @@ const none = "none"
 // answerTime is how long a rank may take to answer another in [Job].
 const answerTime = 30 * time.Second
 
+// RankFound is what a rank has reported of its job.
+type RankFound struct {
+	Rank int `json:"rank"`
+	Node int `json:"node"`
+	// Links is how it reaches each rank, by rank. It and the rest are missing where rank 0 does not
+	// reach the rank.
+	Links     []link            `json:"links,omitempty"`
+	Counters  *banyan.Counters  `json:"counters,omitempty"`
+	Detection *banyan.Detection `json:"detection,omitempty"`
+}
+
+// JobFound is the report on a job.
+type JobFound struct {
+	Ranks []RankFound `json:"ranks"`
+	// Separated is the number of ways from a rank to another without a fabric.
+	Separated int `json:"separated"`
+}
+
+// Err is the error of a job in which a rank does not reach another. f may be nil.
+func (f *JobFound) Err() error {
+	if f == nil || f.Separated == 0 {
+		return nil
+	}
+	return fmt.Errorf("doctor: %s without fabric: the reasons are above", counted(f.Separated, "way"))
+}
+
 // Job has all ranks send to all, and rank 0 print by which fabric they reach each other, and why.
-// There separated is the error of a job in which a rank does not reach another.
-func Job(w *banyan.World, out io.Writer) (separated, err error) {
+// There it returns the same.
+func Job(w *banyan.World, out io.Writer) (found *JobFound, err error) {
 	c := w.Comm()
 	mine := rankReport{Links: probe(w), Counters: w.Counters(), Detection: w.Detection()}
 	// A rank that rank 0 does not reach is not asked: it cannot answer.
@@ -60,21 +86,26 @@ func Job(w *banyan.World, out io.Writer) (separated, err error) {
 		}
 		all[rank], links[rank] = &r, r.Links
 	}
-	if err := table.Printf(out, "%s%s%s", routesTable(links, w.Node), sockets(all), deaths(all, w.Node)); err != nil {
-		return nil, err
-	}
-	cut := 0
-	for i, row := range links {
-		for j, l := range row {
-			if i != j && l.Fabric == none {
-				cut++
+	err = table.Printf(out, "%s%s%s", routesTable(links, w.Node), sockets(all), deaths(all, w.Node))
+	return foundOf(all, w.Node), err
+}
+
+// foundOf is the report; all[i] is nil where rank i could not be asked.
+func foundOf(all []*rankReport, node func(int) int) *JobFound {
+	found := &JobFound{}
+	for rank, r := range all {
+		f := RankFound{Rank: rank, Node: node(rank)}
+		if r != nil {
+			f.Links, f.Counters, f.Detection = r.Links, &r.Counters, &r.Detection
+		}
+		found.Ranks = append(found.Ranks, f)
+		for j, l := range f.Links {
+			if rank != j && l.Fabric == none {
+				found.Separated++
 			}
 		}
 	}
-	if cut == 0 {
-		return nil, nil
-	}
-	return fmt.Errorf("doctor: %s without fabric: the reasons are above", counted(cut, "way")), nil
+	return found
 }
 
 // probe exchanges a message with every rank and returns by which fabrics.

@@ -16,10 +16,10 @@ import (
 	"github.com/banyan-hpc/banyan/internal/launch"
 )
 
-// Machine prints a report on this machine: for each allowed fabric whether two ranks reach each
-// other by it, started with the arguments trial, and what the fabrics need. A line that starts with
-// missing makes it an error.
-func Machine(out io.Writer, allowed route.Set, trial []string) error {
+// Machine prints a report on this machine and returns its lines: for each allowed fabric whether two
+// ranks reach each other by it, started with the arguments trial, and what the fabrics need. A line
+// that starts with missing makes it an error.
+func Machine(out io.Writer, allowed route.Set, trial []string) ([]Finding, error) {
 	p := &printer{out: out}
 	p.section("fabrics")
 	for _, f := range []route.Fabric{route.Shm, route.Unix, route.TCP} {
@@ -46,9 +46,9 @@ func Machine(out io.Writer, allowed route.Set, trial []string) error {
 		p.all(part.found...)
 	}
 	if p.err != nil || p.missing == 0 {
-		return p.err
+		return p.found, p.err
 	}
-	return fmt.Errorf("doctor: %s with missing above: each has its cure", counted(p.missing, "line"))
+	return p.found, fmt.Errorf("doctor: %s with missing above: each has its cure", counted(p.missing, "line"))
 }
 
 // trialTime bounds what two ranks may take to meet.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/banyan-hpc/banyan/bench/budget"
 	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/coll/tree"
 )
@@ -53,6 +54,8 @@ type Collective struct {
 	// Designs and Trees are as package coll/tree writes them. Each design is measured on each tree.
 	Designs []string `json:"designs"`
 	Trees   []string `json:"trees"`
+	// Budget bounds the measurement.
+	Budget budget.Budget `json:"-"`
 }
 
 // word is the size of the reduced integers, in bytes.
@@ -131,6 +134,8 @@ type Times struct {
 type CollectiveResult struct {
 	Options Collective `json:"options"`
 	Lines   []Times    `json:"lines"`
+	// Cut is set when the time was over: a round of sets that was not complete is dropped.
+	Cut *budget.Cut `json:"cut,omitempty"`
 }
 
 // Against is the baseline of a line: the one on the same tree.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/budget"
 	"github.com/banyan-hpc/banyan/coll/tree"
 )
 
@@ -46,7 +47,12 @@ func (o Collective) rank(w *banyan.World, out io.Writer, die func() error) error
 		return fmt.Errorf("fault %s: %w", o.Op, err)
 	}
 	for number := range o.Sets + 1 { // the first makes the connections
-		if err := r.round(number); err != nil {
+		err := r.round(number)
+		if errors.Is(err, budget.ErrOver) {
+			r.cut(max(0, number-1))
+			break
+		}
+		if err != nil {
 			return fmt.Errorf("fault %s: set %d: %w", o.Op, number, err)
 		}
 	}
@@ -142,6 +148,9 @@ func (r *collectiveRank) round(number int) error {
 			i = (number/2 + n - 1 - k) % n
 		}
 		at := &r.lines[i]
+		if err := stopped(r.o.Budget, r.living); err != nil {
+			return err
+		}
 		each, err := r.set(at, number == 0)
 		if err != nil {
 			return fmt.Errorf("%s, %s: %w", at.times.Design, at.times.Tree, err)
@@ -154,6 +163,24 @@ func (r *collectiveRank) round(number int) error {
 		return nil
 	}
 	return reportStep(r.out, number)
+}
+
+// cut keeps the whole rounds.
+func (r *collectiveRank) cut(rounds int) {
+	r.result.Cut = r.o.Budget.Cut(rounds, r.o.Sets, "sets")
+	for i := range r.result.Lines {
+		l := &r.result.Lines[i]
+		l.Sets = l.Sets[:min(rounds, len(l.Sets))]
+	}
+}
+
+// stopped returns budget.ErrOver at all ranks of c when the time is over.
+func stopped(b budget.Budget, c *banyan.Comm) error {
+	over, err := b.Agree(c)
+	if over {
+		return budget.ErrOver
+	}
+	return err
 }
 
 var errWrong = errors.New("the operation succeeded with wrong data")

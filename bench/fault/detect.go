@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/bench/budget"
 )
 
 // Watch receives the progress of a measurement; either function may be nil.
@@ -25,15 +27,22 @@ func (o Detection) Measure(ctx context.Context, start Start, rest io.Writer, wat
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
+	ctx, stop := o.Budget.Context(ctx)
+	defer stop()
 	var rounds []Round
-	for len(rounds) < o.Kills {
+	var cut *budget.Cut
+	for len(rounds) < o.Kills && cut == nil {
 		more, err := o.job(ctx, min(o.PerJob, o.Kills-len(rounds)), start, rest, watch)
+		rounds = append(rounds, more...)
+		if err != nil && budget.Ended(ctx) {
+			cut = o.Budget.Cut(len(rounds), o.Kills, "kills")
+			err = cut.Nothing()
+		}
 		if err != nil {
 			return nil, err
 		}
-		rounds = append(rounds, more...)
 	}
-	return &DetectionResult{Options: o, Latencies: latencies(rounds)}, nil
+	return &DetectionResult{Options: o, Cut: cut, Latencies: latencies(rounds)}, nil
 }
 
 // job runs a job with so many victims, which have its highest ranks.

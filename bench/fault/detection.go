@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/banyan-hpc/banyan/bench/budget"
 	"github.com/banyan-hpc/banyan/bench/stats"
 )
 
@@ -44,6 +45,8 @@ type Detection struct {
 	// StartTimeout is how long ranks may take to be ready, the start of their job included;
 	// 0: the time that StartLimit computes.
 	StartTimeout time.Duration `json:"start_timeout_ns"`
+	// Budget bounds the measurement: the round that is under way at its end is dropped with its job.
+	Budget budget.Budget `json:"-"`
 }
 
 // The time in which the ranks of a job must be ready: a constant part, and a part for each rank.
@@ -124,7 +127,8 @@ func (l *Latencies) Lasts() (lasts []time.Duration) {
 
 // DetectionResult is the result of [Detection.Measure].
 type DetectionResult struct {
-	Options Detection `json:"options"`
+	Options Detection   `json:"options"`
+	Cut     *budget.Cut `json:"cut,omitempty"` // set when the time was over
 	Latencies
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/banyan-hpc/banyan/bench/budget"
 	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/bench/stats"
 	"github.com/banyan-hpc/banyan/coll/tree"
@@ -22,6 +23,7 @@ type Planning struct {
 	Shapes   []tree.Shape  `json:"-"`
 	PerNode  int           `json:"per_node"` // ranks of a node, for the shape that considers nodes
 	Rounds   int           `json:"rounds"`
+	Budget   budget.Budget `json:"-"` // bounds the measurement
 }
 
 // MaxPlanRanks bounds a job: a rank takes some ten bytes in trees of two levels.
@@ -87,11 +89,15 @@ type Plan struct {
 	MaxNs  float64 `json:"max_ns"`
 }
 
-// Measure measures all trees and calls emit after each, whose error ends it.
+// Measure measures all trees and calls emit after each, whose error ends it. When the time of the
+// budget is over it returns a [*budget.Cut]; the tree that was not complete is dropped.
 func (o Planning) Measure(ctx context.Context, emit func(Plan) error) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
+	ctx, stop := o.Budget.Context(ctx)
+	defer stop()
+	done := 0
 	for _, shape := range o.Shapes {
 		for _, design := range o.Designs {
 			for _, ranks := range o.Ranks {
@@ -99,12 +105,16 @@ func (o Planning) Measure(ctx context.Context, emit func(Plan) error) error {
 					p := planner{o: &o, design: design, shape: shape, ranks: ranks}
 					p.dead = o.Kill.Victims(ranks, failures)
 					plan, err := p.measure(ctx)
+					if err != nil && budget.Ended(ctx) {
+						return o.Budget.Cut(done, o.Cells(), "trees")
+					}
 					if err == nil {
 						err = emit(plan)
 					}
 					if err != nil {
 						return err
 					}
+					done++
 				}
 			}
 		}
@@ -137,6 +147,9 @@ func (p *planner) measure(ctx context.Context) (Plan, error) {
 	words := tree.Except(p.ranks, p.dead...).Words()
 	firsts := make([]time.Duration, p.o.Rounds)
 	for i := range firsts {
+		if err := ctx.Err(); err != nil {
+			return r, err
+		}
 		given := slices.Clone(words)
 		start := time.Now()
 		p.alive = tree.FromWords(given, p.ranks)

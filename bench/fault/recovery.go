@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/banyan-hpc/banyan/bench/budget"
 	"github.com/banyan-hpc/banyan/bench/stats"
 )
 
@@ -24,6 +25,8 @@ type Recovery struct {
 	Calls  int `json:"calls"`
 	// Settle is how long the others wait in their barrier before it is revoked.
 	Settle time.Duration `json:"settle_ns"`
+	// Budget bounds the measurement.
+	Budget budget.Budget `json:"-"`
 }
 
 // Check returns an error for options that make no sense.
@@ -96,6 +99,9 @@ type RecoveryResult struct {
 	Times         []time.Duration `json:"times_ns"`
 	BaselineTimes []time.Duration `json:"baseline_times_ns"`
 	Ratios        []float64       `json:"ratios"`
+	// Cut is set when the time was over. The round that was not complete is dropped, but for the calls
+	// of its first block, which count in Calls or Baseline.
+	Cut *budget.Cut `json:"cut,omitempty"`
 }
 
 // Measure runs one job of ranks that call [Recovery.Rank]. It calls step after each round. The ranks'

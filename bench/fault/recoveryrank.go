@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/budget"
 	"github.com/banyan-hpc/banyan/bench/stats"
 	"github.com/banyan-hpc/banyan/internal/warm"
 )
@@ -47,7 +48,12 @@ func (o Recovery) Rank(w *banyan.World, out io.Writer) error {
 	runtime.GC()
 	_, _ = warm.Heap()
 	for i := range o.Rounds + 1 { // the first makes the connections
-		if err := measure(i); err != nil {
+		err := measure(i)
+		if errors.Is(err, budget.ErrOver) {
+			r.result.Cut = o.Budget.Cut(max(0, i-1), o.Rounds, "rounds")
+			break
+		}
+		if err != nil {
 			return fmt.Errorf("fault %s: round %d: %w", o.Op, i, err)
 		}
 	}
@@ -155,6 +161,9 @@ func (r *recoveryRank) round(number int) error {
 
 // block repeats a call and returns its mean time over all ranks.
 func (r *recoveryRank) block(op call, into *stats.Histogram, counts bool) (time.Duration, error) {
+	if err := stopped(r.o.Budget, r.living); err != nil {
+		return 0, err
+	}
 	if r.took == nil {
 		r.took = make([]byte, 8*r.o.Calls*r.living.Size())
 	}

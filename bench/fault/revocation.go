@@ -12,6 +12,9 @@ import (
 
 // revocation measures a revocation, and then a block of barriers.
 func (r *recoveryRank) revocation(number int) error {
+	if err := stopped(r.o.Budget, r.living); err != nil {
+		return err
+	}
 	took, err := Revocation(r.living, number%r.living.Size(), r.o.Settle)
 	if err != nil {
 		return err

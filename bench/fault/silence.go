@@ -7,6 +7,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"time"
+
+	"github.com/banyan-hpc/banyan/bench/budget"
 )
 
 // Silence measures the time from the cut of a host's network to the detection of its ranks' failure.
@@ -22,6 +24,8 @@ type Silence struct {
 	Patience time.Duration `json:"patience_ns"`
 	// Silent is the host that is cut off.
 	Silent int `json:"-"`
+	// Budget bounds the measurement: the round that is under way at its end is dropped.
+	Budget budget.Budget `json:"-"`
 }
 
 // Check returns an error for options that make no sense.
@@ -65,6 +69,7 @@ type Network struct {
 type SilenceResult struct {
 	Options Silence       `json:"options"`
 	Bound   time.Duration `json:"bound_ns"`
+	Cut     *budget.Cut   `json:"cut,omitempty"` // set when the time was over
 	Latencies
 }
 
@@ -77,7 +82,10 @@ func (o Silence) Measure(ctx context.Context, net Network, rest io.Writer, each 
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
+	ctx, stop := o.Budget.Context(ctx)
+	defer stop()
 	var rounds []Round
+	var cut *budget.Cut
 	for i := range o.Rounds {
 		o.Silent = i % o.Hosts
 		j := job{ranks: o.Ranks, start: net.Start(o.Silent), rest: rest}
@@ -86,15 +94,23 @@ func (o Silence) Measure(ctx context.Context, net Network, rest io.Writer, each 
 			r, err = o.round(ctx, seen, net)
 			return err
 		})
+		over := err != nil && budget.Ended(ctx)
+		if over {
+			cut = o.Budget.Cut(len(rounds), o.Rounds, "rounds")
+			err = cut.Nothing()
+		}
 		if err = errors.Join(err, net.Heal()); err != nil {
 			return nil, err
+		}
+		if over {
+			break
 		}
 		rounds = append(rounds, r)
 		if each != nil {
 			each(r)
 		}
 	}
-	return &SilenceResult{Options: o, Bound: o.Bound(), Latencies: latencies(rounds)}, nil
+	return &SilenceResult{Options: o, Bound: o.Bound(), Cut: cut, Latencies: latencies(rounds)}, nil
 }
 
 // round cuts the host off when all ranks are ready and exchange heartbeats.

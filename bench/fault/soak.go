@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/budget"
 )
 
 // Soak runs ranks under full load, none of which may be reported failed.
@@ -19,6 +20,8 @@ type Soak struct {
 	For time.Duration `json:"for_ns"`
 	// Absent is how long a rank makes no call in its turn.
 	Absent time.Duration `json:"absent_ns"`
+	// Budget bounds the run: a phase that would outlast it is made shorter, and is the last.
+	Budget budget.Budget `json:"-"`
 }
 
 // Check returns an error for options that make no sense.
@@ -46,8 +49,10 @@ type Seen struct {
 
 // SoakResult has the last state of each rank.
 type SoakResult struct {
-	Options Soak   `json:"options"`
-	Ranks   []Seen `json:"ranks"`
+	Options Soak `json:"options"`
+	// Cut is set when the time was over, in seconds.
+	Cut   *budget.Cut `json:"cut,omitempty"`
+	Ranks []Seen      `json:"ranks"`
 }
 
 // All is the sum over the ranks, with the longest times and the fewest phases.
@@ -85,10 +90,17 @@ func (o Soak) Measure(ctx context.Context, start Start, rest io.Writer, each fun
 		}
 		return nil
 	}}
+	begin := time.Now()
 	if _, err := j.run(ctx); err != nil {
 		return r, err
 	}
+	if spent := time.Since(begin); o.Budget.Over() && spent < o.For {
+		r.Cut = o.Budget.Cut(int((spent+time.Second-1)/time.Second), int(o.For/time.Second), "seconds")
+	}
 	if all := r.All(); all.Phases == 0 || all.Messages == 0 || all.Collections == 0 {
+		if r.Cut != nil {
+			return r, o.Budget.Cut(0, r.Cut.Of, r.Cut.What).Nothing()
+		}
 		return r, errors.New("fault soak: the run was too short: " +
 			"a rank finished no phase, or sent or collected nothing")
 	}

@@ -40,7 +40,7 @@ func (o Soak) Rank(w *banyan.World, out io.Writer) error {
 	seen := Seen{Rank: c.Rank()}
 	for start := time.Now(); ; {
 		on := []byte{0}
-		if time.Since(start) < o.For {
+		if time.Since(start) < o.For && !o.Budget.Over() {
 			on[0] = 1
 		}
 		if err := c.Bcast(on, 0); err != nil || on[0] == 0 {
@@ -69,7 +69,7 @@ func (o Soak) phase(c *banyan.Comm, seen *Seen) error {
 	}
 	me, n := slices.Index(present, c.Rank()), len(present)
 	if me < 0 {
-		compute(o.Absent)
+		compute(o.Budget.Left(o.Absent))
 		return nil
 	}
 	if n < 2 {

@@ -1,11 +1,13 @@
 package match
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/budget"
 	"github.com/banyan-hpc/banyan/bench/stats"
 )
 
@@ -23,6 +25,8 @@ type Options struct {
 	Rounds int `json:"rounds"`
 	// MinTime is how long a length is measured in a round at least.
 	MinTime time.Duration `json:"min_time_ns"`
+	// Budget bounds the run.
+	Budget budget.Budget `json:"-"`
 }
 
 // Defaults are five decades, five rounds.
@@ -94,7 +98,8 @@ var All = []string{Posted, PostedWild, Unexpected, UnexpectedWild}
 // is called on rank 0 after each series, and its error ends the run there.
 //
 // Errors: options or a job that do not fit, a message that failed or that is not
-// the one that its tag promised.
+// the one that its tag promised, and a [*budget.Cut] when the time was over, on both ranks: a round
+// that was not complete is dropped.
 func Run(w *banyan.World, o Options, emit func(Result) error) error {
 	if err := o.Check(); err != nil {
 		return err
@@ -103,27 +108,51 @@ func Run(w *banyan.World, o Options, emit func(Result) error) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range All {
+	for k, name := range All {
 		r := Result{Series: name, Points: make([]Point, len(o.Lengths))}
-		for range o.Rounds {
-			for i, n := range o.Lengths {
-				seconds, err := s.measure(name, n, o.MinTime)
-				if err != nil {
-					return fmt.Errorf("match: %s, %d entries: %w", name, n, err)
-				}
-				r.Points[i].Length = n
-				r.Points[i].Rounds = append(r.Points[i].Rounds, seconds)
+		done := 0
+		for done < o.Rounds && err == nil {
+			if err = s.round(&r, &o); err == nil {
+				done++
 			}
 		}
-		if !s.first {
-			continue
+		over := errors.Is(err, budget.ErrOver)
+		if err != nil && !over {
+			return fmt.Errorf("match: %s: %w", name, err)
 		}
-		for i := range r.Points {
-			r.Points[i].Seconds = stats.Median(r.Points[i].Rounds)
+		if s.first && done > 0 {
+			for i := range r.Points {
+				r.Points[i].Seconds = stats.Median(r.Points[i].Rounds)
+			}
+			if err := emit(r); err != nil {
+				return err
+			}
 		}
-		if err := emit(r); err != nil {
-			return err
+		if over {
+			return o.Budget.Cut(k*o.Rounds+done, len(All)*o.Rounds, "rounds")
 		}
+	}
+	return nil
+}
+
+// round measures each length of a series once, or returns budget.ErrOver and adds nothing.
+func (s *side) round(r *Result, o *Options) error {
+	times := make([]float64, len(o.Lengths))
+	for i, n := range o.Lengths {
+		over, err := o.Budget.Agree(s.c)
+		if over {
+			return budget.ErrOver
+		}
+		if err == nil {
+			times[i], err = s.measure(r.Series, n, o.Budget.Left(o.MinTime))
+		}
+		if err != nil {
+			return fmt.Errorf("%d entries: %w", n, err)
+		}
+	}
+	for i, n := range o.Lengths {
+		r.Points[i].Length = n
+		r.Points[i].Rounds = append(r.Points[i].Rounds, times[i])
 	}
 	return nil
 }

@@ -3,6 +3,8 @@ package netpipe
 import (
 	"fmt"
 	"time"
+
+	"github.com/banyan-hpc/banyan/bench/budget"
 )
 
 // Mode is the direction of the messages.
@@ -47,6 +49,8 @@ type Options struct {
 	Cold bool `json:"cold,omitempty"`
 	// Integrity checks every byte, in a pass of its own.
 	Integrity bool `json:"integrity"`
+	// Budget bounds the run.
+	Budget budget.Budget `json:"-"`
 }
 
 // maxSize bounds a message: one or two buffers of it are allocated per process.

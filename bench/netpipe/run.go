@@ -1,11 +1,13 @@
 package netpipe
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/budget"
 )
 
 // Point is the result for one size.
@@ -24,7 +26,8 @@ type Point struct {
 // after each size, and its error ends the run on rank 0 with that error.
 //
 // Errors: options or a job that do not fit, a message that failed, and bytes that arrived wrong
-// ([*CorruptError], on both ranks; the size is not emitted).
+// ([*CorruptError], on both ranks; the size is not emitted). A [*budget.Cut], on both ranks, when the
+// time was over: the size that was not complete is dropped.
 func Run(w *banyan.World, o Options, emit func(Point) error) error {
 	if err := o.Check(); err != nil {
 		return err
@@ -40,6 +43,9 @@ func Run(w *banyan.World, o Options, emit func(Point) error) error {
 			guess = guess * sizes[i-1] / size
 		}
 		pt, err := p.point(size, guess, &o)
+		if errors.Is(err, budget.ErrOver) {
+			return o.Budget.Cut(i, len(sizes), "sizes")
+		}
 		if err != nil {
 			return fmt.Errorf("netpipe: %d bytes: %w", size, err)
 		}
@@ -62,6 +68,9 @@ func (p *pair) point(size, guess int, o *Options) (Point, error) {
 	}
 	pt := Point{Size: size, Repeats: n}
 	for range o.Trials {
+		if err := p.over(o); err != nil {
+			return pt, err
+		}
 		elapsed, err := p.pass(size, n)
 		if err != nil {
 			return pt, err
@@ -74,6 +83,15 @@ func (p *pair) point(size, guess int, o *Options) (Point, error) {
 		err = p.integrity(size, n)
 	}
 	return pt, err
+}
+
+// over returns budget.ErrOver on both ranks when the time is over.
+func (p *pair) over(o *Options) error {
+	over, err := o.Budget.Agree(p.c)
+	if over {
+		return budget.ErrOver
+	}
+	return err
 }
 
 // seconds returns the time of one message. A clock may stand still in between: a nanosecond is its
@@ -104,11 +122,14 @@ func (p *pair) repeats(size, guess int, o *Options) (int, error) {
 		return o.Repeats, err
 	}
 	for {
+		if err := p.over(o); err != nil {
+			return 0, err
+		}
 		elapsed, err := p.pass(size, n)
 		if err != nil {
 			return 0, err
 		}
-		next, done := grown(n, elapsed, o.TrialTime)
+		next, done := grown(n, elapsed, max(1, o.Budget.Left(o.TrialTime)))
 		if done {
 			next = -next // one word for both
 		}

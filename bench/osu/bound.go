@@ -3,18 +3,26 @@ package osu
 import (
 	"fmt"
 	"time"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/budget"
 )
 
 // CutError reports that a sweep has ended before its largest size, as an iteration would not have
 // ended within [Options].MaxTime.
 type CutError struct {
-	Size int           // the first that was left out, in bytes
-	Last time.Duration // of an iteration of the size before
-	Max  time.Duration
+	Size int           `json:"size"`    // the first that was left out, in bytes
+	Last time.Duration `json:"last_ns"` // of an iteration of the size before
+	Max  time.Duration `json:"max_time_ns"`
+	// Budget is set where the time of the whole sweep was over, and the times above are not.
+	Budget *budget.Cut `json:"budget,omitempty"`
 }
 
 // Error has the size from which on there are no results, and the cure.
 func (e *CutError) Error() string {
+	if e.Budget != nil {
+		return fmt.Sprintf("sizes from %d bytes on are left out: %v", e.Size, e.Budget)
+	}
 	return fmt.Sprintf("sizes from %d bytes on are left out: an iteration of the size before took %v, and a size may "+
 		"take %v (--max-time; 0: no bound)",
 		e.Size, e.Last.Round(time.Millisecond), e.Max)
@@ -25,16 +33,23 @@ func (e *CutError) Error() string {
 type bound struct {
 	o    *Options
 	each time.Duration // the longest iteration at the last size; 0: not known
+	done int           // sizes
 }
 
-// next begins a size. The error ends the sweep: with twice the bytes not one iteration would fit.
-func (b *bound) next(size int) error {
+// next begins a size. The error ends the sweep: with twice the bytes not one iteration would fit, or
+// the time of the whole sweep is over.
+func (b *bound) next(size int, c *banyan.Comm) error {
 	last := b.each
 	b.each = 0
 	if b.o.MaxTime > 0 && 2*last > b.o.MaxTime {
-		return &CutError{size, last, b.o.MaxTime}
+		return &CutError{Size: size, Last: last, Max: b.o.MaxTime}
 	}
-	return nil
+	over, err := b.o.Budget.Agree(c)
+	if over && b.done > 0 {
+		return &CutError{Size: size, Budget: b.o.Budget.Cut(b.done, b.done+b.o.sizes(size), "sizes")}
+	}
+	b.done++
+	return err
 }
 
 // warmUp runs the iterations that are not counted and returns how many are to be counted. Without

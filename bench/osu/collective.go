@@ -123,7 +123,7 @@ func (g *group) all(o *Options, emit func(Point) error) error {
 	}
 	limit := bound{o: o}
 	for size := low; size <= high; size = next(size) {
-		if err := limit.next(size); err != nil {
+		if err := limit.next(size, g.c); err != nil {
 			return err
 		}
 		pt, err := g.point(size, o, &limit)

@@ -3,6 +3,8 @@ package osu
 import (
 	"fmt"
 	"time"
+
+	"github.com/banyan-hpc/banyan/bench/budget"
 )
 
 // Options of a run. Start from [Benchmark].Defaults.
@@ -32,6 +34,9 @@ type Options struct {
 	// that they would take longer there are fewer, at least one, and the sweep ends with a
 	// [*CutError] before a size of which not one would fit. 0, or a run without warm-up: no bound.
 	MaxTime time.Duration `json:"max_time_ns,omitempty"`
+	// Budget bounds the whole sweep, which ends with a [*CutError] when the time is over, but not before
+	// the first size.
+	Budget budget.Budget `json:"-"`
 	// Validate checks every byte in a pass of its own.
 	Validate bool `json:"validate"`
 	// Percentiles, in percent, are computed in a pass of their own.
@@ -162,4 +167,12 @@ type Point struct {
 	Percentiles []float64 `json:"percentiles,omitempty"`
 	// Errors counts bytes that arrived wrong, on all ranks.
 	Errors int `json:"errors"`
+}
+
+// sizes is the number of sizes from one on.
+func (o *Options) sizes(size int) (n int) {
+	for ; size <= o.Max; size = next(size) {
+		n++
+	}
+	return n
 }

@@ -16,7 +16,7 @@ type sweep struct {
 
 func (s *sweep) all(emit func(Point) error) error {
 	for size := s.o.Min; size <= s.o.Max; size = next(size) {
-		if err := s.bound.next(size); err != nil {
+		if err := s.bound.next(size, s.c); err != nil {
 			return err
 		}
 		for i, pass := range s.passes {

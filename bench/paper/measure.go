@@ -59,8 +59,8 @@ const rebuildRounds = 5
 
 // plans is §4.2.
 func (m *Measurer) plans(ctx context.Context) error {
-	defer m.Step(1)
 	if len(m.Measured.Plans) > 0 {
+		m.Step(1)
 		return nil
 	}
 	m.Note("time to rebalance")
@@ -71,6 +71,7 @@ func (m *Measurer) plans(ctx context.Context) error {
 		}
 	}
 	m.Measured.Plans = plans
+	m.Step(1)
 	return m.Keep()
 }
 

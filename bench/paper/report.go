@@ -10,34 +10,35 @@ import (
 
 // Report is the result, section by section of the paper.
 type Report struct {
-	Title    string
-	Words    []string // paragraphs before the sections
-	Sections []Section
+	Title    string    `json:"title"`
+	Words    []string  `json:"words"` // paragraphs before the sections
+	Sections []Section `json:"sections"`
 }
 
 // Section is a part of the report: words, tables, pictures.
 type Section struct {
-	Title   string
-	Words   []string
-	Tables  []Table
-	Figures []Figure
-	Drawing string // text that keeps its spaces
+	Title   string   `json:"title"`
+	Words   []string `json:"words,omitempty"`
+	Tables  []Table  `json:"tables,omitempty"`
+	Figures []Figure `json:"figures,omitempty"`
+	Drawing string   `json:"drawing,omitempty"` // text that keeps its spaces
 }
 
 // Table has a row for each thing that is compared.
 type Table struct {
-	Caption string
-	Head    []string
-	Rows    [][]string
+	Caption string     `json:"caption"`
+	Head    []string   `json:"head"`
+	Rows    [][]string `json:"rows"`
 	// Note stands below: what is to be known before the numbers are compared; "" for nothing.
-	Note string
+	Note string `json:"note,omitempty"`
 }
 
 // Figure is one picture, with a chart on the axes of the paper's and one of the measurements.
 // Whoever draws it stores it as File beside the report.
 type Figure struct {
-	File, Title string
-	Charts      []figure.Chart
+	File   string         `json:"file"`
+	Title  string         `json:"title"`
+	Charts []figure.Chart `json:"-"`
 }
 
 // Markdown writes the report.

@@ -16,7 +16,8 @@ import (
 type compareCmd struct {
 	Only    []string      `enum:"latency,bw,aware,netpipe,match,startup,coll,crowd,ulfm,tcp,unix,unauthenticated,strangers" default:"latency,bw,aware,netpipe,match,startup,coll,crowd,tcp,unauthenticated" placeholder:"GROUPS" help:"Groups of measures: ${enum}. Default: ${default}."`
 	Pairs   int           `default:"9" help:"Pairs below which nothing is decided."`
-	MaxTime time.Duration `default:"2m" help:"Budget for each measure; what is not decided by then is undecided."`
+	MaxTime time.Duration `default:"2m" help:"Budget for each measure; what is not decided by then is undecided, and a round that is under way is dropped, but for the first."`
+	quickFlag
 	Sample  time.Duration `default:"40ms" help:"Duration of one sample."`
 	Sizes   string        `placeholder:"MIN:MAX" help:"netpipe, tcp, unix: only the runs that measure these sizes, in bytes; for a quicker answer."`
 	Entries []int         `default:"10,100,1000,10000" placeholder:"N" help:"match: lengths of the queue. Default: ${default}."`
@@ -95,6 +96,7 @@ func (c *compareCmd) Run(to *call) error {
 	if err != nil {
 		return orInterrupt(ctx, err)
 	}
+	announce(to.err, "compare", time.Duration(all.Measures())*c.MaxTime/2, 0)
 	if err := table.Printf(words.out, "%s\n", all.Describe()); err != nil {
 		return errors.Join(err, all.Close())
 	}
@@ -126,6 +128,9 @@ func (c *compareCmd) prepare() (o suite.Options, err error) {
 			c.Only[i] = "unauthenticated"
 		}
 	}
+	c.shorter(&c.MaxTime, 3*time.Second)
+	c.shorter(&c.Sample, 10*time.Millisecond)
+	c.atMost(&c.Ranks, 16)
 	o = suite.Options{
 		Groups: c.Only, Pairs: c.Pairs, MaxTime: c.MaxTime, Sample: c.Sample, Entries: c.Entries, Ranks: c.Ranks,
 		ULFM: c.ULFM,

@@ -7,6 +7,7 @@ import (
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/bench/doctor"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
+	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/fabric/route"
 	"github.com/banyan-hpc/banyan/internal/launch/join"
 )
@@ -14,6 +15,7 @@ import (
 type doctorCmd struct {
 	Fabric   fabricList `placeholder:"LIST" help:"Look at these fabrics only: shm, unix, tcp, with commas. Default: all (BANYAN_FABRIC)."`
 	Networks string     `placeholder:"LIST" help:"Judge the interfaces as with these networks. Default: all that are up (BANYAN_NETWORKS)."`
+	JSON     string     `placeholder:"FILE" help:"Store the findings and the environment; -: print them, and the report on standard error."`
 
 	Trial bool `hidden:"" help:"One of two ranks that try whether they reach each other."`
 }
@@ -37,6 +39,7 @@ ftbench info shows the settings themselves.
 Examples:
   ftbench doctor
   ftbench doctor --networks 'eth0,!10.1.0.0/16'
+  ftbench doctor --json doctor.json
   ftbench run -n 4 -- ftbench doctor
   ftbench run -n 4 --fabric unix,tcp -- ftbench doctor
   mpiexec.mpich -n 4 bin/ftbench doctor`
@@ -62,12 +65,21 @@ func (c *doctorCmd) Run(to *call) error {
 // job reports on the job that this process is a rank of. Rank 0 returns an error where ranks do not
 // reach each other, after all have finalized.
 func (c *doctorCmd) job(to *call) error {
-	var separated error
+	file := report.Begin("doctor-job")
+	var found *doctor.JobFound
 	err := inJob(true, func(w *banyan.World) (err error) {
-		separated, err = doctor.Job(w, to.out)
+		if w.Comm().Rank() == 0 {
+			err = checkFiles(c.JSON)
+		}
+		if err == nil {
+			found, err = doctor.Job(w, to.words(c.JSON).out)
+		}
+		if err == nil && found != nil {
+			err = to.store(file, c.JSON, found)
+		}
 		return err
 	})
-	return cmp.Or(err, separated)
+	return cmp.Or(err, found.Err())
 }
 
 // machine reports on this machine.
@@ -80,9 +92,20 @@ func (c *doctorCmd) machine(to *call) error {
 	if err != nil {
 		return err
 	}
+	file := report.Begin("doctor")
+	if err := checkFiles(c.JSON); err != nil {
+		return err
+	}
 	bar := progressbar.Start(to.err, "doctor", 0)
-	defer bar.Stop()
-	return doctor.Machine(bar.Over(to.out), allowed, []string{self, "doctor", "--trial"})
+	found, missing := doctor.Machine(bar.Over(to.words(c.JSON).out), allowed, []string{self, "doctor", "--trial"})
+	bar.Stop()
+	return cmp.Or(to.store(file, c.JSON, doctorResults{found}), missing)
+}
+
+// doctorResults are the results in the JSON file of a look at the machine; of a job they are a
+// doctor.JobFound.
+type doctorResults struct {
+	Findings []doctor.Finding `json:"findings"`
 }
 
 // allowedFabrics are those that a job would use from here.

@@ -1,16 +1,18 @@
 package main
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/budget"
 	"github.com/banyan-hpc/banyan/bench/fault"
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/kill"
@@ -35,6 +37,7 @@ type collectiveOptions struct {
 	Unknown  bool         `help:"Kill ranks one after another while the operation runs, and measure how long it takes until all others have the error, and have validated. --failures is then how many die in a job (default: three quarters), --sets how many deaths each design sees at least."`
 	Plot     []string     `placeholder:"FILE" help:"Draw the times against the number of failures; .svg or .png, or both with a comma."`
 	JSON     string       `placeholder:"FILE" help:"Store all sets and the environment; -: print them, and the table on standard error."`
+	paceFlags
 	exitsFlag
 	Fabric anyFabric `placeholder:"LIST" help:"shm, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it; or sim. Default: BANYAN_FABRIC, else all."`
 }
@@ -126,6 +129,9 @@ func (c *collectiveOptions) jobs(o fault.Collective) []fault.Collective {
 	} else if c.Ops != nil {
 		o.Calls = *c.Ops
 	}
+	c.atMost(&o.Sets, 6)
+	c.atMost(&o.Calls, 50)
+	o.Budget = c.budget()
 	var out []fault.Collective
 	for _, o.Kill = range c.Kill {
 		for _, o.Failures = range failures {
@@ -140,6 +146,9 @@ func (c *collectiveOptions) jobs(o fault.Collective) []fault.Collective {
 
 // check returns an error for options that make no sense.
 func (c *collectiveOptions) check(jobs []fault.Collective) error {
+	if err := c.checkTime(); err != nil {
+		return err
+	}
 	if c.Unknown && len(c.Plot) > 0 {
 		return usagef("fault %s: --unknown gives no curve: it does not go with --plot", c.Op)
 	}
@@ -207,14 +216,16 @@ func (c *collectiveOptions) rank(jobs []fault.Collective, to *call) error {
 type collectiveResults struct {
 	Fabric string                   `json:"fabric"` // as given; "": all
 	Jobs   []fault.JudgedCollective `json:"jobs"`
+	Cut    *budget.Cut              `json:"cut,omitempty"` // of --max-time
 }
 
 // measure runs the jobs and prints the table.
 func (c *collectiveOptions) measure(jobs []fault.Collective, to *call) (any, []figure.Chart, error) {
 	results := &collectiveResults{Fabric: string(c.Fabric)}
+	announce(to.err, "fault "+string(c.Op), c.time(jobs), c.MaxTime)
 	bar := progressbar.Start(to.err, "fault "+string(c.Op), jobs[0].Sets*len(jobs))
 	defer bar.Stop()
-	ctx, stop, start, err := c.starter(bar, to)
+	ctx, stop, start, err := c.starter(bar, to, jobs[0].Budget)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -223,7 +234,10 @@ func (c *collectiveOptions) measure(jobs []fault.Collective, to *call) (any, []f
 	rows := collectiveTable(out, jobs[0], c.Fabric == simulator)
 	err = rows.Begin()
 	for i, o := range jobs {
-		if err != nil {
+		if o.Budget.Over() && results.Cut == nil {
+			results.Cut = o.Budget.Cut(i*o.Sets, o.Sets*len(jobs), "sets")
+		}
+		if err != nil || results.Cut != nil {
 			break
 		}
 		bar.Note(fmt.Sprintf("%d of %d ranks dead", o.Failures, o.Ranks))
@@ -232,15 +246,38 @@ func (c *collectiveOptions) measure(jobs []fault.Collective, to *call) (any, []f
 			_ = rows.End() // what was measured, beside the error that counts
 			return nil, nil, orInterrupt(ctx, merr)
 		}
+		if r.Cut != nil {
+			results.Cut = o.Budget.Cut(i*o.Sets+r.Cut.Done, o.Sets*len(jobs), "sets")
+			if r.Cut.Done == 0 {
+				break
+			}
+		}
 		judged := r.Judge(c.Fabric == simulator)
 		results.Jobs = append(results.Jobs, judged)
 		err = collectiveRows(&rows, judged)
 	}
-	return results, c.chart(results), cmp.Or(err, rows.End())
+	err = errors.Join(err, rows.End(), printCut(out, results.Cut), results.Cut.Nothing())
+	return results, c.chart(results), err
+}
+
+// time is about how long the jobs take: where ranks share cores, an operation takes a turn of each.
+func (c *collectiveOptions) time(jobs []fault.Collective) (all time.Duration) {
+	for _, o := range jobs {
+		operation := time.Duration(o.Ranks) * 4 * time.Microsecond
+		if c.Fabric == simulator {
+			operation *= 2
+		}
+		if c.Unknown {
+			all += startTime(o.Ranks) + time.Duration(o.Failures)*(20*time.Millisecond+operation)
+			continue
+		}
+		all += startTime(o.Ranks) + time.Duration(len(o.Lines())*o.Calls*(o.Sets+1))*operation
+	}
+	return all
 }
 
 // starter returns what starts a job: in the simulator, or of processes.
-func (c *collectiveOptions) starter(bar *progressbar.Bar, to *call) (
+func (c *collectiveOptions) starter(bar *progressbar.Bar, to *call, limit budget.Budget) (
 	ctx context.Context, stop func(), start func(int, fault.Collective) fault.Start, err error,
 ) {
 	if c.Fabric == simulator {
@@ -257,7 +294,7 @@ func (c *collectiveOptions) starter(bar *progressbar.Bar, to *call) (
 	if err := warnShared(to, c.N, ""); err != nil {
 		return nil, nil, nil, err
 	}
-	processes, err := c.startJobs(to, bar)
+	processes, err := c.startJobs(to, bar, limit.Export()...)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -266,8 +303,10 @@ func (c *collectiveOptions) starter(bar *progressbar.Bar, to *call) (
 }
 
 // startJobs returns what starts the processes of a job with the arguments of the call.
-func (c *collectiveOptions) startJobs(to *call, bar *progressbar.Bar) (func(number int) fault.Start, error) {
-	job, err := faultJob(to, c.exitsFlag, bar.Over(to.err), c.N)
+func (c *collectiveOptions) startJobs(to *call, bar *progressbar.Bar, export ...string) (
+	func(number int) fault.Start, error,
+) {
+	job, err := faultJob(to, c.exitsFlag, bar.Over(to.err), c.N, export...)
 	return func(number int) fault.Start {
 		job := job
 		job.Export = append(slices.Clip(job.Export), fmt.Sprintf("%s=%d", jobEnv, number))
@@ -277,7 +316,7 @@ func (c *collectiveOptions) startJobs(to *call, bar *progressbar.Bar) (func(numb
 
 // collectiveTable is the table of jobs.
 func collectiveTable(out io.Writer, o fault.Collective, virtual bool) table.Table {
-	what, time := string(o.Op), "µs"
+	what, unit := string(o.Op), "µs"
 	if o.Op != fault.Barrier {
 		what += fmt.Sprintf(" of %d bytes", o.Size)
 	}
@@ -285,11 +324,11 @@ func collectiveTable(out io.Writer, o fault.Collective, virtual bool) table.Tabl
 		what += ", roots in turn"
 	}
 	if virtual {
-		time = "virtual µs"
+		unit = "virtual µs"
 	}
 	return table.Table{
 		W: out, Keys: 4, Title: fmt.Sprintf("# Banyan %s, %d ranks: %s of one operation, median of %d sets of %d; ratio and "+
-			"difference against unaware among the living, with 95 %% intervals", what, o.Ranks, time, o.Sets, o.Calls),
+			"difference against unaware among the living, with 95 %% intervals", what, o.Ranks, unit, o.Sets, o.Calls),
 		Columns: []table.Column{{Name: "# Failed", Left: true}, {Name: "Order", Width: 7, Left: true},
 			{Name: "Design", Width: 9, Left: true}, {Name: "Tree", Width: 8, Left: true},
 			{Name: "Time", Width: 9, Format: "%.2f"}, {Name: "Ratio", Format: "%.3f"}, {Name: "Interval", Width: 11, Joined: true},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"time"
@@ -24,6 +25,7 @@ type faultDetectCmd struct {
 	Timeout   time.Duration `default:"10s" help:"How long a survivor may take to learn of the death. Default: ${default}."`
 	Start     time.Duration `name:"start-timeout" placeholder:"TIME" help:"How long the ranks of a job may take to be ready. Default: 30 s, and half a second more for each."`
 	Plot      string        `placeholder:"FILE" help:"Draw the share of survivors without the error against the time since the kill; .svg or .png."`
+	paceFlags
 	exitsFlag
 	JSON   string     `placeholder:"FILE" help:"Store all times and the environment; -: print them, and the table on standard error."`
 	Fabric fabricList `placeholder:"LIST" help:"shm, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it. Default: BANYAN_FABRIC, else all."`
@@ -61,11 +63,13 @@ type faultDetectResults struct {
 
 // Run measures, or is a rank of a job that it has started.
 func (c *faultDetectCmd) Run(to *call) error {
+	c.atMost(&c.Kills, 10)
 	o := fault.Detection{
-		Ranks: c.N, Kills: c.Kills, PerJob: c.PerJob, Wait: fault.Wait(c.Wait), VictimMB: c.VictimRSS,
+		Budget: c.budget(),
+		Ranks:  c.N, Kills: c.Kills, PerJob: c.PerJob, Wait: fault.Wait(c.Wait), VictimMB: c.VictimRSS,
 		Settle: c.Settle, Timeout: c.Timeout, StartTimeout: c.Start,
 	}
-	if err := o.Check(); err != nil {
+	if err := cmp.Or(c.checkTime(), o.Check()); err != nil {
 		return usage(err)
 	}
 	if join.Started() {
@@ -89,6 +93,9 @@ func (c *faultDetectCmd) measure(o fault.Detection, files outputs, to *call) err
 	if err := warnShared(to, o.Ranks, ", and survivors are woken one after another"); err != nil {
 		return err
 	}
+	jobs := (o.Kills + o.PerJob - 1) / o.PerJob
+	announce(to.err, "fault detect", time.Duration(jobs)*startTime(o.Processes(o.PerJob))+
+		time.Duration(o.Kills)*(o.Settle+10*time.Millisecond), c.MaxTime)
 	bar := progressbar.Start(to.err, "fault detect", o.Kills)
 	defer bar.Stop()
 	perJob := min(o.PerJob, o.Kills)
@@ -111,6 +118,9 @@ func (c *faultDetectCmd) measure(o fault.Detection, files outputs, to *call) err
 		title += fmt.Sprintf(", victim with %d MiB", o.VictimMB)
 	}
 	if err := latencyTable(out, title, &result.Latencies, time.Microsecond); err != nil {
+		return err
+	}
+	if err := printCut(out, result.Cut); err != nil {
 		return err
 	}
 	return files.keep(file, faultDetectResults{string(c.Fabric), result}, faultDetectChart(result), to)

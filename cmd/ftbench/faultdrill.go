@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/budget"
 	"github.com/banyan-hpc/banyan/bench/fault/drill"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
@@ -52,6 +54,7 @@ type faultDrillCmd struct {
 	Unauthenticated float64       `aliases:"strangers" default:"100" placeholder:"RATE" help:"Unauthenticated connections a second to the TCP ports of a third of the runs; 0: none. Default: ${default}."`
 	Patience        time.Duration `default:"30s" help:"After so long without the end of an operation ranks count as hanging: they are asked for their operations, and ended. Default: ${default}."`
 	KeepGoing       bool          `help:"Go on after a finding."`
+	paceFlags
 	exitsFlag
 	JSON string `placeholder:"FILE" help:"Store the table, the findings and the environment; -: print them, and the table on standard error."`
 }
@@ -90,6 +93,7 @@ type drillResults struct {
 	Operations map[string]drill.Count `json:"operations"`
 	Causes     map[string]int         `json:"causes"`
 	Findings   []string               `json:"findings"`
+	Cut        *budget.Cut            `json:"cut,omitempty"` // of --max-time
 }
 
 // config is from what runs are drawn.
@@ -120,8 +124,9 @@ func (c *faultDrillCmd) Run(to *call) error {
 		}
 		return err
 	}
+	c.atMost(&c.Runs, 20)
 	cfg := c.config()
-	if err := cfg.Check(); err != nil {
+	if err := cmp.Or(c.checkTime(), cfg.Check()); err != nil {
 		return usage(err)
 	}
 	if c.simulated() {
@@ -150,6 +155,9 @@ func (c *faultDrillCmd) drill(cfg drill.Config, aim drill.Kind, to *call) (err e
 	file := report.Begin("fault-drill")
 	ctx, stop := interruptible()
 	defer stop()
+	limit := c.budget()
+	ctx, free := limit.Context(ctx)
+	defer free()
 	words := to.words(c.JSON)
 	d, closeNets, err := c.driver(cfg, to)
 	if err != nil {
@@ -157,11 +165,18 @@ func (c *faultDrillCmd) drill(cfg drill.Config, aim drill.Kind, to *call) (err e
 	}
 	defer func() { err = errors.Join(err, closeNets()) }()
 	results := drillResults{Seed: c.Seed, Operations: map[string]drill.Count{}, Findings: []string{}}
+	announce(to.err, "fault drill", time.Duration(c.Runs)*c.runTime(), c.MaxTime)
 	broken := c.runs(ctx, d, aim, &results, to)
+	if broken != nil && budget.Ended(ctx) {
+		results.Cut = limit.Cut(d.Report.Runs, c.Runs, "runs")
+		if broken = results.Cut.Nothing(); broken != nil {
+			return broken
+		}
+	}
 	if ctx.Err() == nil && broken != nil {
 		return broken
 	}
-	if err := d.Report.Write(words.out); err != nil {
+	if err := cmp.Or(d.Report.Write(words.out), printCut(words.out, results.Cut)); err != nil {
 		return err
 	}
 	for _, k := range drill.Kinds() {
@@ -181,6 +196,14 @@ func (c *faultDrillCmd) drill(cfg drill.Config, aim drill.Kind, to *call) (err e
 		return exitCode(1)
 	}
 	return nil
+}
+
+// runTime is about how long a run takes, its start and its end.
+func (c *faultDrillCmd) runTime() time.Duration {
+	if c.simulated() {
+		return 20 * time.Millisecond
+	}
+	return startTime(c.N.max) / 2
 }
 
 // runs carries out one run after the other. An error is none of the ranks', or the

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
+	"github.com/banyan-hpc/banyan/bench/budget"
 	"github.com/banyan-hpc/banyan/bench/fault"
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/kill"
@@ -24,8 +26,9 @@ type faultRebalanceCmd struct {
 	Tree     []string         `default:"binomial" placeholder:"NAMES" help:"Trees, of binomial, knomial:K, binary, chain, flat, node. Default: ${default}."`
 	PerNode  int              `name:"per-node" default:"16" placeholder:"RANKS" help:"Ranks of each node, for --tree node. Default: ${default}."`
 	Rounds   int              `default:"5" help:"How often each rank is measured; the median counts. Default: ${default}."`
-	Plot     []string         `placeholder:"FILE" help:"Draw the times against the ranks and against the failures; .svg or .png, or both with a comma."`
-	JSON     string           `placeholder:"FILE" help:"Store all times and the environment; -: print them, and the table on standard error."`
+	paceFlags
+	Plot []string `placeholder:"FILE" help:"Draw the times against the ranks and against the failures; .svg or .png, or both with a comma."`
+	JSON string   `placeholder:"FILE" help:"Store all times and the environment; -: print them, and the table on standard error."`
 }
 
 // Help has the examples.
@@ -50,11 +53,16 @@ type rebalanceResults struct {
 	Options fault.Planning    `json:"options"`
 	Trees   []fault.Plan      `json:"trees"`
 	Bounds  []fault.PlanBound `json:"bounds,omitempty"`
+	Cut     *budget.Cut       `json:"cut,omitempty"` // of --max-time
 }
 
 // options are those of the harness.
 func (c *faultRebalanceCmd) options() (fault.Planning, error) {
-	o := fault.Planning{Ranks: c.N, Failures: c.Failures, Kill: c.Kill, PerNode: c.PerNode, Rounds: c.Rounds}
+	if few := slices.DeleteFunc(slices.Clone(c.N), func(n int) bool { return n > 1024 }); c.Quick && len(few) > 0 {
+		c.N = few
+	}
+	c.atMost(&c.Rounds, 3)
+	o := fault.Planning{Budget: c.budget(), Ranks: c.N, Failures: c.Failures, Kill: c.Kill, PerNode: c.PerNode, Rounds: c.Rounds}
 	for _, text := range c.Design {
 		d, err := tree.ParseDesign(text)
 		if err != nil {
@@ -69,7 +77,7 @@ func (c *faultRebalanceCmd) options() (fault.Planning, error) {
 		}
 		o.Shapes = append(o.Shapes, s)
 	}
-	return o, o.Check()
+	return o, cmp.Or(c.checkTime(), o.Check())
 }
 
 // Run measures.
@@ -116,6 +124,7 @@ func (c *faultRebalanceCmd) Run(to *call) error {
 
 // measure prints the table.
 func (c *faultRebalanceCmd) measure(ctx context.Context, o fault.Planning, to *call) (*rebalanceResults, error) {
+	announce(to.err, "fault rebalance", rebalanceTime(o), c.MaxTime)
 	bar := progressbar.Start(to.err, "fault rebalance", o.Cells())
 	defer bar.Stop()
 	out := bar.Over(to.words(c.JSON).out)
@@ -137,7 +146,10 @@ func (c *faultRebalanceCmd) measure(ctx context.Context, o fault.Planning, to *c
 		return rows.Row(r.Design, r.Shape, r.Ranks, r.Failures, r.MinNs/1e3, r.MeanNs/1e3, r.MaxNs/1e3,
 			float64(r.First)/1e3, r.Degree)
 	})
-	if err = cmp.Or(err, rows.End()); err != nil {
+	if results.Cut, err = cutOf(err); err != nil {
+		return nil, err
+	}
+	if err := cmp.Or(rows.End(), printCut(out, results.Cut)); err != nil {
 		return nil, err
 	}
 	results.Bounds = fault.JudgePlans(results.Trees, c.Kill)
@@ -152,6 +164,15 @@ func (c *faultRebalanceCmd) measure(ctx context.Context, o fault.Planning, to *c
 		}
 	}
 	return results, nil
+}
+
+// rebalanceTime is about how long the measurement takes: 1024 ranks of each tree at most are measured.
+func rebalanceTime(o fault.Planning) (all time.Duration) {
+	for _, n := range o.Ranks {
+		trees := len(o.Failures) * len(o.Designs) * len(o.Shapes)
+		all += time.Duration(trees*o.Rounds) * (time.Duration(min(n, 1024))*8*time.Microsecond + time.Duration(n)*100)
+	}
+	return all
 }
 
 // rebalanceCharts are the paper's figure 3, if there is more than one number of ranks, and its figure 4, if there are failures at fault.BoundRanks or

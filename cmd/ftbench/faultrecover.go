@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/budget"
 	"github.com/banyan-hpc/banyan/bench/fault"
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
@@ -29,6 +31,7 @@ type recoverOptions struct {
 	Calls    *int     `placeholder:"N" help:"Calls of a block. Default: 100, of shrink 20."`
 	Plot     []string `placeholder:"FILE" help:"Draw the times against the number of ranks; .svg or .png, or both with a comma."`
 	JSON     string   `placeholder:"FILE" help:"Store all rounds and the environment; -: print them, and the table on standard error."`
+	paceFlags
 	exitsFlag
 }
 
@@ -125,6 +128,7 @@ func (c *faultRevokeCmd) Run(to *call) error {
 type recoverResults struct {
 	Fabric string          `json:"fabric"` // as given; "": all
 	Jobs   []recoverResult `json:"jobs"`
+	Cut    *budget.Cut     `json:"cut,omitempty"` // of --max-time
 }
 
 type recoverResult struct {
@@ -141,10 +145,16 @@ func (c *recoverOptions) of(o fault.Recovery, ranks int) fault.Recovery {
 	if c.Calls != nil {
 		o.Calls = *c.Calls
 	}
+	c.atMost(&o.Rounds, 6)
+	c.atMost(&o.Calls, 20)
 	return o
 }
 
 func (c *recoverOptions) run(o fault.Recovery, fabrics fabricList, to *call) error {
+	if err := c.checkTime(); err != nil {
+		return err
+	}
+	o.Budget = c.budget()
 	for _, n := range c.N {
 		if err := c.of(o, n).Check(); err != nil {
 			return usage(err)
@@ -175,7 +185,9 @@ func (c *recoverOptions) measure(o fault.Recovery, to *call) (*recoverResults, e
 	if err := warnShared(to, slices.Max(c.N), ""); err != nil {
 		return nil, err
 	}
-	bar := progressbar.Start(to.err, "fault "+string(c.Op), c.Rounds*len(c.N))
+	sample := c.of(o, c.N[0])
+	announce(to.err, "fault "+string(c.Op), c.time(o), c.MaxTime)
+	bar := progressbar.Start(to.err, "fault "+string(c.Op), sample.Rounds*len(c.N))
 	defer bar.Stop()
 	out := bar.Over(to.words(c.JSON).out)
 	rows := c.table(out, o)
@@ -183,8 +195,12 @@ func (c *recoverOptions) measure(o fault.Recovery, to *call) (*recoverResults, e
 		return nil, err
 	}
 	results := &recoverResults{}
-	for _, n := range c.N {
-		job, err := faultJob(to, c.exitsFlag, bar.Over(to.err), n)
+	for i, n := range c.N {
+		if o.Budget.Over() {
+			results.Cut = o.Budget.Cut(i*sample.Rounds, sample.Rounds*len(c.N), "rounds")
+			break
+		}
+		job, err := faultJob(to, c.exitsFlag, bar.Over(to.err), n, o.Budget.Export()...)
 		if err != nil {
 			return nil, err
 		}
@@ -193,13 +209,35 @@ func (c *recoverOptions) measure(o fault.Recovery, to *call) (*recoverResults, e
 		if err != nil {
 			return nil, orInterrupt(ctx, err)
 		}
+		if r.Cut != nil {
+			results.Cut = o.Budget.Cut(i*sample.Rounds+r.Cut.Done, sample.Rounds*len(c.N), "rounds")
+		}
+		if len(r.Ratios) == 0 {
+			break
+		}
 		result := recoverResult{r, stats.MedianInterval(r.Ratios)}
 		results.Jobs = append(results.Jobs, result)
 		if err := recoverRow(&rows, result); err != nil {
 			return nil, err
 		}
 	}
-	return results, rows.End()
+	return results, errors.Join(rows.End(), printCut(out, results.Cut), results.Cut.Nothing())
+}
+
+// time is about how long all jobs take: where ranks share cores, a call takes a turn of each.
+func (c *recoverOptions) time(o fault.Recovery) (all time.Duration) {
+	for _, n := range c.N {
+		o := c.of(o, n)
+		call := time.Duration(n) * 10 * time.Microsecond
+		switch c.Op {
+		case fault.Shrink:
+			call *= 4
+		case fault.Revoke:
+			all += time.Duration(o.Rounds) * (o.Settle + 10*time.Millisecond)
+		}
+		all += startTime(n) + time.Duration(2*o.Rounds*o.Calls)*call
+	}
+	return all
 }
 
 // table has a row for each number of ranks.
@@ -275,8 +313,13 @@ func (c *faultAgreeCmd) simulate(to *call) error {
 	if err := rows.Begin(); err != nil {
 		return err
 	}
-	var all []fault.AgreePoint
-	for _, n := range c.N {
+	all := agreeSimResults{Points: []fault.AgreePoint{}}
+	limit := c.budget()
+	for i, n := range c.N {
+		if limit.Over() && i > 0 {
+			all.Cut = limit.Cut(i, len(c.N), "numbers of ranks")
+			break
+		}
 		bar.Note(fmt.Sprintf("%d ranks", n))
 		points, err := fault.SimulateAgree(n, c.Failures, 1)
 		if err != nil {
@@ -287,13 +330,19 @@ func (c *faultAgreeCmd) simulate(to *call) error {
 				return err
 			}
 		}
-		all = append(all, points...)
+		all.Points = append(all.Points, points...)
 		bar.Step(1)
 	}
-	if err := rows.End(); err != nil {
+	if err := cmp.Or(rows.End(), printCut(out, all.Cut)); err != nil {
 		return err
 	}
-	return files.keep(file, all, simChart(all), to)
+	return files.keep(file, all, simChart(all.Points), to)
+}
+
+// agreeSimResults are the results in the JSON file of a simulation.
+type agreeSimResults struct {
+	Points []fault.AgreePoint `json:"points"`
+	Cut    *budget.Cut        `json:"cut,omitempty"` // of --max-time
 }
 
 // simNote explains the line after failures.

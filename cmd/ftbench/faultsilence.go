@@ -27,8 +27,9 @@ type faultSilenceCmd struct {
 	Period   time.Duration `default:"500ms" help:"detect.period. Default: ${default}."`
 	Timeout  time.Duration `default:"3s" help:"detect.timeout. Default: ${default}."`
 	Patience time.Duration `default:"30s" help:"How long a survivor may take at all, or to be ready. Default: ${default}."`
-	JSON     string        `placeholder:"FILE" help:"Store all times and the environment; -: print them, and the table on standard error."`
-	Fabric   fabricList    `placeholder:"LIST" help:"shm, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it. Default: BANYAN_FABRIC, else all."`
+	paceFlags
+	JSON   string     `placeholder:"FILE" help:"Store all times and the environment; -: print them, and the table on standard error."`
+	Fabric fabricList `placeholder:"LIST" help:"shm, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it. Default: BANYAN_FABRIC, else all."`
 }
 
 // Help has the examples.
@@ -55,10 +56,12 @@ const silentHost = "BANYAN_FAULT_SILENT"
 
 // Run measures, or is a rank of a job that it has started.
 func (c *faultSilenceCmd) Run(to *call) (err error) {
+	c.atMost(&c.Rounds, 1)
 	o := fault.Silence{
-		Ranks: c.N, Hosts: int(c.Hosts), Rounds: c.Rounds, Period: c.Period, Timeout: c.Timeout, Patience: c.Patience,
+		Budget: c.budget(),
+		Ranks:  c.N, Hosts: int(c.Hosts), Rounds: c.Rounds, Period: c.Period, Timeout: c.Timeout, Patience: c.Patience,
 	}
-	if err := o.Check(); err != nil {
+	if err := cmp.Or(c.checkTime(), o.Check()); err != nil {
 		return usage(err)
 	}
 	if join.Started() {
@@ -88,6 +91,8 @@ func (c *faultSilenceCmd) measure(o fault.Silence, net *netns.Net, to *call) err
 	file := report.Begin("fault-silence")
 	ctx, stop := interruptible()
 	defer stop()
+	each := startTime(10*o.Ranks) + 2*o.Bound() + o.Period/2 // it waits for a timeout before the cut too
+	announce(to.err, "fault silence", time.Duration(o.Rounds)*each, c.MaxTime)
 	bar := progressbar.Start(to.err, "fault silence", o.Rounds)
 	defer bar.Stop()
 	job, err := faultJob(to, exitsFlag{}, bar.Over(to.err), o.Ranks)
@@ -130,6 +135,9 @@ func faultSilenceTable(out io.Writer, r *fault.SilenceResult) error {
 	verdict := "met"
 	if r.Missed() {
 		verdict = "missed"
+	}
+	if err := printCut(out, r.Cut); err != nil {
+		return err
 	}
 	title := fmt.Sprintf("# Banyan silent hosts, from cut to error, ms; %d ranks on %d hosts, %d rounds; detect.period %v, "+
 		"detect.timeout %v", o.Ranks, o.Hosts, o.Rounds, o.Period, o.Timeout)

@@ -26,6 +26,7 @@ type faultSoakCmd struct {
 	Netns   netnsHosts    `placeholder:"HOSTS" help:"Run on so many network namespaces of this machine as if they were hosts: shared memory within each, TCP between them."`
 	Period  time.Duration `placeholder:"TIME" help:"detect.period. Default: as the library has it."`
 	Timeout time.Duration `placeholder:"TIME" help:"detect.timeout. Default: as the library has it, which is longer where ranks share cores."`
+	paceFlags
 	exitsFlag
 	JSON   string     `placeholder:"FILE" help:"Store what each rank has seen, and the environment; -: print it, and the table on standard error."`
 	Fabric fabricList `placeholder:"LIST" help:"shm, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it. Default: BANYAN_FABRIC, else all."`
@@ -50,8 +51,10 @@ Examples:
 
 // Run soaks, or is a rank of the job that it has started.
 func (c *faultSoakCmd) Run(to *call) error {
-	o := fault.Soak{Ranks: c.N, For: c.For, Absent: c.Absent}
-	if err := o.Check(); err != nil {
+	c.shorter(&c.For, 5*time.Second)
+	c.shorter(&c.Absent, time.Second)
+	o := fault.Soak{Ranks: c.N, For: c.For, Absent: c.Absent, Budget: c.budget()}
+	if err := cmp.Or(c.checkTime(), o.Check()); err != nil {
 		return usage(err)
 	}
 	if err := fault.CheckTimes(c.Period, c.Timeout); err != nil {
@@ -98,9 +101,10 @@ func (c *faultSoakCmd) soak(o fault.Soak, to *call) (err error) {
 	ctx, stop := interruptible()
 	defer stop()
 	words := to.words(c.JSON)
+	announce(to.err, "fault soak", startTime(o.Ranks)+o.For+o.Absent/2, c.MaxTime)
 	bar := progressbar.Start(to.err, "fault soak", int(c.For/time.Second))
 	defer bar.Stop()
-	job, err := faultJob(to, c.exitsFlag, io.Discard, o.Ranks)
+	job, err := faultJob(to, c.exitsFlag, io.Discard, o.Ranks, o.Budget.Export()...)
 	if err != nil {
 		return err
 	}
@@ -133,6 +137,9 @@ func (c *faultSoakCmd) soak(o fault.Soak, to *call) (err error) {
 	}
 	if err != nil {
 		return orInterrupt(ctx, err)
+	}
+	if err := printCut(words.out, result.Cut); err != nil {
+		return err
 	}
 	return outputs{json: c.JSON}.keep(file, result, nil, to)
 }

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"time"
 
+	"github.com/banyan-hpc/banyan/bench/budget"
 	"github.com/banyan-hpc/banyan/bench/fault"
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/kill"
@@ -21,23 +23,40 @@ type unknownJob struct {
 
 // measureUnknown runs jobs whose ranks die during operations, and prints the table.
 func (c *collectiveOptions) measureUnknown(jobs []fault.Collective, to *call) (any, []figure.Chart, error) {
+	announce(to.err, "fault "+string(c.Op), c.time(jobs), c.MaxTime)
 	bar := progressbar.Start(to.err, "fault "+string(c.Op), jobs[0].Failures*len(jobs))
 	defer bar.Stop()
-	ctx, stop, start, err := c.starter(bar, to)
+	ctx, stop, start, err := c.starter(bar, to, jobs[0].Budget)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer stop()
 	out := bar.Over(to.words(c.JSON).out)
-	var results []unknownJob
+	ctx, free := jobs[0].Budget.Context(ctx)
+	defer free()
+	var results unknownResults
 	for i, o := range jobs {
 		deaths, err := o.MeasureUnknown(ctx, i, start(i, o), out, func() { bar.Step(1) })
+		if err != nil && budget.Ended(ctx) {
+			results.Cut = o.Budget.Cut(i, len(jobs), "jobs")
+			break
+		}
 		if err != nil {
 			return nil, nil, orInterrupt(ctx, err)
 		}
-		results = append(results, unknownJob{o, deaths})
+		results.Jobs = append(results.Jobs, unknownJob{o, deaths})
 	}
-	return results, nil, unknownTable(out, results, c.Fabric == simulator)
+	if err := results.Cut.Nothing(); err != nil {
+		return nil, nil, err
+	}
+	err = unknownTable(out, results.Jobs, c.Fabric == simulator)
+	return results, nil, errors.Join(err, printCut(out, results.Cut))
+}
+
+// unknownResults are the results in the JSON file.
+type unknownResults struct {
+	Jobs []unknownJob `json:"jobs"`
+	Cut  *budget.Cut  `json:"cut,omitempty"` // of --max-time
 }
 
 // unknownTable prints percentiles over the deaths of each line, in the order of the first deaths.

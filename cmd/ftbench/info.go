@@ -6,12 +6,14 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/bench/table"
 	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
 type infoCmd struct {
-	Changed bool `short:"c" help:"Only the knobs that somebody has set."`
+	Changed bool   `short:"c" help:"Only the knobs that somebody has set."`
+	JSON    string `placeholder:"FILE" help:"Store the knobs and the environment; -: print them, and the text on standard error."`
 }
 
 // Help has the examples.
@@ -25,11 +27,23 @@ Examples:
   ftbench info
   ftbench info --changed
   BANYAN_SHM_EAGER=8k ftbench info -c
+  ftbench info --json - | jq -r '.results.knobs[] | .name + " " + .value'
   ftbench run -n 2 -- ftbench info -c`
+}
+
+// infoResults are the results in the JSON file.
+type infoResults struct {
+	Machine string            `json:"machine"`
+	Files   []settings.Source `json:"files"`
+	Knobs   []settings.Shown  `json:"knobs"`
 }
 
 // Run prints.
 func (c *infoCmd) Run(to *call) error {
+	file := report.Begin("info")
+	if err := checkFiles(c.JSON); err != nil {
+		return err
+	}
 	in := settings.Here()
 	set, err := settings.Load(in)
 	if err != nil {
@@ -47,7 +61,10 @@ func (c *infoCmd) Run(to *call) error {
 	if err := set.Write(&text, c.Changed); err != nil {
 		return err
 	}
-	return printSettings(to.out, text.String())
+	if err := printSettings(to.words(c.JSON).out, text.String()); err != nil {
+		return err
+	}
+	return to.store(file, c.JSON, infoResults{in.Machine(), set.Sources, set.Show(c.Changed)})
 }
 
 // printSettings wraps what is printed so that it stays a file of settings: comments go on as comments, and

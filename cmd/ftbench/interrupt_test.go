@@ -101,7 +101,8 @@ func TestTourIsEnded(t *testing.T) {
 		m := measure(t, "tour", "--dir", t.TempDir())
 		m.awaitScratch(t)
 		require.Equal(t, exitSignal+int(s), m.end(t, s), &m.errs)
-		require.Equal(t, fmt.Sprintf("ftbench: ended by a signal: %v\n", s), m.errs.String())
+		require.Equal(t, fmt.Sprintf("ftbench tour: this takes about 45 s\nftbench: ended by a signal: %v\n", s),
+			m.errs.String())
 		require.Empty(t, m.scratch(t))
 	}
 	require.Empty(t, killed.scratch(t)) // not at once: its control may have been making a file there
@@ -119,7 +120,8 @@ func TestCompareIsEnded(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, strings.HasPrefix(line, "ranks on CPUs"), line)
 	require.Equal(t, exitSignal+int(unix.SIGINT), m.end(t, unix.SIGINT))
-	require.Equal(t, "ftbench: ended by a signal: interrupt\n", m.errs.String(), "no job is named")
+	require.Equal(t, "ftbench compare: this takes about 60 min\nftbench: ended by a signal: interrupt\n",
+		m.errs.String(), "no job is named")
 	require.Empty(t, m.scratch(t))
 	b, err := os.ReadFile(file)
 	require.NoError(t, err)

@@ -139,8 +139,8 @@ func wrongIn(err error) string {
 	return name
 }
 
-// finish prints an error, if it has words, and returns the exit code.
-func finish(err error, to io.Writer) int {
+// codeOf is the exit code of a command that has ended with an error.
+func codeOf(err error) int {
 	var code exitCode
 	var signal interrupted
 	var wrong usageError
@@ -150,12 +150,23 @@ func finish(err error, to io.Writer) int {
 	case errors.As(err, &code):
 		return int(code)
 	case errors.As(err, &signal):
-		fmt.Fprintf(to, "ftbench: %v\n", signal)
 		return exitSignal + int(signal.by)
-	}
-	fmt.Fprintf(to, "ftbench: %v\n", err)
-	if errors.As(err, &wrong) {
+	case errors.As(err, &wrong):
 		return exitUsage
 	}
 	return exitFailed
+}
+
+// finish prints an error, if it has words, and returns the exit code.
+func finish(err error, to io.Writer) int {
+	var code exitCode
+	var signal interrupted
+	switch {
+	case err == nil || errors.As(err, &code):
+	case errors.As(err, &signal):
+		fmt.Fprintf(to, "ftbench: %v\n", signal)
+	default:
+		fmt.Fprintf(to, "ftbench: %v\n", err)
+	}
+	return codeOf(err)
 }

@@ -282,8 +282,15 @@ func TestJudge(t *testing.T) {
 
 func TestTour(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "results")
-	code, out, errs := ftbench(t, "tour", "--dir", dir, "--min-time", "1us")
+	file := filepath.Join(t.TempDir(), "all.json")
+	code, out, errs := ftbench(t, "tour", "--dir", dir, "--min-time", "1us", "--json", file)
 	require.Zero(t, code, errs)
+	all, err := os.ReadFile(file)
+	require.NoError(t, err)
+	measured := stored[controls](t, "tour", all).Measured
+	require.Len(t, measured, 2)
+	require.Equal(t, "bw", measured[1].Benchmark)
+	require.Len(t, measured[1].Points, tourSizes)
 	require.Contains(t, out, "control")
 	for _, name := range []string{"osu-latency.txt", "osu-latency.json", "osu-bw.txt", "osu-bw.json", "tour.json",
 		"latency.svg", "bandwidth.svg"} {

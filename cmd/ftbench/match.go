@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/budget"
 	"github.com/banyan-hpc/banyan/bench/compare/suite"
 	"github.com/banyan-hpc/banyan/bench/match"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
@@ -19,7 +21,8 @@ type matchCmd struct {
 	Rounds  int           `default:"5" help:"How often each length is measured; the median counts. Default: ${default}."`
 	MinTime time.Duration `default:"50ms" help:"How long each time at least. Default: ${default}."`
 	Aware   bool          `default:"true" negatable:"" help:"Fault-aware engine; --aware=false is the baseline."`
-	JSON    string        `placeholder:"FILE" help:"Store all rounds and the environment; -: print them, and the table on standard error."`
+	paceFlags
+	JSON string `placeholder:"FILE" help:"Store all rounds and the environment; -: print them, and the table on standard error."`
 }
 
 // Help has the examples.
@@ -55,6 +58,7 @@ type matchResults struct {
 	Options match.Options  `json:"options"`
 	Series  []match.Result `json:"series"`
 	Bounds  []matchBound   `json:"bounds,omitempty"`
+	Cut     *budget.Cut    `json:"cut,omitempty"` // of --max-time
 }
 
 // unexpectedRoom lets the longest queue of unexpected messages form: by default senders are held
@@ -63,8 +67,10 @@ const unexpectedRoom = 1 << 30
 
 // Run measures.
 func (c *matchCmd) Run(to *call) error {
-	o := match.Options{Lengths: c.Entries, Rounds: c.Rounds, MinTime: c.MinTime}
-	if err := o.Check(); err != nil {
+	c.atMost(&c.Rounds, 2)
+	c.shorter(&c.MinTime, 10*time.Millisecond)
+	o := match.Options{Lengths: c.Entries, Rounds: c.Rounds, MinTime: c.MinTime, Budget: c.budget()}
+	if err := cmp.Or(c.checkTime(), o.Check()); err != nil {
 		return usage(err)
 	}
 	if join.Started() {
@@ -83,7 +89,17 @@ func (c *matchCmd) Run(to *call) error {
 	}
 	bar := progressbar.Start(to.err, "match", len(match.All)*len(o.Lengths))
 	defer bar.Stop()
-	return startSelf(2, watched(to, bar, c.JSON))
+	announce(to.err, "match", matchTime(o), c.MaxTime)
+	return startSelf(2, watched(to, bar, c.JSON), o.Budget.Export()...)
+}
+
+// matchTime is about how long a run takes: each queue is built and taken down, and the last step of a
+// measurement may double its time.
+func matchTime(o match.Options) (all time.Duration) {
+	for _, n := range o.Lengths {
+		all += 3*o.MinTime/2 + time.Duration(n)*time.Microsecond
+	}
+	return time.Duration(len(match.All)*o.Rounds) * all
 }
 
 // measure prints the table on rank 0, writes the file, and reports whether a bound is missed.
@@ -114,13 +130,15 @@ func (c *matchCmd) measure(w *banyan.World, o match.Options, to *call) (missed b
 		}
 		return nil
 	})
-	if err != nil || !first {
+	if results.Cut, err = cutOf(err); err != nil || !first {
 		return false, err
 	}
-	if err := rows.End(); err != nil {
+	if err := cmp.Or(rows.End(), printCut(out, results.Cut)); err != nil {
 		return false, err
 	}
-	results.Bounds = judge(results.Series)
+	if results.Cut == nil { // a few rounds are no verdict
+		results.Bounds = judge(results.Series)
+	}
 	for _, b := range results.Bounds {
 		verdict := "met"
 		if !b.Met {

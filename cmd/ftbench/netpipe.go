@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/budget"
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/netpipe"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
@@ -33,6 +35,7 @@ type netpipeCmd struct {
 	Plot          string         `placeholder:"FILE" help:"Draw throughput against size, and against time; .svg or .png."`
 	With          []string       `sep:"none" placeholder:"[NAME=]FILE" help:"Draw the np.out of another run beside it; may be given several times."`
 	JSON          string         `placeholder:"FILE" help:"Store the results and the environment; -: print them, and the lines on standard error."`
+	paceFlags
 	fabricFlags
 	Aware bool `default:"true" negatable:"" help:"Fault-aware engine; --aware=false is the baseline that hangs when a peer dies."`
 }
@@ -44,7 +47,7 @@ each power of two and each point half-way to the next; half of the round trip is
 time. The lines and the file's columns are NetPIPE's, and so is the unit: Mbps of 2^20
 bits per second. Started alone, the command starts two ranks, each bound to a core;
 under ftbench run, mpiexec (MPICH) or srun --mpi=pmi2 it joins the job. --fabric sim is
-for one process alone. All sizes take about a minute and a half.
+for one process alone. All sizes take about a minute and a half, --quick two seconds.
 
 Examples:
   ftbench netpipe
@@ -63,6 +66,7 @@ type netpipeResults struct {
 	Aware   bool            `json:"aware"`
 	Options netpipe.Options `json:"options"`
 	Points  []netpipe.Point `json:"points"`
+	Cut     *budget.Cut     `json:"cut,omitempty"` // of --max-time
 }
 
 // Run measures.
@@ -72,6 +76,7 @@ func (c *netpipeCmd) Run(to *call) error {
 		return err
 	}
 	words := to.words(c.Out, c.JSON)
+	sizes := len(netpipe.Sizes(o.Lower, o.Upper, o.Perturbation))
 	if c.simulated() {
 		if err := alone("netpipe"); err != nil {
 			return err
@@ -82,7 +87,7 @@ func (c *netpipeCmd) Run(to *call) error {
 			return err
 		}
 	}
-	bar := progressbar.Start(to.err, "netpipe", len(netpipe.Sizes(o.Lower, o.Upper, o.Perturbation)))
+	bar := progressbar.Start(to.err, "netpipe", sizes)
 	defer bar.Stop()
 	isSize := func(line []byte) bool { return bytes.Contains(line, []byte(" times -->")) }
 	if words == to {
@@ -95,7 +100,8 @@ func (c *netpipeCmd) Run(to *call) error {
 	case c.simulated():
 		return banyan.Simulate(2, banyan.Simulation{Options: []banyan.Option{banyan.WithAware(c.Aware)}}, measure)
 	case !join.Started():
-		return startSelf(2, to)
+		announce(to.err, "netpipe", time.Duration(float64(sizes)*(0.3+float64(o.Trials))*float64(o.TrialTime)), c.MaxTime)
+		return startSelf(2, to, o.Budget.Export()...)
 	}
 	return inJob(c.Aware, measure, c.options()...)
 }
@@ -105,19 +111,23 @@ func (c *netpipeCmd) prepare() (netpipe.Options, []curve, error) {
 	o := netpipe.Defaults()
 	o.Lower, o.Upper, o.Perturbation = c.Lower, c.Upper, c.Perturbation
 	o.Trials, o.Repeats, o.Integrity, o.Cold = c.Trials, c.Repeats, c.Integrity, c.Invalidate
+	o.Budget = c.budget()
+	c.atMost(&o.Perturbation, 0)
+	c.atMost(&o.Trials, 1)
 	switch {
 	case c.TrialTime != nil:
 		o.TrialTime = *c.TrialTime
 	case c.simulated(): // whose trials are all alike
 		o.TrialTime = time.Millisecond
 	}
+	c.shorter(&o.TrialTime, 50*time.Millisecond)
 	switch {
 	case c.Bidirectional:
 		o.Mode = netpipe.Bidirectional
 	case c.Stream:
 		o.Mode = netpipe.Streaming
 	}
-	if err := o.Check(); err != nil {
+	if err := cmp.Or(c.checkTime(), o.Check()); err != nil {
 		return o, nil, usage(err)
 	}
 	if c.Out == dash && c.JSON == dash {
@@ -139,7 +149,8 @@ func (c *netpipeCmd) prepare() (netpipe.Options, []curve, error) {
 // measure prints a line per size on rank 0 and writes the files.
 func (c *netpipeCmd) measure(w *banyan.World, o netpipe.Options, others []curve, to *call) error {
 	if w.Comm().Rank() != 0 {
-		return netpipe.Run(w, o, nil)
+		_, err := cutOf(netpipe.Run(w, o, nil))
+		return err
 	}
 	file := report.Begin("netpipe")
 	if err := checkFiles(c.Out, c.Plot, c.JSON); err != nil {
@@ -164,7 +175,8 @@ func (c *netpipeCmd) measure(w *banyan.World, o netpipe.Options, others []curve,
 		_, err := fmt.Fprintln(words.out, line)
 		return errors.Join(err, netpipe.WriteRow(out, p))
 	})
-	if err = errors.Join(err, out.Close()); err != nil {
+	results.Cut, err = cutOf(err)
+	if err = errors.Join(err, printCut(words.out, results.Cut), out.Close()); err != nil {
 		return err
 	}
 	if results.Fabric, err = c.used(w); err != nil {

@@ -53,8 +53,9 @@ type osuCommon struct {
 	Warmup     *int           `short:"x" placeholder:"N" help:"Iterations before the clock starts. Default: as OSU."`
 	MinTime    time.Duration  `help:"Raise the iterations until a size takes so long. Default: do not."`
 	MaxTime    *time.Duration `placeholder:"DURATION" help:"Lower the iterations where a size would take longer, as on a slow network, and end before sizes of which not one fits. Default: 10s; without bound with -i, with --fabric sim, or as 0."`
-	Tail       bool           `short:"z" aliases:"tail-lat" help:"Add columns with the 50th, 90th and 99th percentile; from a pass of their own, but of collectives."`
-	Precision  int            `default:"2" help:"Digits after the point; OSU prints 2."`
+	quickFlag
+	Tail      bool `short:"z" aliases:"tail-lat" help:"Add columns with the 50th, 90th and 99th percentile; from a pass of their own, but of collectives."`
+	Precision int  `default:"2" help:"Digits after the point; OSU prints 2."`
 	fabricFlags
 	Aware bool   `default:"true" negatable:"" help:"Fault-aware engine; --aware=false is the baseline that hangs when a peer dies."`
 	JSON  string `placeholder:"FILE" help:"Store the results and the environment; -: print them, and the table on standard error."`
@@ -203,6 +204,8 @@ type osuResults struct {
 	Ranks     int         `json:"ranks"`
 	Options   osu.Options `json:"options"`
 	Points    []osu.Point `json:"points"`
+	// Cut is set where sizes were left out, see --max-time.
+	Cut *osu.CutError `json:"cut,omitempty"`
 }
 
 // osuTable are the options that concern the table alone.
@@ -229,6 +232,7 @@ func (c *osuOptions) run(o osu.Options, table osuTable, to *call) error {
 	if err := checkFiles(c.JSON); err != nil {
 		return err
 	}
+	announce(to.err, "osu "+c.Bench.Name, c.time(o), 0)
 	bar := progressbar.Start(to.err, "osu "+c.Bench.Name, c.Bench.Rows(o)/max(1, len(o.Windows)))
 	defer bar.Stop()
 	to = watched(to, bar, c.JSON)
@@ -247,34 +251,6 @@ func watched(to *call, bar *progressbar.Bar, file string) *call {
 		return &call{to.args, bar.Over(to.out), bar.Lines(to.err, isRow)}
 	}
 	return &call{to.args, bar.Lines(to.out, isRow), bar.Over(to.err)}
-}
-
-// maxTime is how long a size may take by default: more than OSU's iterations take on networks of
-// some Gbit/s.
-const maxTime = 10 * time.Second
-
-// apply sets the common options that were given.
-func (c *osuOptions) apply(o *osu.Options) error {
-	if err := parseSizes(c.Sizes, &o.Min, &o.Max); err != nil {
-		return err
-	}
-	if c.Iterations != nil {
-		o.Iterations, o.IterationsLarge = *c.Iterations, *c.Iterations
-	}
-	if c.Warmup != nil {
-		o.Warmup, o.WarmupLarge = *c.Warmup, *c.Warmup
-	}
-	o.Validate, o.MinTime = c.Validate, c.MinTime
-	switch {
-	case c.MaxTime != nil:
-		o.MaxTime = *c.MaxTime
-	case c.Iterations == nil && !c.simulated():
-		o.MaxTime = maxTime
-	}
-	if c.Tail {
-		o.Percentiles = []int{50, 90, 99}
-	}
-	return nil
 }
 
 // parseSizes reads OSU's -m: MAX, MIN:MAX, MIN: or :MAX.
@@ -385,6 +361,7 @@ func (c *osuOptions) measure(w *banyan.World, o osu.Options, look osuTable, to *
 		return err
 	}
 	if cut != nil {
+		results.Cut = cut
 		fmt.Fprintf(to.err, "ftbench: osu %s: %v\n", c.Bench.Name, cut)
 	}
 	if results.Fabric, err = c.used(w); err != nil {

@@ -4,11 +4,15 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"time"
 
+	"github.com/banyan-hpc/banyan/bench/budget"
 	"github.com/banyan-hpc/banyan/bench/fault"
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/paper"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
+	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/fabric/sim"
 	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/wholefile"
@@ -24,6 +28,8 @@ type paperCmd struct {
 	Rounds   int    `placeholder:"N" help:"Operations in a row of a prediction. Default: 300, as in the paper; with --quick 10."`
 	Quick    bool   `help:"A first look, in less than a minute: fewer ranks, sets and operations, wide intervals, and predictions up to 10 000 ranks."`
 	Fit      bool   `help:"Find the fitted parameters of the profile paper-2011 from table 1 again, print them, and do nothing else."`
+	JSON     string `placeholder:"FILE" help:"Store the tables, the measurements and the environment; -: print them, and the rest on standard error."`
+	maxTimeFlag
 	exitsFlag
 }
 
@@ -78,10 +84,27 @@ func (c *paperCmd) predictions() paper.Predictions {
 	return p
 }
 
+// paperResults are the results in the JSON file.
+type paperResults struct {
+	Report   *paper.Report   `json:"report"`
+	Measured *paper.Measured `json:"measured"`
+	Files    []string        `json:"files"`
+	Cut      *budget.Cut     `json:"cut,omitempty"` // of --max-time: what was not measured is missing
+}
+
+// fitResults are those of --fit.
+type fitResults struct {
+	Engine  int64 `json:"engine_ns"`
+	Latency int64 `json:"latency_ns"`
+}
+
 // Run measures and writes the report.
 func (c *paperCmd) Run(to *call) error {
+	if err := cmp.Or(c.checkTime(), checkFiles(c.JSON)); err != nil {
+		return err
+	}
 	if c.Fit {
-		return fitPaper(to)
+		return c.fit(to)
 	}
 	if err := c.size().Check(); err != nil {
 		return usagef("paper: %w", err)
@@ -96,12 +119,14 @@ func (c *paperCmd) Run(to *call) error {
 	if err := checkFiles(html, md); err != nil {
 		return err
 	}
+	file := report.Begin("paper-report")
 	store, err := c.open()
 	if err != nil {
 		return err
 	}
+	var cut *budget.Cut
 	if c.Measure {
-		if err := c.measure(store, to); err != nil {
+		if cut, err = c.measure(store, to.words(c.JSON)); err != nil {
 			return err
 		}
 	}
@@ -109,6 +134,13 @@ func (c *paperCmd) Run(to *call) error {
 	if err != nil {
 		return err
 	}
+	return c.write(paperResults{Report: r, Measured: &store.Measured, Cut: cut}, store, file, to)
+}
+
+// write writes the report and prints the names of its files.
+func (c *paperCmd) write(results paperResults, store *paper.Store, file *report.File, to *call) error {
+	r := results.Report
+	html, md := filepath.Join(c.Out, "report.html"), filepath.Join(c.Out, "report.md")
 	for _, s := range r.Sections {
 		for _, f := range s.Figures {
 			if err := figure.Save(filepath.Join(c.Out, f.File), figure.WithSource(store.Source, f.Charts...)...); err != nil {
@@ -122,11 +154,15 @@ func (c *paperCmd) Run(to *call) error {
 	if err := wholefile.Write(md, []byte(r.Markdown()), 0); err != nil {
 		return err
 	}
-	measured := ""
+	files := []string{html, md}
 	if store.Stored {
-		measured = store.Path
+		files = append(files, store.Path)
 	}
-	_, err = fmt.Fprint(to.out, named("written:", html, md, measured))
+	results.Files = files
+	if err := to.store(file, c.JSON, results); err != nil {
+		return err
+	}
+	_, err := fmt.Fprint(to.words(c.JSON).out, named("written:", append(files, c.JSON)...))
 	return err
 }
 
@@ -146,24 +182,47 @@ func (c *paperCmd) open() (*paper.Store, error) {
 	return s, checkFiles(c.Measured)
 }
 
-// measure does the experiments that the store lacks.
-func (c *paperCmd) measure(s *paper.Store, to *call) error {
+// measure does the experiments that the store lacks, as many as --max-time allows.
+func (c *paperCmd) measure(s *paper.Store, to *call) (*budget.Cut, error) {
+	limit := c.budget()
 	ctx, stop := interruptible()
 	defer stop()
+	ctx, free := limit.Context(ctx)
+	defer free()
 	m := &paper.Measurer{Store: s, Size: c.size()}
-	bar := progressbar.Start(to.err, "paper: measurements", m.Steps())
+	steps, done := m.Steps(), 0
+	announce(to.err, "paper", c.time(steps), c.MaxTime)
+	bar := progressbar.Start(to.err, "paper: measurements", steps)
 	defer bar.Stop()
-	m.Output, m.Note, m.Step = bar.Over(to.err), bar.Note, bar.Step
+	m.Output, m.Note = bar.Over(to.err), bar.Note
+	m.Step = func(n int) { done += n; bar.Step(n) }
 	m.Start = func(e paper.Experiment, args []string) (func(number int) fault.Start, error) {
 		o := collectiveOptions{Op: e.Op, N: e.Ranks, exitsFlag: c.exitsFlag, Fabric: "shm"}
 		return o.startJobs(&call{args, to.out, to.err}, bar)
 	}
-	err := orInterrupt(ctx, m.Run(ctx))
+	err := m.Run(ctx)
+	var cut *budget.Cut
+	if err != nil && budget.Ended(ctx) {
+		cut, err = limit.Cut(done, steps, "experiments"), nil
+		fmt.Fprintf(bar.Over(to.err), "ftbench paper: %v\n", cut)
+	}
+	err = orInterrupt(ctx, err)
 	if err != nil && s.Stored {
 		bar.Stop()
 		fmt.Fprintf(to.err, "ftbench: what has been measured is in %s; go on with --measured %s\n", s.Path, s.Path)
 	}
-	return err
+	return cut, err
+}
+
+// time is about how long so many experiments and the predictions take on two cores.
+func (c *paperCmd) time(experiments int) time.Duration {
+	s := c.size()
+	each := time.Duration(s.Sets*s.Calls) * time.Duration(slices.Max(s.Ranks)) * 30 * time.Microsecond
+	all := time.Duration(experiments) * (each + startTime(slices.Max(s.Ranks)))
+	if c.Quick {
+		return all + 10*time.Second
+	}
+	return all + time.Minute
 }
 
 // predict makes the report.
@@ -174,13 +233,17 @@ func (c *paperCmd) predict(m *paper.Measured, to *call) (*paper.Report, error) {
 	return paper.Build(m, o, func() { bar.Step(1) })
 }
 
-// fitPaper finds the fitted parameters again.
-func fitPaper(to *call) error {
-	p, err := paper.Fit(to.out)
-	if err == nil {
-		_, err = fmt.Fprintf(to.out, "engine %d ns, latency %d ns; built in: engine %d ns, latency %d ns\n",
-			p.Engine/sim.Nanosecond,
-			p.Latency/sim.Nanosecond, sim.Fitted.Engine/sim.Nanosecond, sim.Fitted.Latency/sim.Nanosecond)
+// fit finds the fitted parameters again.
+func (c *paperCmd) fit(to *call) error {
+	file, out := report.Begin("paper-fit"), to.words(c.JSON).out
+	p, err := paper.Fit(out)
+	if err != nil {
+		return err
 	}
-	return err
+	r := fitResults{int64(p.Engine / sim.Nanosecond), int64(p.Latency / sim.Nanosecond)}
+	if _, err := fmt.Fprintf(out, "engine %d ns, latency %d ns; built in: engine %d ns, latency %d ns\n",
+		r.Engine, r.Latency, sim.Fitted.Engine/sim.Nanosecond, sim.Fitted.Latency/sim.Nanosecond); err != nil {
+		return err
+	}
+	return to.store(file, c.JSON, r)
 }

@@ -57,10 +57,15 @@ func TestPaperIsGoneOnWith(t *testing.T) {
 	completePaper(t, dir, string(report))
 
 	again := filepath.Join(dir, "again")
-	code, out, errs = ftbench(t, append([]string{"paper", "--out", again, "--measured", file, "--no-measure"},
-		size...)...)
+	code, out, errs = ftbench(t, append([]string{"paper", "--out", again, "--measured", file, "--no-measure",
+		"--json", "-"}, size...)...)
 	require.Zero(t, code, errs)
-	require.NotContains(t, out, file, "nothing was added to it")
+	require.Contains(t, errs, "report.md")
+	require.NotContains(t, errs, file, "nothing was added to it")
+	results := stored[paperResults](t, "paper-report", []byte(out))
+	require.Equal(t, first.Jobs, results.Measured.Jobs[:len(first.Jobs)])
+	require.Greater(t, len(results.Report.Sections), 10)
+	require.Len(t, results.Files, 2)
 	same, err := os.ReadFile(filepath.Join(again, "report.md"))
 	require.NoError(t, err)
 	require.Equal(t, string(report), string(same))

@@ -36,15 +36,16 @@ func alone(command string) error {
 	return nil
 }
 
-// startSelf starts this binary as n ranks with the arguments of the call, bound
+// startSelf starts this binary as n ranks with the arguments of the call and more variables, bound
 // to cores where there are enough.
-func startSelf(n int, to *call) error {
+func startSelf(n int, to *call, export ...string) error {
 	self, err := selfPath()
 	if err != nil {
 		return err
 	}
 	spec := launch.Spec{
 		N: n, Argv: append([]string{self}, to.args...), Bind: launch.BindCore,
+		Export:    export,
 		OnFailure: launch.Abort, Verdicts: []int{exitMissed}, Stdout: to.out, Stderr: to.err,
 	}
 	cpus, err := affinity.Allowed()

@@ -23,6 +23,7 @@ type runCmd struct {
 	InitTimeout time.Duration `help:"How long a rank may take to join after the first one, and a host to be ready; default 60s, or BANYAN_INIT_TIMEOUT."`
 	Wdir        string        `placeholder:"DIR" help:"Working directory of the ranks, on every host; default this one."`
 	Export      []string      `short:"x" sep:"none" placeholder:"NAME[=VALUE]" help:"Set a variable for the ranks, or pass one on to those on other hosts, which get BANYAN_… and GO… anyway."`
+	JSON        string        `placeholder:"FILE" help:"Write a line of JSON for each event of the job as it happens; -: on standard output, and what ranks print on standard error."`
 	runFabrics
 	exitsFlag
 	hostFlags  `embed:""`
@@ -85,7 +86,8 @@ unless --on-failure=abort: the launcher reports it and ends with code 1, or 141 
 a reader it waits for one; after a Ctrl-C that kills no longer than a second.
 
 A pair of ranks uses shared memory where the kernel allows it, else a Unix-domain socket, else TCP;
---fabric restricts that, and ftbench doctor shows it.
+--fabric restricts that, and ftbench doctor shows it. The events of --json are started, exited, failure
+and ended; docs/benchmarks.md has their fields.
 
 With --hosts or --hostfile the launcher starts ftbench on each host through ssh, or the command of --rsh,
 and that starts the ranks. Everything goes over the remote shell; ftbench, the program and the working
@@ -96,17 +98,16 @@ With root, or CAP_BPF and CAP_PERFMON, the kernel records how ranks end, so thei
 know within some 30 microseconds: see ftbench agent --help. It costs 50 ms at the start; --exits=off
 leaves it out.
 
-With --netns the hosts are network namespaces on this machine, joined by a bridge: it needs root, or
-unshare -Urnm. BANYAN_NODE names the namespace.
+With --netns the hosts are network namespaces on this machine, joined by a bridge: it needs root, or unshare -Urnm.
 
 Examples:
   ftbench run -n 8 -- ./app --size 4096
-  ftbench run -n 4 --verbose -- ./app
   ftbench run -n 2 --fabric tcp --networks lo -- ./app
   ftbench run -n 4 -- ftbench doctor
   ftbench run -n 2 --bind core -- bin/ftbench osu latency
   ftbench run -n 4 --tag-output --on-failure=abort -- ./app
   ftbench run -n 8 --exit survivors --max-failures 2 -- ./app
+  ftbench run -n 4 --json events.jsonl -- ./app
   ftbench run --hosts node1:4,node2:4 -- ./app
   ftbench run --hostfile nodes -n 6 --rsh 'ssh -p 2222 {host}' -x LD_LIBRARY_PATH -- ./app
   ftbench run --hosts n1,n2 --rsh 'ip netns exec {host}' -- ./app
@@ -137,10 +138,14 @@ func (c *runCmd) Run(to *call) error {
 	if c.N != nil {
 		spec.N = *c.N
 	}
-	if c.Netns > 0 {
-		return c.startNetns(spec, c.N)
+	events, err := openEvents(c.JSON, &spec)
+	if err != nil {
+		return err
 	}
-	return start(spec)
+	if c.Netns > 0 {
+		return events.end(c.startNetns(spec, c.N))
+	}
+	return events.end(start(spec))
 }
 
 var (

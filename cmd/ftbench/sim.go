@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
+	"github.com/banyan-hpc/banyan/bench/budget"
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/bench/predict"
@@ -25,10 +28,11 @@ type simCmd struct {
 	Kill     []kill.Order `default:"worst" placeholder:"ORDER" help:"worst: 1, 2, 3, …; best: from the highest rank down; average: parents and leaves evenly. Default: ${default}."`
 	Bytes    []int        `default:"1024" placeholder:"BYTES" help:"Length of the data of every operation but barrier. Default: ${default}."`
 	Rounds   int          `default:"300" help:"How often the operation is done in a row; the time is that of all, divided. Default: ${default}."`
-	Full     bool         `help:"Run the library's own engine in the full simulator: slower, without the costs of awareness; for designs whose ranks keep their places."`
-	Write    bool         `help:"Print the machine's parameters as a file to be changed, and do nothing else."`
-	JSON     string       `placeholder:"FILE" help:"Store all numbers and the parameters; -: print them, and the table on standard error."`
-	Plot     string       `placeholder:"FILE" help:"Draw time against failures, or against ranks where there are several numbers of them; .svg or .png."`
+	paceFlags
+	Full  bool   `help:"Run the library's own engine in the full simulator: slower, without the costs of awareness; for designs whose ranks keep their places."`
+	Write bool   `help:"Print the machine's parameters as a file to be changed, and do nothing else."`
+	JSON  string `placeholder:"FILE" help:"Store all numbers and the parameters; -: print them, and the table on standard error."`
+	Plot  string `placeholder:"FILE" help:"Draw time against failures, or against ranks where there are several numbers of them; .svg or .png."`
 }
 
 // Help has the examples.
@@ -57,6 +61,10 @@ func (c *simCmd) Run(to *call) error {
 		}
 		return err
 	}
+	if err := c.checkTime(); err != nil {
+		return err
+	}
+	c.atMost(&c.Rounds, 10)
 	grid := sweep.Grid{
 		Machine: machine, Ops: c.Op, Designs: c.Design, Trees: c.Tree, Ranks: c.N, Failures: c.Failures,
 		Orders: c.Kill,
@@ -80,7 +88,7 @@ func (c *simCmd) Run(to *call) error {
 	}
 	file := report.Begin("sim")
 	results := simResults{Machine: machine, Rounds: c.Rounds}
-	if results.Rows, err = c.run(&grid, cases, to); err != nil {
+	if err := c.run(&grid, cases, &results, to); err != nil {
 		return err
 	}
 	if c.Plot != "" {
@@ -96,10 +104,13 @@ type simResults struct {
 	Machine predict.Parameters `json:"machine"`
 	Rounds  int                `json:"rounds"`
 	Rows    []sweep.Row        `json:"rows"`
+	Cut     *budget.Cut        `json:"cut,omitempty"` // of --max-time
 }
 
 // run predicts the cases and prints a line for each.
-func (c *simCmd) run(grid *sweep.Grid, cases []sweep.Case, to *call) ([]sweep.Row, error) {
+func (c *simCmd) run(grid *sweep.Grid, cases []sweep.Case, results *simResults, to *call) error {
+	limit := c.budget()
+	announce(to.err, "sim", c.time(cases), c.MaxTime)
 	out := to.words(c.JSON).out
 	bar := progressbar.Start(to.err, "sim", len(cases))
 	defer bar.Stop()
@@ -111,21 +122,36 @@ func (c *simCmd) run(grid *sweep.Grid, cases []sweep.Case, to *call) ([]sweep.Ro
 			{Name: "Time (us)", Width: 9, Format: "%.3f"}, {Name: "Degree"}, {Name: "Depth", Joined: true}},
 	}
 	if err := t.Begin(); err != nil {
-		return nil, err
+		return err
 	}
-	var rows []sweep.Row
-	for _, k := range cases {
+	for i, k := range cases {
+		if limit.Over() {
+			results.Cut = limit.Cut(i, len(cases), "predictions")
+			break
+		}
 		row, err := grid.Predict(k)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		rows = append(rows, row)
+		results.Rows = append(results.Rows, row)
 		bar.Step(1)
 		err = t.Row(row.Op, row.Bytes, row.Ranks, row.Failed, row.Kill, row.Design, row.Tree, row.Micros, row.Degree,
 			row.Depth)
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return rows, t.End()
+	return cmp.Or(t.End(), results.Cut.Nothing(), printCut(t.W, results.Cut))
+}
+
+// time is about how long the predictions take.
+func (c *simCmd) time(cases []sweep.Case) (all time.Duration) {
+	each := 400 * time.Nanosecond // of an operation, for each rank
+	if c.Full {
+		each *= 20
+	}
+	for _, k := range cases {
+		all += time.Duration(c.Rounds*k.Living()) * each
+	}
+	return all
 }

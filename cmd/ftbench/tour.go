@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/banyan-hpc/banyan/bench/budget"
 	"github.com/banyan-hpc/banyan/bench/compare/suite"
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/osu"
@@ -23,6 +24,8 @@ import (
 type tourCmd struct {
 	Dir     string        `default:"results" help:"Where the files go. Default: ${default}."`
 	MinTime time.Duration `default:"500ms" help:"Time for a pass over one size; there are 23 sizes and three passes. Default: ${default}."`
+	paceFlags
+	JSON string `placeholder:"FILE" help:"Store all results and the environment there too; -: print them, and the tables on standard error."`
 }
 
 // Help describes the measurements.
@@ -42,10 +45,16 @@ type controls struct {
 	// PingPong is the control in seconds one way: before, between, after.
 	PingPong []float64 `json:"ping_pong_seconds"`
 	Files    []string  `json:"files"`
+	// Measured are the results of the tour's commands: osu latency and osu bw.
+	Measured []osuResults `json:"measured"` // each says whether --max-time has cut it
 }
 
 // Run makes the tour.
 func (c *tourCmd) Run(to *call) error {
+	if err := c.checkTime(); err != nil {
+		return err
+	}
+	c.shorter(&c.MinTime, 20*time.Millisecond)
 	if c.MinTime < 0 {
 		return usagef("tour: --min-time %v: a time from 0 on is needed", c.MinTime)
 	}
@@ -56,32 +65,41 @@ func (c *tourCmd) Run(to *call) error {
 
 func (c *tourCmd) tour(ctx context.Context, to *call) error {
 	file := report.Begin("tour")
-	if err := checkFiles(filepath.Join(c.Dir, "tour.json")); err != nil { // makes the directory
+	if err := checkFiles(filepath.Join(c.Dir, "tour.json"), c.JSON); err != nil { // makes the directory
 		return err
 	}
 	done := controls{PingPong: []float64{}, Files: []string{}}
-	if err := done.pingPong(ctx, to.out); err != nil {
+	words := to.words(c.JSON)
+	limits := []budget.Budget{maxTimeFlag{c.MaxTime * 2 / 3}.budget(), c.budget()} // latency has two passes of three
+	announce(to.err, "tour", time.Duration(tourSizes*tourPasses)*(c.MinTime*5/4+10*time.Millisecond), c.MaxTime)
+	if err := done.pingPong(ctx, words.out); err != nil {
 		return err
 	}
-	for _, step := range []struct {
+	for i, step := range []struct {
 		name, picture string
 		chart         func([]osu.Point) figure.Chart
 		args          []string
 	}{
 		{"osu-latency", "latency.svg", latencyChart,
-			[]string{"osu", "latency", "-z", "--precision", "3", "--min-time", c.MinTime.String()}},
-		{"osu-bw", "bandwidth.svg", bandwidthChart, []string{"osu", "bw", "--min-time", c.MinTime.String()}},
+			[]string{"osu", "latency", "-z", "--precision", "3"}},
+		{"osu-bw", "bandwidth.svg", bandwidthChart, []string{"osu", "bw"}},
 	} {
 		base := filepath.Join(c.Dir, step.name)
-		if err := tee(base+".txt", to, append(step.args, "--json", base+".json")); err != nil {
+		step.args = append(step.args, "--min-time", c.MinTime.String())
+		if c.Quick {
+			step.args = append(step.args, "--quick")
+		}
+		if err := tee(base+".txt", words, append(step.args, "--json", base+".json"), limits[i].Export()...); err != nil {
 			return err
 		}
 		picture := filepath.Join(c.Dir, step.picture)
-		if err := draw(base+".json", picture, step.chart); err != nil {
+		measured, err := draw(base+".json", picture, step.chart)
+		if err != nil {
 			return err
 		}
+		done.Measured = append(done.Measured, measured)
 		done.Files = append(done.Files, base+".txt", base+".json", picture)
-		if err := done.pingPong(ctx, to.out); err != nil {
+		if err := done.pingPong(ctx, words.out); err != nil {
 			return err
 		}
 	}
@@ -89,23 +107,30 @@ func (c *tourCmd) tour(ctx context.Context, to *call) error {
 	if err := file.Write(own, done); err != nil {
 		return err
 	}
-	return table.Printf(to.out, "files: %s %s\n", strings.Join(done.Files, " "), own)
-}
-
-// draw makes a picture of the points in a file of results.
-func draw(file, picture string, chart func([]osu.Point) figure.Chart) error {
-	b, err := os.ReadFile(file)
-	if err != nil {
+	if err := to.store(file, c.JSON, done); err != nil {
 		return err
 	}
+	files := append(done.Files, own)
+	if c.JSON != "" {
+		files = append(files, c.JSON)
+	}
+	return table.Printf(words.out, "files: %s\n", strings.Join(files, " "))
+}
+
+// draw makes a picture of the points in a file of results, and returns the results.
+func draw(file, picture string, chart func([]osu.Point) figure.Chart) (osuResults, error) {
 	var stored struct {
 		report.File
 		Results osuResults `json:"results"`
 	}
-	if err := json.Unmarshal(b, &stored); err != nil {
-		return fmt.Errorf("read %s: %w", file, err)
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return stored.Results, err
 	}
-	return figure.Save(picture, figure.WithSource(stored.Source, chart(stored.Results.Points))...)
+	if err := json.Unmarshal(b, &stored); err != nil {
+		return stored.Results, fmt.Errorf("read %s: %w", file, err)
+	}
+	return stored.Results, figure.Save(picture, figure.WithSource(stored.Source, chart(stored.Results.Points))...)
 }
 
 // latencyChart shows the median and the 99th percentile; the percentiles are those of osu's -z.
@@ -139,18 +164,18 @@ func bandwidthChart(points []osu.Point) figure.Chart {
 // messageSize is the axis below every picture of sizes.
 var messageSize = figure.Axis{Title: "message size (bytes)", Unit: figure.Bytes}
 
-// tourSizes is the number of sizes: 1 byte to 4 MiB.
-const tourSizes = 23
+// tourSizes is the number of sizes: 1 byte to 4 MiB. Latency has two passes over each, bandwidth one.
+const tourSizes, tourPasses = 23, 3
 
 // tee runs this binary as two ranks; their output goes to a file too.
-func tee(path string, to *call, args []string) error {
+func tee(path string, to *call, args []string, export ...string) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
 	}
 	both := &forked{file: f, out: to.out}
 	bar := progressbar.Start(to.err, strings.Join(args[:2], " "), tourSizes)
-	err = startSelf(2, watched(&call{args, both, to.err}, bar, ""))
+	err = startSelf(2, watched(&call{args, both, to.err}, bar, ""), export...)
 	bar.Stop()
 	if err = errors.Join(err, both.failed, f.Close()); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/banyan-hpc/banyan/bench/budget"
 	"github.com/banyan-hpc/banyan/bench/compare/suite"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
@@ -26,7 +27,8 @@ type tuneCmd struct {
 	DryRun bool          `help:"Print the file instead of writing it."`
 	Quick  bool          `help:"Fewer sizes and pairs: a quarter of a minute instead of two, and only large gains are found."`
 	Sample time.Duration `default:"15ms" help:"Duration of one sample. With shorter ones all takes less time and says less. Default: ${default}."`
-	JSON   string        `placeholder:"FILE" help:"Store all rows and the environment; -: print them, and the table on standard error."`
+	maxTimeFlag
+	JSON string `placeholder:"FILE" help:"Store all rows and the environment; -: print them, and the table on standard error."`
 }
 
 // Help explains the method and has the examples.
@@ -56,10 +58,14 @@ type tuneResults struct {
 	Busy     float64        `json:"busy"`
 	Tried    []tune.Tried   `json:"tried"`
 	Findings []tune.Finding `json:"findings"`
+	Cut      *budget.Cut    `json:"cut,omitempty"` // of --max-time: the file keeps what it has of the other knobs
 }
 
 // Run measures and writes the file.
 func (c *tuneCmd) Run(to *call) error {
+	if err := c.checkTime(); err != nil {
+		return err
+	}
 	if c.Sample <= 0 {
 		return usagef("tune: --sample %v: a time above 0 is needed", c.Sample)
 	}
@@ -117,6 +123,10 @@ func (c *tuneCmd) path() (string, error) {
 // measure runs the tuner and prints its trials.
 func (c *tuneCmd) measure(ctx context.Context, bench *tune.Bench, results *tuneResults, to *call) error {
 	t := tune.Tuner{Measure: bench.Measure, Quick: c.Quick}
+	limit := c.budget()
+	ctx, free := limit.Context(ctx)
+	defer free()
+	announce(to.err, "tune", c.time(t.Trials()), c.MaxTime)
 	bar := progressbar.Start(to.err, "tune", t.Trials())
 	defer bar.Stop()
 	out := bar.Over(to.out)
@@ -139,7 +149,19 @@ func (c *tuneCmd) measure(ctx context.Context, bench *tune.Bench, results *tuneR
 	}
 	var err error
 	results.Findings, err = t.Run(ctx)
+	if err != nil && budget.Ended(ctx) {
+		results.Cut = limit.Cut(len(results.Findings), len(t.Knobs()), "knobs")
+		return cmp.Or(results.Cut.Nothing(), printCut(out, results.Cut))
+	}
 	return cmp.Or(err, lost)
+}
+
+// time is about how long so many trials take; few need all the time that they have.
+func (c *tuneCmd) time(trials int) time.Duration {
+	if c.Quick {
+		trials /= 5
+	}
+	return time.Duration(float64(trials) * float64(c.Sample) / float64(15*time.Millisecond) * float64(3*time.Second))
 }
 
 // tuneTable has a row for each trial and distance; where it does not fit a row goes on in a second line.

@@ -101,6 +101,7 @@ func Run(ctx context.Context, spec Spec) (*Result, error) {
 	} else {
 		err = j.startHere()
 	}
+	j.tellStarted()
 	j.loop(ctx)
 	if err != nil {
 		return nil, err
@@ -148,8 +149,8 @@ func (j *job) loop(ctx context.Context) {
 			j.onAbort(a)
 		case o := <-j.broken:
 			j.onBroken(o)
-		case <-j.lost:
-			j.hostLost()
+		case h := <-j.lost:
+			j.hostLost(h)
 		case sig, open := <-j.plan.Signals:
 			if !open {
 				j.plan.Signals = nil
@@ -172,8 +173,7 @@ func (j *job) loop(ctx context.Context) {
 				j.onBroken(<-j.broken)
 			}
 			for len(j.lost) > 0 {
-				<-j.lost
-				j.hostLost()
+				j.hostLost(<-j.lost)
 			}
 			return
 		}
@@ -203,13 +203,14 @@ func (j *job) finish() <-chan struct{} {
 func (j *job) onEnd(end spawn.End) {
 	j.left--
 	j.ends[end.Rank] = end
+	j.tell(Event{Kind: Exited, Rank: end.Rank, Host: end.Host, PID: end.PID, End: end})
 	if j.isVerdict(end) {
 		if j.counts(end) {
 			j.settle(end.Code)
 		}
 	} else if end.Failed() && !end.Stopped {
 		if !end.Lost && (end.Signal == 0 || !j.forwarded.has(end.Signal)) { // a forwarded signal is no news
-			j.note("%s %v after %v", j.name(end.Rank), end, end.After.Round(time.Millisecond))
+			j.report(end.Rank, fmt.Sprintf("%s %v after %v", j.name(end.Rank), end, end.After.Round(time.Millisecond)))
 		}
 		if j.failed(end) && !j.ending && j.left > 0 {
 			j.note("ending the other ranks")
@@ -239,7 +240,7 @@ func (j *job) endStranded() {
 			return
 		}
 	}
-	j.note("the start-up has failed, ending the ranks that never joined: %v", missing)
+	j.report(-1, fmt.Sprintf("the start-up has failed, ending the ranks that never joined: %v", missing))
 	j.settle(1)
 	j.end(unix.SIGTERM)
 }
@@ -253,7 +254,7 @@ func (j *job) onAbort(a abortion) {
 	if a.msg != "" {
 		text = ": " + a.msg
 	}
-	j.note("%s ends the job with code %d%s", j.name(a.rank), a.code, text)
+	j.report(a.rank, fmt.Sprintf("%s ends the job with code %d%s", j.name(a.rank), a.code, text))
 	if a.code != 0 {
 		j.settle(a.code)
 	}

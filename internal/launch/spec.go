@@ -71,6 +71,9 @@ type Spec struct {
 	// output. SIGTSTP stops the ranks and then this process, so SIGCONT must be among the signals
 	// as well. nil or closed: none.
 	Signals <-chan os.Signal
+	// Events is told what happens, in order and from one goroutine: first each rank that has been
+	// started. It must not wait, as the job waits for it. nil: nobody is told.
+	Events func(Event)
 }
 
 // plan is a Spec that has been checked and completed.

@@ -3,6 +3,7 @@ package launch
 import (
 	"slices"
 
+	"github.com/banyan-hpc/banyan/internal/launch/hosts"
 	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/launch/spawn"
 )
@@ -55,7 +56,8 @@ func (j *job) counts(end spawn.End) bool {
 
 // hostLost is called when the connection to a host has ended before the job there. The ends of its
 // ranks arrive separately.
-func (j *job) hostLost() {
+func (j *job) hostLost(h *hosts.Remote) {
+	j.tell(Event{Kind: Failure, Rank: -1, Host: h.Name, Text: h.Loss()})
 	if j.plan.Exit == ExitAny {
 		j.settle(1)
 	}

@@ -58,6 +58,7 @@ var house = []place{
 	{"bench/stats", 71},                 // medians, intervals and distributions, for all harnesses
 	{"bench/table", 72},                 // tables as wide as the terminal, for all harnesses
 	{"bench/kill", 72},                  // which ranks die, for all that measures or predicts failures
+	{"bench/budget", 73},                // how long a measurement may last, for all harnesses
 	{"bench/predict", 75},               // collectives in virtual time, for the harnesses above it
 	{"bench/", harnessFloor},            // harnesses on the public interface
 	{"internal/ranktest", harnessFloor}, // ranks for tests of the whole system

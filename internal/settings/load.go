@@ -57,13 +57,13 @@ func (in *Surroundings) machine() string {
 
 // Source is a file that was looked for.
 type Source struct {
-	Path string
+	Path string `json:"path"`
 	// State says what was found, for people.
-	State string
+	State string `json:"state"`
 	// Foreign: it holds measurements, and none of this machine.
-	Foreign bool
+	Foreign bool `json:"foreign"`
 	// Denied: this user may not read it, as in a home directory of another one. It is left aside.
-	Denied bool
+	Denied bool `json:"denied"`
 }
 
 // Set is a value for each knob.

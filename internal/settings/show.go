@@ -31,6 +31,34 @@ func (s *Set) Write(w io.Writer, onlyChanged bool) error {
 	return err
 }
 
+// Shown is a knob with its value, as programs read it.
+type Shown struct {
+	Name     string `json:"name"`
+	Value    string `json:"value"` // as in a file
+	Origin   string `json:"origin"`
+	Default  string `json:"default"`
+	Unit     string `json:"unit"`
+	Range    string `json:"range"`
+	Variable string `json:"variable"`
+	Meaning  string `json:"meaning"`
+}
+
+// Show returns what Write prints.
+func (s *Set) Show(onlyChanged bool) []Shown {
+	out := []Shown{}
+	for i := range table {
+		k, id := &table[i], ID(i)
+		if onlyChanged && !s.Changed(id) {
+			continue
+		}
+		out = append(out, Shown{
+			Name: k.Name, Value: k.Format(s.Int(id)), Origin: s.Origin(id), Default: k.Format(k.Default),
+			Unit: string(k.Unit), Range: k.Range(), Variable: k.Variable(), Meaning: strings.Join(k.Meaning, " "),
+		})
+	}
+	return out
+}
+
 // Environ returns variables that fix every knob to the values here and keep files
 // out: for processes that are to be measured.
 func (s *Set) Environ() []string {

@@ -94,6 +94,18 @@ func (c *Comparison) Run(ctx context.Context, out io.Writer, progress func(statu
 	return results, nil
 }
 
+// Measures is the number of measures of Run, each of which has MaxTime.
+func (c *Comparison) Measures() int {
+	n := 0
+	for _, group := range c.Groups {
+		n += len(c.plans(group)) + len(c.sweeps(group))
+		if group == groupFlood {
+			n++
+		}
+	}
+	return n
+}
+
 func (c *Comparison) group(ctx context.Context, group string, r *compare.Runner, results *Results,
 	out io.Writer) error {
 	plans := c.plans(group)

@@ -48,6 +48,9 @@ type Case struct {
 	job  predict.Job
 }
 
+// Living is the number of ranks that take part.
+func (k Case) Living() int { return k.row.Ranks - k.row.Failed }
+
 // Predict runs a case.
 func (g *Grid) Predict(k Case) (Row, error) {
 	run := predict.Run

@@ -31,10 +31,11 @@ type Remote struct {
 	done  bool // the proxy has sent frameDone; Run's
 
 	mu        sync.Mutex
-	running   bool  // all hosts have started their ranks
-	stopping  bool  // the launcher is ending the job
-	dismissed bool  // its end is not reported
-	failure   error // why it is lost
+	running   bool   // all hosts have started their ranks
+	stopping  bool   // the launcher is ending the job
+	dismissed bool   // its end is not reported
+	failure   error  // why it is lost
+	loss      string // what was printed of that; Run's, until h goes to Lost
 }
 
 // Rank is one rank of a host.
@@ -44,6 +45,9 @@ type Rank struct {
 	since time.Time
 	end   spawn.End // set before Exited is closed
 }
+
+// PID is the rank's process id on its host, once the host has answered that its ranks are started.
+func (r *Rank) PID() int { return r.pid }
 
 // wait is spawn.Rank's Wait.
 func (r *Rank) wait() spawn.End {
@@ -278,7 +282,8 @@ func (h *Remote) lose(err error) {
 	case !running:
 		h.answer(h.failure)
 	case reported:
-		h.job.Note(fmt.Appendf(nil, "banyan: host %s is lost: %v; %s\n", h.Name, err, h.consequence()))
+		h.loss = fmt.Sprintf("host %s is lost: %v; %s", h.Name, err, h.consequence())
+		h.job.Note(fmt.Appendf(nil, "banyan: %s\n", h.loss))
 		h.job.Lost <- h
 	}
 	h.link.close()
@@ -289,6 +294,9 @@ func (h *Remote) lose(err error) {
 		}
 	}
 }
+
+// Loss is what was printed of a host that came through Lost.
+func (h *Remote) Loss() string { return h.loss }
 
 // consequence describes what becomes of the ranks of a lost host.
 func (h *Remote) consequence() string {

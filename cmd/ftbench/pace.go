@@ -1,0 +1,98 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/banyan-hpc/banyan/bench/budget"
+)
+
+// What commands that may last more than ten seconds have in common: they say how long they will take,
+// have --quick for a first look, and --max-time to bound them.
+type (
+	maxTimeFlag struct {
+		MaxTime time.Duration `placeholder:"DURATION" help:"End after about so long: what is under way then is cut at the next safe point, and the result says so. Default: no bound."`
+	}
+	quickFlag struct {
+		Quick bool `help:"A first look: so few repetitions that it takes seconds where it takes minutes without, and wide intervals."`
+	}
+	paceFlags struct {
+		maxTimeFlag
+		quickFlag
+	}
+)
+
+// budget starts the time of the command; a rank that the command has started shares its time.
+func (f maxTimeFlag) budget() budget.Budget { return budget.Start(max(0, f.MaxTime)) }
+
+// checkTime finds a bound that is none.
+func (f maxTimeFlag) checkTime() error {
+	if f.MaxTime < 0 {
+		return usagef("--max-time %v: a time above 0 is needed, or none for no bound", f.MaxTime)
+	}
+	return nil
+}
+
+// atMost lowers a value for --quick.
+func (f quickFlag) atMost(value *int, most int) {
+	if f.Quick {
+		*value = min(*value, most)
+	}
+}
+
+// shorter lowers a time for --quick.
+func (f quickFlag) shorter(d *time.Duration, most time.Duration) {
+	if f.Quick {
+		*d = min(*d, most)
+	}
+}
+
+// startTime is about how long a job of so many ranks takes to start and to end.
+func startTime(ranks int) time.Duration {
+	return 100*time.Millisecond + time.Duration(ranks)*10*time.Millisecond
+}
+
+// longFrom is from which time on a command says how long it will take.
+const longFrom = 10 * time.Second
+
+// announce says about how long a command will take, if that is long; limit bounds it, 0 does not.
+func announce(to io.Writer, command string, estimate, limit time.Duration) {
+	if limit > 0 {
+		estimate = min(estimate, limit)
+	}
+	if estimate >= longFrom {
+		fmt.Fprintf(to, "ftbench %s: this takes about %s\n", command, roughly(estimate))
+	}
+}
+
+// roughly writes a time as people say it: two digits at most.
+func roughly(d time.Duration) string {
+	switch {
+	case d < 95*time.Second:
+		return fmt.Sprintf("%d s", 5*((d+2500*time.Millisecond)/(5*time.Second)))
+	case d < 95*time.Minute:
+		return fmt.Sprintf("%d min", (d+30*time.Second)/time.Minute)
+	}
+	return fmt.Sprintf("%.1f h", d.Hours())
+}
+
+// cutOf takes the budget.Cut out of the errors of a measurement: what there is of results is right. A
+// cut before there was any result stays an error.
+func cutOf(err error) (*budget.Cut, error) {
+	var cut *budget.Cut
+	if errors.As(err, &cut) {
+		return cut, cut.Nothing()
+	}
+	return nil, err
+}
+
+// printCut says in a table that it was cut, if it was.
+func printCut(out io.Writer, cut *budget.Cut) error {
+	if cut == nil {
+		return nil
+	}
+	_, err := fmt.Fprintf(out, "# %v\n", cut)
+	return err
+}
