@@ -60,7 +60,7 @@ func TestBlocksOfPagesCompile(t *testing.T) {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		found := goBlock.FindAllStringSubmatchIndex(string(text), -1)
-		require.Len(t, found, strings.Count(string(text), "```go"), "%s: a block that is not at the beginning of a line", page)
+		require.Len(t, found, strings.Count(string(text), "```go"), "%s: a block is indented", page)
 		for _, at := range found {
 			around := ""
 			if at[2] >= 0 {
@@ -80,6 +80,24 @@ func TestBlocksOfPagesCompile(t *testing.T) {
 	vet.Dir = dir
 	out, err := vet.CombinedOutput()
 	require.NoError(t, err, "page and line are in the name of the directory:\n%s", out)
+}
+
+// The first program of the guide is built and run by the command below it.
+func TestFirstProgramOfTheGuide(t *testing.T) {
+	guide, err := os.ReadFile("../docs/guide.md")
+	require.NoError(t, err)
+	const command = "go build -o squares . && ftbench run -n 4 -- ./squares"
+	require.Contains(t, string(guide), "\n"+command+"\n")
+	dir := userModule(t)
+	program := goBlock.FindStringSubmatch(string(guide))[2]
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o600))
+	out, err := exec.Command("go", "build", "-o", dir, "../cmd/ftbench").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	shell := exec.Command("sh", "-c", command)
+	shell.Dir, shell.Env = dir, append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+	out, err = shell.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Equal(t, "rank 1 sent 1\nrank 2 sent 4\nrank 3 sent 9\n", string(out))
 }
 
 // userModule makes a module that uses this one, and returns its directory.
