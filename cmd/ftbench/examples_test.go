@@ -21,6 +21,8 @@ var (
 	goesOn = regexp.MustCompile(` \\\n *`)
 	// fenced is a block of commands or their output in Markdown.
 	fenced = regexp.MustCompile("(?sm)^ *```[a-z]*\n(.*?)^ *```")
+	// inline is a command line of ftbench in a sentence or a table, with options.
+	inline = regexp.MustCompile("`((?:bin/)?ftbench ([^`…]* -[^`…]*[^-`…]))`")
 	// word is a word of the shell, with its quotes.
 	word = regexp.MustCompile(`(?:'[^']*'|"[^"]*"|[^\s'"])+`)
 )
@@ -28,7 +30,7 @@ var (
 // example is a command line of a page.
 type example struct {
 	page  string
-	block int    // of the page, counted from 0
+	block int    // of the page, counted from 0; -1: in a sentence
 	line  string // for the shell
 	args  string // of the first ftbench in it; empty if it begins with another program
 	// says are the lines below it, up to the next command.
@@ -58,6 +60,14 @@ func examples(t *testing.T) (found []example) {
 					found, last = append(found, e), len(found)
 				case last >= 0:
 					found[last].says = append(found[last].says, e.line)
+				}
+			}
+		}
+		if !help {
+			for _, m := range inline.FindAllStringSubmatch(fenced.ReplaceAllString(string(b), ""), -1) {
+				line, args := strings.ReplaceAll(m[1], "\n", " "), strings.ReplaceAll(m[2], "\n", " ")
+				if !strings.HasPrefix(args, "run ") || strings.Contains(args, " -- ") { // else an option is meant
+					found = append(found, example{filepath.Base(page), -1, line, args, nil})
 				}
 			}
 		}

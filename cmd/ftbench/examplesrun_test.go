@@ -90,11 +90,11 @@ var shorter = map[string]string{
 // runs them.
 var slow = regexp.MustCompile(strings.Join([]string{
 	`^mpiexec`, `^ftbench (compare|paper|tune|tour|match$|fault (soak|silence|revoke))`, `ftbench fault \w+$`,
-	`-n (16|32|64|128|512)\b`, `4,8,16`, `8192`, `000000`, `-n 8 (-f|--rounds)`, `run -n 8 --exit`,
+	`-n (16|32|64|128|512)\b`, `4,8,16`, `8192`, `000000`, `-n 8 --rounds`,
 	`rotate`, `--tree binomial,knomial:4$`, `--size 8 `, `fault agree .*1024`, `--wait barrier`, `rss 512`,
 	`--fabric hosts`, `runs 1 `, `-unauth`, `@2s`,
 	`bibw -[cm]`, `bw .*-c`, `mbw_mr -n 4`, `multi_lat -n`, `-t 4:4`, `-2 -i`, `-I -o`, `match --aware`,
-	`doctor --n`, `docs man`,
+	`(run|detect|osu \w+) -n 8`, `^ftbench doctor`, `--within A`, `docs man`,
 }, "|"))
 
 // innermost are the words of the command of ftbench that a line measures: that which its ftbench run starts.
@@ -162,6 +162,8 @@ func TestExamplesRun(t *testing.T) {
 			once = e.line
 		}
 		switch {
+		case e.block < 0 && (e.page == "status.md" || !strings.Contains(e.line, " -- ./")): // parts of command lines
+			continue
 		case slices.Contains(skipped, e.line) || seen[once] || !long && slow.MatchString(e.line):
 			continue
 		case strings.HasPrefix(e.line, "export "):
@@ -199,15 +201,20 @@ func (e example) run(t *testing.T, dir, exports string) {
 	out, err := cmd.CombinedOutput()
 	require.NotNil(t, cmd.ProcessState, "%v", err)
 	t.Logf("%v of processor time", cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
-	if code := cmd.ProcessState.ExitCode(); code != exitMissed { // so short a measurement may miss a bound
-		require.Equal(t, ends[e.line], code, "%s\n%s", cmd.Args[2], out)
+	code := cmd.ProcessState.ExitCode()
+	if code == exitMissed && bounded.MatchString(strings.Join(innermost(e.args), " ")) {
+		code = 0 // so short a measurement may miss a bound
 	}
+	require.Equal(t, ends[e.line], code, "%s\n%s", cmd.Args[2], out)
 	for _, line := range e.says {
 		if programSays.MatchString(line) {
 			require.Contains(t, string(out), line)
 		}
 	}
 }
+
+// bounded are the commands that judge what they have measured.
+var bounded = regexp.MustCompile(`^(compare|match|fault (rebalance|silence))\b`)
 
 // programSays is what the programs of the examples print, which is the same each time.
 var programSays = regexp.MustCompile(`^(the token|1000 tasks|ten steps) `)
@@ -239,6 +246,7 @@ func exampleDir(t *testing.T, programs string) string {
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
 	for link, to := range map[string]string{
 		"bin/ftbench": self, "bin/farm": programs + "/farm", "farm": programs + "/farm", "ring": programs + "/ring",
+		"program": programs + "/ring", "a.out": programs + "/ring",
 	} {
 		require.NoError(t, os.Symlink(to, filepath.Join(dir, link)))
 	}
