@@ -255,7 +255,9 @@ func exampleDir(t *testing.T, programs string) string {
 	entries, err := os.ReadDir(repository)
 	require.NoError(t, err)
 	for _, e := range entries {
-		if name := e.Name(); name != "bin" && name != "results" && name != ".git" {
+		name := e.Name()
+		source := e.IsDir() || slices.Contains([]string{".go", ".mod", ".sum"}, filepath.Ext(name)) // no file of results
+		if source && name != "bin" && name != "results" && name != ".git" {
 			require.NoError(t, os.Symlink(filepath.Join(repository, name), filepath.Join(dir, name)))
 		}
 	}
