@@ -114,7 +114,7 @@ race-waiting:
 test-long: check ## the same with all seeds and kills (BANYAN_LONG=1), then each fuzz target for FUZZTIME
 	@mkdir -p $(TESTBIN)
 	@echo "Every test with BANYAN_LONG=1, an hour or more on two cores, of which bench/fault/drill takes 20 minutes"
-	@echo "and cmd/ftbench 10; then make race and make fuzz, half an hour. Tests of more than a second are listed as they end;"
+	@echo "and cmd/ftbench 20; then make race and make fuzz, half an hour. Tests of more than a second are listed as they end;"
 	@echo "all they print is in $(TESTBIN)/long.log."
 	@{ BANYAN_LONG=1 $(GOTEST) -v -timeout $(LONGTIMEOUT) ./...; echo "exit status $$?"; } 2>&1 | tee $(TESTBIN)/long.log | \
 		grep --line-buffered -E '^(--- |ok |FAIL|panic:|exit status)' | grep --line-buffered -v '^--- PASS.*(0\.[0-9]*s)$$'

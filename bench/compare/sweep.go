@@ -267,8 +267,8 @@ func (c *Curve) Rows() []Row {
 }
 
 // Seconds returns what [Result.Seconds] does, at each point.
-func (c *Curve) Seconds(source string, maxDrift float64) []float64 {
-	out := make([]float64, len(c.Points))
+func (c *Curve) Seconds(source string, maxDrift float64) []stats.Interval {
+	out := make([]stats.Interval, len(c.Points))
 	for i, p := range c.Points {
 		out[i] = p.Result.Seconds(source, maxDrift)
 	}
@@ -276,8 +276,8 @@ func (c *Curve) Seconds(source string, maxDrift float64) []float64 {
 }
 
 // Seconds returns the median seconds of a source over all samples that were steady, whatever the
-// distance: for a picture. It is 0 if there are none.
-func (r *Result) Seconds(source string, maxDrift float64) float64 {
+// distance: for a picture. N is 0 if there are none.
+func (r *Result) Seconds(source string, maxDrift float64) stats.Interval {
 	var all []float64
 	for k := range r.Rounds {
 		if s := r.Rounds[k].of(source); s != nil && s.steady(maxDrift) {
@@ -285,7 +285,7 @@ func (r *Result) Seconds(source string, maxDrift float64) float64 {
 		}
 	}
 	if len(all) == 0 {
-		return 0
+		return stats.Interval{}
 	}
-	return stats.Median(all)
+	return stats.MedianInterval(all)
 }

@@ -18,7 +18,11 @@ type Chart struct {
 	Subtitle string
 	X, Y     Axis
 	Series   []Series
-	Note     string // a line below the axes, such as the cause of a step
+	// Columns: each point is a column, those of one X side by side in the order of the series, with their
+	// intervals. For few values of X, which have equal room each. On a logarithmic Y, which has no zero, columns
+	// begin at the lower end of the axis, so that their heights are not in proportion.
+	Columns bool
+	Note    string // a line below the axes, such as the cause of a step
 }
 
 // WithSource returns the charts with the subtitles that source has for their fabrics.
@@ -110,6 +114,9 @@ func (c *Chart) check() error {
 	}
 	if len(c.Series) > MaxSeries {
 		return fmt.Errorf("%d series: at most %d can be told apart", len(c.Series), MaxSeries)
+	}
+	if c.Columns && len(c.Series) == MaxSeries {
+		return fmt.Errorf("%d series of columns: the last colour is that of their intervals", MaxSeries)
 	}
 	points := 0
 	for _, s := range c.Series {

@@ -18,10 +18,11 @@
 // place show: each is narrower than the one below it. The legend stands above the axes, clear of all points. A
 // point may have an interval, which is a thin bar with a cap at either end, or an arrow where it leaves the
 // picture; bars of several lines stand side by side. The intervals of a line may be a band instead. Values from
-// elsewhere, such as a paper's, are large black diamonds on top.
+// elsewhere, such as a paper's, are large black diamonds on top. A chart of few sizes may have columns in place
+// of lines.
 //
-// The background is white to the edges, so that a picture reads the same on a light and on a dark page. An SVG
-// has a title and a description for screen readers.
+// The background is a card to the edges of the picture. A PNG is white. An SVG is white or dark, as the reader
+// prefers (prefers-color-scheme), and has a title and a description for screen readers.
 //
 // The same charts give the same bytes: no date but that in a subtitle, no random identifier. The fonts of a PNG
 // are in the program; an SVG names them, with Arial and Helvetica, which are of the same widths, for machines
@@ -29,7 +30,7 @@
 //
 // # Limits
 //
-// It measures nothing and knows no benchmark. Columns it does not draw.
+// It measures nothing and knows no benchmark.
 //
 // Floor 8: it stands beside the harnesses and imports none of them; the command brings their
 // results here.

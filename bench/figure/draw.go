@@ -65,18 +65,31 @@ func (c *Chart) plot() (*plot.Plot, []entry) {
 	p := plot.New()
 	xlo, xhi := c.limits(x)
 	ylo, yhi := c.withBars(c.limits(y))
-	dress(&p.X, c.X, newScale(c.X.Unit, xlo, xhi))
+	across := newScale(c.X.Unit, xlo, xhi)
+	if c.Columns {
+		across = placeScale(c.X.Unit, c.places())
+		ylo /= room // the least has a column too
+	}
+	dress(&p.X, c.X, across)
 	dress(&p.Y, c.Y, newScale(c.Y.Unit, ylo, yhi))
 	// What moves aside does not cross the axis; Write leaves the same at the other end.
 	p.Y.Padding = c.asideStep(p) * vg.Length(len(c.Series)) / 2
 	grid := plotter.NewGrid()
 	grid.Horizontal = draw.LineStyle{Color: gridColor, Width: 0.7}
-	grid.Vertical = grid.Horizontal
+	if !c.Columns {
+		grid.Vertical = grid.Horizontal
+	} else {
+		grid.Vertical.Color = nil
+	}
 	p.Add(grid)
-	var layers [4][]plot.Plotter // bands, intervals, lines, dots
+	var layers [4][]plot.Plotter // bands or columns, intervals, lines, dots
 	var entries []entry
 	for i, s := range c.Series {
-		if len(s.Points) > 0 {
+		switch {
+		case len(s.Points) == 0:
+		case c.Columns:
+			entries = append(entries, c.addColumns(i, s, &layers))
+		default:
 			entries = append(entries, c.addSeries(p, i, s, &layers))
 		}
 	}
@@ -170,7 +183,7 @@ func (c *Chart) asideStep(p *plot.Plot) vg.Length {
 	const step, width = 6, 600 // of a cap and a space; about the length of the axis
 	lines, nearest := 0, 1.0
 	for _, s := range c.Series {
-		if s.Band || !c.hasBars(s) {
+		if s.Band || c.Columns || !c.hasBars(s) {
 			continue
 		}
 		lines++

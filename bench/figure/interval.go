@@ -18,16 +18,20 @@ type bars struct{ plotter.YErrorBars }
 
 // bars are the intervals of the i-th line.
 func (c *Chart) bars(i int, s Series) bars {
-	b := plotter.YErrorBars{LineStyle: draw.LineStyle{Color: colours[i], Width: 0.9}, CapWidth: 5}
+	b := bars{plotter.YErrorBars{LineStyle: draw.LineStyle{Color: colours[i], Width: 0.9}, CapWidth: 5}}
 	for _, pt := range s.Points {
 		if pt.bar() {
-			at := c.Y.Unit.place(pt.Y)
-			b.XYs = append(b.XYs, plotter.XY{X: c.X.Unit.place(pt.X), Y: at})
-			b.YErrors = append(b.YErrors,
-				struct{ Low, High float64 }{at - c.Y.Unit.place(pt.Low), c.Y.Unit.place(pt.High) - at})
+			at := plotter.XY{X: c.X.Unit.place(pt.X), Y: c.Y.Unit.place(pt.Y)}
+			b.add(at, c.Y.Unit.place(pt.Low), c.Y.Unit.place(pt.High))
 		}
 	}
-	return bars{b}
+	return b
+}
+
+// add adds the interval from low to high around a point, all as places on the axes.
+func (b *bars) add(at plotter.XY, low, high float64) {
+	b.XYs = append(b.XYs, at)
+	b.YErrors = append(b.YErrors, struct{ Low, High float64 }{at.Y - low, high - at.Y})
 }
 
 // Plot implements plot.Plotter.
@@ -49,12 +53,13 @@ func (b bars) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
+// shade is the colour of a band.
+func shade(ink color.RGBA) color.NRGBA { return color.NRGBA{ink.R, ink.G, ink.B, bandOpacity} }
+
 // band is the area between the ends of the intervals of the i-th line, within the picture.
 type band struct{ *plotter.Polygon }
 
 func (c *Chart) band(i int, s Series) band {
-	ink := colours[i]
-	fill := color.NRGBA{ink.R, ink.G, ink.B, bandOpacity}
 	var low, high plotter.XYs
 	for _, pt := range s.Points {
 		if pt.bar() {
@@ -64,7 +69,7 @@ func (c *Chart) band(i int, s Series) band {
 		}
 	}
 	slices.Reverse(low)
-	return band{&plotter.Polygon{XYs: []plotter.XYs{append(high, low...)}, Color: fill}}
+	return band{&plotter.Polygon{XYs: []plotter.XYs{append(high, low...)}, Color: shade(colours[i])}}
 }
 
 // Thumbnail implements plot.Thumbnailer: without an edge, which the polygon's own would draw.

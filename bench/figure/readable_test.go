@@ -62,8 +62,6 @@ func having(all []shape, words ...string) (out []shape) {
 	return out
 }
 
-func hex(c color.RGBA) string { return fmt.Sprintf("#%02X%02X%02X", c.R, c.G, c.B) }
-
 // designs is a chart of failures with intervals, one of which leaves the picture, and a paper's value.
 func designs() Chart {
 	c := Chart{Title: "Barrier <8 ranks>", Subtitle: "shared memory · a processor · 2026-11-22 · commit 0123456",
@@ -225,7 +223,7 @@ func TestMarksOfManyPoints(t *testing.T) {
 	require.Greater(t, len(filled), 12)
 }
 
-// The picture is white to the edges: it can be read on a dark page.
+// The card goes to the edges.
 func TestWhiteToTheEdges(t *testing.T) {
 	first := shapes(t, written(t, "svg", designs()))[0]
 	require.Contains(t, first.style, "fill:#FFFFFF")

@@ -88,7 +88,7 @@ func Write(w io.Writer, format string, charts ...Chart) error {
 		return fmt.Errorf("figure: format %q: svg and png are possible", format)
 	}
 	sheet := draw.New(canvas)
-	sheet.SetColor(color.White) // to the edges: pages with a dark background show the same picture
+	sheet.SetColor(color.White) // to the edges; schemes has the dark one
 	sheet.Fill(sheet.Rectangle.Path())
 	for i := range charts {
 		part := draw.Tiles{Cols: 1, Rows: len(charts)}.At(sheet, 0, i)
@@ -117,7 +117,8 @@ func withFallback(svg []byte) []byte {
 		[]byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;"))
 }
 
-// described adds the title and the description that screen readers read, after the opening tag.
+// described adds the title and the description that screen readers read, and the dark colours, after the opening
+// tag.
 func described(svg []byte, charts []Chart) []byte {
 	var titles, words []string
 	for _, c := range charts {
@@ -138,6 +139,7 @@ func described(svg []byte, charts []Chart) []byte {
 		_ = xml.EscapeText(&b, []byte(part[1])) // a buffer does not fail
 		fmt.Fprintf(&b, "</%s>\n", part[0])
 	}
+	b.WriteString(darkStyle())
 	b.Write(body)
 	return b.Bytes()
 }

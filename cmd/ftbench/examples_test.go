@@ -13,32 +13,62 @@ import (
 )
 
 var (
-	// exampleLine is a command line in a page, a help text or a comment of a job's script.
-	exampleLine = regexp.MustCompile(`(?m)^ *(?:\$ |sudo |mpiexec\S* -n \d+ |srun (?:-\S+ )+|[A-Z_]+=\S+ )*(?:bin/)?ftbench (.*)`)
+	// exampleLine is a command line of ftbench in a page, a help text or a comment of a job's script.
+	exampleLine = regexp.MustCompile(`^ *(?:\$ |sudo |mpiexec\S* -n \d+ |srun (?:-\S+ )+|[A-Z_]+=\S+ )*(?:bin/)?ftbench (.*)`)
+	// otherLine is one of another program.
+	otherLine = regexp.MustCompile(`^ *(?:\$ |make |go |kubectl |export |\(umask )`)
 	// goesOn is where a command line goes on in the next line.
 	goesOn = regexp.MustCompile(` \\\n *`)
 	// fenced is a block of commands or their output in Markdown.
 	fenced = regexp.MustCompile("(?sm)^ *```[a-z]*\n(.*?)^ *```")
+	// inline is a command line of ftbench in a sentence or a table, with options.
+	inline = regexp.MustCompile("`((?:bin/)?ftbench ([^`…]* -[^`…]*[^-`…]))`")
 	// word is a word of the shell, with its quotes.
 	word = regexp.MustCompile(`(?:'[^']*'|"[^"]*"|[^\s'"])+`)
 )
 
-// examples are the command lines of all pages and all help, each with the place it is from.
-func examples(t *testing.T) map[string]string {
+// example is a command line of a page.
+type example struct {
+	page  string
+	block int    // of the page, counted from 0; -1: in a sentence
+	line  string // for the shell
+	args  string // of the first ftbench in it; empty if it begins with another program
+	// says are the lines below it, up to the next command.
+	says []string
+}
+
+// examples are the command lines of all pages and all help, in their order.
+func examples(t *testing.T) (found []example) {
 	t.Helper()
 	pages, err := filepath.Glob("../../docs/*.md")
 	require.NoError(t, err)
-	found := map[string]string{}
 	for _, page := range append(pages, "../../README.md") {
 		b, err := os.ReadFile(page)
 		require.NoError(t, err)
-		for _, block := range fenced.FindAllStringSubmatch(string(b), -1) { // the reference has the help
-			block[1] = goesOn.ReplaceAllString(block[1], " ")
-			for _, line := range exampleLine.FindAllStringSubmatch(block[1], -1) {
-				if filepath.Base(page) == "reference.md" && !strings.HasPrefix(line[0], "    ") {
-					continue // a sentence: examples are indented there
+		help := filepath.Base(page) == "reference.md" // where examples are indented, and other lines are sentences
+		for i, block := range fenced.FindAllStringSubmatch(string(b), -1) {
+			last := -1
+			for text := range strings.Lines(goesOn.ReplaceAllString(block[1], " ")) {
+				e := example{page: filepath.Base(page), block: i, line: strings.TrimPrefix(strings.TrimSpace(text), "$ ")}
+				m := exampleLine.FindStringSubmatch(strings.TrimSuffix(text, "\n"))
+				switch {
+				case help && (m == nil || !strings.HasPrefix(text, "    ")):
+				case m != nil:
+					e.args = m[1]
+					found, last = append(found, e), len(found)
+				case !help && otherLine.MatchString(text):
+					found, last = append(found, e), len(found)
+				case last >= 0:
+					found[last].says = append(found[last].says, e.line)
 				}
-				found[line[1]] = page
+			}
+		}
+		if !help {
+			for _, m := range inline.FindAllStringSubmatch(fenced.ReplaceAllString(string(b), ""), -1) {
+				line, args := strings.ReplaceAll(m[1], "\n", " "), strings.ReplaceAll(m[2], "\n", " ")
+				if !strings.HasPrefix(args, "run ") || strings.Contains(args, " -- ") { // else an option is meant
+					found = append(found, example{filepath.Base(page), -1, line, args, nil})
+				}
 			}
 		}
 	}
@@ -60,17 +90,17 @@ func wordsOf(line string) (words []string) {
 // ftbench that it starts.
 func TestExamplesParse(t *testing.T) {
 	all := examples(t)
-	require.Greater(t, len(all), 150)
+	require.Greater(t, len(all), 200)
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.WriteFile("nodes", []byte("node1 slots=4\nnode2:4\n"), 0o600)) // of run --hostfile
-	for line, page := range all {
-		for words := wordsOf(line); len(words) > 0; {
+	for _, e := range all {
+		for words := wordsOf(e.args); len(words) > 0; {
 			cli := commands{Osu: newOsuCmd(), Fault: newFaultCmd()}
 			parser, err := kong.New(&cli, kong.NamedMapper("ranks", rankMapper{}), kong.Vars{"version": version()},
 				kong.Exit(func(int) {}), kong.Writers(new(strings.Builder), new(strings.Builder)))
 			require.NoError(t, err)
 			_, err = parser.Parse(words)
-			assert.NoError(t, err, "%s: ftbench %s", page, line)
+			assert.NoError(t, err, "%s: %s", e.page, e.line)
 			words = nested(words)
 		}
 	}

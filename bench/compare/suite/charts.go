@@ -2,12 +2,14 @@ package suite
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
 	"github.com/banyan-hpc/banyan/bench/compare"
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/peers"
+	"github.com/banyan-hpc/banyan/bench/stats"
 )
 
 // displayNames are those in legends.
@@ -45,15 +47,54 @@ func throughputChart(g *netpipeGroup, curve *compare.Curve) figure.Chart {
 	for _, name := range []string{ours, openmpi, mpich, nptcp, openmpiTCP} {
 		s := figure.Series{Name: displayNames[name]}
 		for i, seconds := range curve.Seconds(name, MaxDrift) {
-			if size := curve.Points[i].X; seconds > 0 {
-				s.Points = append(s.Points, figure.Point{X: size, Y: 8 * size / seconds / (1 << 20)})
+			size := curve.Points[i].X
+			mbps := func(seconds float64) float64 { return 8 * size / seconds / (1 << 20) }
+			if seconds.N > 0 {
+				s.Points = append(s.Points, point(size, seconds, mbps))
 			}
 		}
 		if len(s.Points) > 0 {
 			chart.Series = append(chart.Series, s)
 		}
 	}
-	return chart
+	return compared(chart)
+}
+
+// point is a place on a curve, with the interval if there is one.
+func point(x float64, seconds stats.Interval, y func(seconds float64) float64) figure.Point {
+	p := figure.Point{X: x, Y: y(seconds.Median)}
+	if !seconds.Unbounded() {
+		p.Low, p.High = min(y(seconds.Low), y(seconds.High)), max(y(seconds.Low), y(seconds.High))
+	}
+	return p
+}
+
+// Up to fewPlaces values of X a chart has columns, with intervals; up to evenRange between the largest and the
+// smallest the heights can be in proportion.
+const (
+	fewPlaces = 8
+	evenRange = 20
+)
+
+// compared decides between columns and lines; lines with so many intervals could not be read.
+func compared(c figure.Chart) figure.Chart {
+	places, low, high := map[float64]bool{}, math.Inf(1), 0.0
+	for _, s := range c.Series {
+		for _, p := range s.Points {
+			places[p.X], low, high = true, min(low, p.Y), max(high, p.Y)
+		}
+	}
+	if c.Columns = len(places) <= fewPlaces; c.Columns && high <= evenRange*low {
+		c.Y.Unit = figure.Linear
+	}
+	for _, s := range c.Series {
+		for i := range s.Points {
+			if !c.Columns {
+				s.Points[i].Low, s.Points[i].High = 0, 0
+			}
+		}
+	}
+	return c
 }
 
 // matchChart has the time of a match against the length of the queue.
@@ -67,13 +108,13 @@ func matchChart(measures []*compare.Result, test peers.Test) figure.Chart {
 		for _, m := range measures {
 			length, ok := strings.CutPrefix(m.Name, fmt.Sprintf("match/%s/", test))
 			n, err := strconv.Atoi(length)
-			if seconds := m.Seconds(name, MaxDrift); ok && err == nil && seconds > 0 {
-				s.Points = append(s.Points, figure.Point{X: float64(n), Y: 1e6 * seconds})
+			if seconds := m.Seconds(name, MaxDrift); ok && err == nil && seconds.N > 0 {
+				s.Points = append(s.Points, point(float64(n), seconds, func(s float64) float64 { return 1e6 * s }))
 			}
 		}
 		if len(s.Points) > 0 {
 			chart.Series = append(chart.Series, s)
 		}
 	}
-	return chart
+	return compared(chart)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan/bench/compare"
+	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/peers"
 )
 
@@ -21,6 +22,44 @@ func TestChartsOfKeptSamples(t *testing.T) {
 	require.Empty(t, (&Results{Curves: []*compare.Curve{{Name: groupNetpipe}}}).Charts())
 	require.Empty(t, (&Results{Curves: []*compare.Curve{moved}}).Charts())
 	require.Len(t, (&Results{Curves: []*compare.Curve{moved, steady}}).Charts(), 1)
+}
+
+// At few sizes charts have columns with intervals, on a linear axis where one can show all; at many they have lines.
+func TestChartsOfFewSizes(t *testing.T) {
+	curve := func(sizes int, slower float64) *compare.Curve {
+		c := &compare.Curve{Name: groupTCP}
+		for i := range sizes {
+			p := &compare.CurvePoint{X: float64(int(1) << (16 + i)), Result: &compare.Result{}}
+			for round := range 6 {
+				seconds := p.X * (1e-9 + 1e-11*float64(round))
+				p.Rounds = append(p.Rounds, compare.Round{Samples: []compare.Sample{
+					{Source: ours, Seconds: seconds, Before: 1e-8, After: 1e-8},
+					{Source: nptcp, Seconds: slower * seconds, Before: 1e-8, After: 1e-8},
+				}})
+			}
+			c.Points = append(c.Points, p)
+		}
+		return c
+	}
+	draw := func(sizes int, slower float64) figure.Chart {
+		charts := (&Results{Curves: []*compare.Curve{curve(sizes, slower)}}).Charts()
+		require.Len(t, charts, 1)
+		return charts[0]
+	}
+	few := draw(8, 2)
+	require.True(t, few.Columns)
+	require.Equal(t, figure.Linear, few.Y.Unit)
+	for _, s := range few.Series {
+		for _, p := range s.Points {
+			require.Less(t, p.Low, p.Y)
+			require.Greater(t, p.High, p.Y)
+		}
+	}
+	require.InDelta(t, 8/1e-9/(1<<20), few.Series[0].Points[0].High, 1)
+	require.Equal(t, figure.Decimal, draw(8, 30).Y.Unit, "a column of a thirtieth would not be seen")
+	many := draw(9, 2)
+	require.False(t, many.Columns)
+	require.Zero(t, many.Series[0].Points[0].High)
 }
 
 // Every bound of docs/status.md is in a plan, and the peers that a bound names are sampled.
