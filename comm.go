@@ -82,6 +82,14 @@ func modeOf(j *job.Job) mode {
 // Rank is this process's rank, 0 … Size()-1.
 func (c *Comm) Rank() int { return c.valid().core.Rank() }
 
+// atRoot is buf at a root, and nil elsewhere.
+func (c *Comm) atRoot(buf []byte, root int) []byte {
+	if c.Rank() == root {
+		return buf
+	}
+	return nil
+}
+
 // Size is the number of ranks, failed ones included.
 func (c *Comm) Size() int { return c.valid().core.Size() }
 
@@ -191,14 +199,14 @@ func (c *Comm) Compare(o *Comm) Comparison {
 // communicator; groups of different callers may differ if they have no member in common. A rank
 // that is not in its group gets nil. It sends nothing.
 func (c *Comm) Create(g Group) (*Comm, error) {
-	return c.create("create", false, func(p create.Parent) (*p2p.Comm, error) { return p.Group(g.g) })
+	return c.create(debug.Plain("create"), false, func(p create.Parent) (*p2p.Comm, error) { return p.Group(g.g) })
 }
 
 // CreateGroup makes a communicator of a group of this one's ranks. Only the members call it, with
 // the same tag, so it works when other ranks have failed or are busy. It sends nothing. A rank that
 // is not in the group gets nil, as from Create; so does every rank for the empty group.
 func (c *Comm) CreateGroup(g Group, tag int) (*Comm, error) {
-	return c.create("create group", true, func(p create.Parent) (*p2p.Comm, error) { return p.Among(g.g, tag) })
+	return c.create(debug.Plain("create group"), true, func(p create.Parent) (*p2p.Comm, error) { return p.Among(g.g, tag) })
 }
 
 // Split makes a communicator for each color, of the ranks that gave it, ordered by key, then by
@@ -208,7 +216,7 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 	if c.Rank() == Undefined {
 		return nil, c.valid().notify(fmt.Errorf("split: %w", errAbsent))
 	}
-	return c.create("split", false, func(p create.Parent) (*p2p.Comm, error) { return p.Split(color, key) })
+	return c.create(debug.Plain("split"), false, func(p create.Parent) (*p2p.Comm, error) { return p.Split(color, key) })
 }
 
 // SplitByNode makes a communicator for each node, of the ranks that can share memory (see
@@ -228,7 +236,8 @@ func (c *Comm) CreateInter(leader int, peer *Comm, remote, tag int) (*Comm, erro
 	if peer.plain() || peer.bound() {
 		over = new(peer.valid().parent())
 	}
-	return c.create("create inter", false, func(p create.Parent) (*p2p.Comm, error) {
+	d := debug.Collective{Op: "create inter", Root: leader, Length: debug.None}
+	return c.create(d, false, func(p create.Parent) (*p2p.Comm, error) {
 		return p.Inter(leader, over, remote, tag)
 	})
 }
@@ -239,7 +248,7 @@ func (c *Comm) CreateInter(leader int, peer *Comm, remote, tag int) (*Comm, erro
 // to have failed, [Comm.Validate]) has failed or finalized the error is ErrProcFailed or
 // ErrDeparted at all ranks of this side.
 func (c *Comm) Merge(high bool) (*Comm, error) {
-	return c.create("merge", false, func(p create.Parent) (*p2p.Comm, error) { return p.Merge(high) })
+	return c.create(debug.Plain("merge"), false, func(p create.Parent) (*p2p.Comm, error) { return p.Merge(high) })
 }
 
 // parent is this communicator as package create takes it.

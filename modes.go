@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/banyan-hpc/banyan/coll"
 	"github.com/banyan-hpc/banyan/internal/debug"
 	"github.com/banyan-hpc/banyan/p2p"
 )
@@ -256,19 +257,10 @@ func (c *Comm) checkedSend(sync bool, buf []byte, k debug.Kind, dst, tag int) Re
 	return Request{c.e.Wrap(h, func(st Status, err error) (Status, error) {
 		log.Close(number)
 		if err == nil && !st.Cancelled {
-			err = unchanged(call, buf, sum)
+			err = debug.Unchanged(call, buf, sum)
 		}
 		return st, err
 	}), c}
-}
-
-// unchanged is the error of a buffer that changed during an operation.
-func unchanged(call debug.Call, buf []byte, sum uint64) error {
-	if debug.Sum(buf) == sum {
-		return nil
-	}
-	return fmt.Errorf("%v: %w: the program changed the buffer while the operation was under way: wait for it first",
-		call, ErrArgument)
 }
 
 // checkedRecv starts a receive of elements of a type.
@@ -292,7 +284,7 @@ func (c *Comm) expect(buf, room []byte, k debug.Kind, call debug.Call) func(p2p.
 			if long {
 				err = fmt.Errorf("%v: %w: the message has %d bytes", call, ErrTruncate, total-debug.Header)
 			}
-			changed := unchanged(call, buf, sum)
+			changed := debug.Unchanged(call, buf, sum)
 			err = debug.Join(c.sameType(call, room, k, st), err, changed)
 			st.Count = c.payload(st.Count)
 			copy(buf, room[debug.Header:][:st.Count])
@@ -333,6 +325,15 @@ func (c *Comm) checkedSendrecv(
 	}
 	st, wrong := r.blocking()
 	return st, c.notify(cmp.Or(err, wrong))
+}
+
+// comparison compares a call with those of other ranks under WithDebug; else it is nil.
+func (c *Comm) comparison(d debug.Collective) *coll.Check {
+	if !c.debugs() {
+		return nil
+	}
+	d.Name, d.Where = debug.Caller(library)
+	return debug.Compare(c.core, d)
 }
 
 // blocking waits for a request of a call that blocks.

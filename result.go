@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/banyan-hpc/banyan/coll"
 	"github.com/banyan-hpc/banyan/ft/create"
 	"github.com/banyan-hpc/banyan/ft/repair"
+	"github.com/banyan-hpc/banyan/internal/debug"
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
@@ -150,37 +152,85 @@ func (c *Comm) errandOf(h p2p.Handle, ctx context.Context, op string, o *errand)
 	return c.notify(err)
 }
 
-// collective runs a blocking collective on a view, nil or the zero Comm. Do is called with that to use.
-func (c *Comm) collective(op string, do func(c *Comm, inTurn bool) error) error {
-	c, ctx, err := c.enter(op)
-	switch {
-	case err != nil:
+// manner is how a collective is called; the zero one is usual.
+type manner struct {
+	inTurn bool        // its caller may have left it
+	check  *coll.Check // nil: not under WithDebug
+}
+
+// call describes a collective of this communicator. Wrong is an error in the arguments of this rank,
+// or nil.
+func (c *Comm) call(wrong error, m manner) coll.Call {
+	return coll.Call{Wrong: wrong, Uniform: c.uniform(), InTurn: m.inTurn, Check: m.check}
+}
+
+// usual reports whether this is a communicator, and neither a view nor nil, nor under WithDebug.
+func (c *Comm) usual() bool { return c != nil && c.mode-modeAware <= modeUnaware-modeAware }
+
+// Calls on communicators that are not usual come here.
+
+// collective runs a blocking collective that folds with op, or nil. Do is called with the communicator
+// to use.
+func (c *Comm) collective(d debug.Collective, op any, do func(c *Comm, m manner) error) error {
+	c, ctx, err := c.enter(d.Op)
+	if err != nil {
 		return err
-	case ctx == nil:
-		return c.notify(do(c, false))
 	}
-	return c.apart(ctx, op, true, &errand{do: func() error { return do(c, true) }})
+	check := c.comparison(d.By(op))
+	if ctx == nil {
+		return c.notify(do(c, manner{check: check}))
+	}
+	return c.apart(ctx, d.Op, true, &errand{do: func() error { return do(c, manner{true, check}) }})
+}
+
+// icollective starts a collective that does not block. Of its buffers it only reads in.
+func (c *Comm) icollective(
+	d debug.Collective, in, out []byte, do func(c *Comm, in, out []byte, m manner) p2p.Handle,
+) Request {
+	of, m := c.valid(), manner{}
+	if of.debugs() {
+		d.Name, d.Where = debug.Caller(library)
+		in, out, m.check = of.world.checks.Lend(of.core, d, in, out)
+	}
+	return c.bind(Request{do(of, in, out, m), of})
+}
+
+func rooted(op string, buf []byte, root int, k debug.Kind) debug.Collective {
+	return debug.Collective{Op: op, Root: root, Length: len(buf), Kind: k}
+}
+
+func folding(op string, buf []byte, root int, f coll.Fold) debug.Collective {
+	return debug.Collective{Op: op, Root: root, Length: len(buf), Unit: f.Unit, AnyOrder: f.AnyOrder}
 }
 
 // create makes a communicator from this one. Alone: it needs no collective of this communicator, so
-// that it has no turn.
-func (c *Comm) create(op string, alone bool, made func(create.Parent) (*p2p.Comm, error)) (*Comm, error) {
-	c, ctx, err := c.enter(op)
+// that it has no turn, and is not compared.
+func (c *Comm) create(d debug.Collective, alone bool, made func(create.Parent) (*p2p.Comm, error)) (*Comm, error) {
+	c, ctx, err := c.enter(d.Op)
 	if err != nil {
 		return nil, err
 	}
 	p := c.parent()
+	p.InTurn = ctx != nil && !alone
+	var call coll.Call
+	if !alone {
+		call = coll.Call{InTurn: p.InTurn, Check: c.comparison(d)}
+	}
 	if ctx == nil {
 		if !alone {
 			c.core.AwaitTurns()
 		}
+		if err = c.coll.Compare(c.core, call, d.Op); err != nil {
+			return nil, c.notify(err)
+		}
 		return c.made(made(p))
 	}
 	var core *p2p.Comm
-	p.InTurn = !alone
-	err = c.apart(ctx, op, p.InTurn, &errand{
+	err = c.apart(ctx, d.Op, p.InTurn, &errand{
 		do: func() (err error) {
-			core, err = made(p)
+			if err = c.coll.Compare(c.core, call, d.Op); err == nil {
+				core, err = made(p)
+			}
 			return err
 		},
 		drop: func() {
@@ -226,13 +276,16 @@ func (c *Comm) dupApart(ctx context.Context, p create.Parent, d *Comm, met error
 	return d, nil
 }
 
-// awaitTurns waits for the turns of others as long as the context, if there is one, lasts.
+// awaitTurns waits for the turns of others as long as the context, if there is one, lasts, and compares
+// the call then.
 func (c *Comm) awaitTurns(ctx context.Context, op string) error {
+	call := coll.Call{Check: c.comparison(debug.Plain(op))}
 	if ctx == nil {
 		c.core.AwaitTurns()
-		return nil
+		return c.notify(c.coll.Compare(c.core, call, op))
 	}
-	return c.apart(ctx, op, true, &errand{do: func() error { return nil }})
+	call.InTurn = true
+	return c.apart(ctx, op, true, &errand{do: func() error { return c.coll.Compare(c.core, call, op) }})
 }
 
 // orLeave waits for an operation of other ranks that goes on if a context ends. Left: its result must
@@ -254,10 +307,13 @@ func (c *Comm) agreeApart(flag uint64) (uint64, error) {
 	case err != nil:
 		return 0, err
 	case ctx == nil:
-		return c.Agree(flag)
+		if err = c.alike("agree"); err != nil {
+			return 0, err
+		}
+		return c.doAgree(flag)
 	}
-	at := new(flag)
-	left, err := Request{c.agree(at), c}.orLeave(contexts{ctx})
+	at, check := new(flag), c.begins("agree")
+	left, err := Request{check.Follow(c.e, c.agree(at)), c}.orLeave(contexts{ctx})
 	if left {
 		return 0, err
 	}
@@ -271,10 +327,13 @@ func (c *Comm) shrinkApart() (*Comm, error) {
 	case err != nil:
 		return nil, err
 	case ctx == nil:
-		return c.Shrink()
+		if err = c.alike("shrink"); err != nil {
+			return nil, err
+		}
+		return c.doShrink()
 	}
-	s := newShrinking(c)
-	r := Request{c.shrink(s), c}
+	s, check := newShrinking(c), c.begins("shrink")
+	r := Request{check.Follow(c.e, c.shrink(s)), c}
 	_, left, err := r.await(contexts{ctx})
 	switch {
 	case left:
@@ -305,10 +364,14 @@ func (c *Comm) validateApart() (Group, error) {
 	case err != nil:
 		return Group{}, err
 	case ctx == nil:
-		return c.Validate()
+		if err = c.alike("validate"); err != nil {
+			return Group{}, err
+		}
+		return c.doValidate()
 	}
-	failed := new(Group)
-	left, err := Request{c.validate([]*Comm{c}, func(_ int, g Group) { *failed = g }), c}.orLeave(contexts{ctx})
+	failed, check := new(Group), c.begins("validate")
+	h := c.validate([]*Comm{c}, func(_ int, g Group) { *failed = g })
+	left, err := Request{check.Follow(c.e, h), c}.orLeave(contexts{ctx})
 	if left || err != nil {
 		return Group{}, err
 	}

@@ -251,7 +251,7 @@ func BcastValue[T any](c *Comm, v T, root int) (T, error) {
 		return v, c.valid().notify(fmt.Errorf("bcast on %s: %w", c.Name(), l.unfit()))
 	}
 	b, _ := l.Encode(&v)
-	if err := c.Bcast(b, root); err != nil {
+	if err := c.bcastValue(b, root); err != nil {
 		return v, err
 	}
 	if err := l.Decode(b, &v); err != nil {
