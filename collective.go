@@ -6,7 +6,9 @@ import (
 	"slices"
 
 	"github.com/banyan-hpc/banyan/coll"
+	"github.com/banyan-hpc/banyan/internal/debug"
 	"github.com/banyan-hpc/banyan/internal/vector"
+	"github.com/banyan-hpc/banyan/p2p"
 )
 
 // Blocking and non-blocking collectives. A non-blocking one returns a request and goes on whenever a
@@ -20,12 +22,6 @@ import (
 // context cancels one, since other ranks count on it. After [Comm.Free] those under way go on. One that
 // is still under way when a validate of its communicator ends is an error.
 
-// call describes a collective of this communicator. Wrong is an error in the arguments of this rank,
-// or nil. InTurn: its caller may have left it.
-func (c *Comm) call(wrong error, inTurn bool) coll.Call {
-	return coll.Call{Wrong: wrong, Uniform: c.uniform(), InTurn: inTurn}
-}
-
 // uniform reports whether collectives leave the buffers of their callers alone until the outcome is
 // agreed on. The unaware engine agrees on nothing, and intercommunicators have no collectives.
 func (c *Comm) uniform() bool {
@@ -38,44 +34,69 @@ func (c *Comm) uniform() bool {
 // Under ULFM a collective that each failed rank had completed succeeds at every living rank that calls
 // it; see the guide.
 func (c *Comm) Barrier() error {
-	if !c.plain() {
-		return c.collective("Barrier", func(c *Comm, inTurn bool) error { return c.doBarrier(inTurn) })
+	if !c.usual() {
+		return c.collective(debug.Plain("Barrier"), nil, func(c *Comm, m manner) error { return c.doBarrier(m) })
 	}
-	return c.notify(c.doBarrier(false))
+	return c.notify(c.doBarrier(manner{}))
 }
 
-func (c *Comm) doBarrier(inTurn bool) error {
-	return c.coll.Barrier(c.core, c.call(nil, inTurn))
+func (c *Comm) doBarrier(m manner) error {
+	return c.coll.Barrier(c.core, c.call(nil, m))
 }
 
 // Ibarrier is the non-blocking [Comm.Barrier]: the request is complete when all ranks have called it.
 func (c *Comm) Ibarrier() Request {
-	if !c.plain() {
-		return c.bind(c.valid().Ibarrier())
+	if !c.usual() {
+		return c.icollective(debug.Plain("Ibarrier"), nil, nil, func(c *Comm, _, _ []byte, m manner) p2p.Handle {
+			return c.coll.Ibarrier(c.core, c.call(nil, m))
+		})
 	}
-	return Request{c.coll.Ibarrier(c.core, c.call(nil, false)), c}
+	return Request{c.coll.Ibarrier(c.core, c.call(nil, manner{})), c}
 }
 
 // Bcast copies the root's buf into that of every rank; all are of the same
 // length. The root's is only read. Errors as of Barrier. After one the buf of another rank holds what it
 // held, or the root's, or a part of each; see [Comm.SetUniformity].
 func (c *Comm) Bcast(buf []byte, root int) error {
-	if !c.plain() {
-		return c.collective("Bcast", func(c *Comm, inTurn bool) error { return c.doBcast(buf, root, inTurn) })
+	if !c.usual() {
+		return c.bcastOther(buf, root, debug.Bytes)
 	}
-	return c.notify(c.doBcast(buf, root, false))
+	return c.notify(c.doBcast(buf, root, manner{}))
 }
 
-func (c *Comm) doBcast(buf []byte, root int, inTurn bool) error {
-	return c.coll.Bcast(c.core, c.call(nil, inTurn), buf, root)
+func (c *Comm) bcastOther(buf []byte, root int, k debug.Kind) error {
+	return c.collective(rooted("Bcast", buf, root, k), nil, func(c *Comm, m manner) error {
+		return c.doBcast(buf, root, m)
+	})
+}
+
+func (c *Comm) doBcast(buf []byte, root int, m manner) error {
+	return c.coll.Bcast(c.core, c.call(nil, m), buf, root)
 }
 
 // Ibcast is the non-blocking [Comm.Bcast].
 func (c *Comm) Ibcast(buf []byte, root int) Request {
-	if !c.plain() {
-		return c.bind(c.valid().Ibcast(buf, root))
+	if !c.usual() {
+		return c.ibcastOther(buf, root, debug.Bytes)
 	}
-	return Request{c.coll.Ibcast(c.core, c.call(nil, false), buf, root), c}
+	return Request{c.startBcast(buf, root, manner{}), c}
+}
+
+func (c *Comm) ibcastOther(buf []byte, root int, k debug.Kind) Request {
+	in, out := c.atRoot(buf, root), buf
+	if in != nil {
+		out = nil
+	}
+	return c.icollective(rooted("Ibcast", buf, root, k), in, out, func(c *Comm, in, out []byte, m manner) p2p.Handle {
+		if in != nil {
+			out = in
+		}
+		return c.startBcast(out, root, m)
+	})
+}
+
+func (c *Comm) startBcast(buf []byte, root int, m manner) p2p.Handle {
+	return c.coll.Ibcast(c.core, c.call(nil, m), buf, root)
 }
 
 // Allreduce folds the sends of all ranks with op and leaves the result in each recv, the same bytes at
@@ -87,68 +108,83 @@ func (c *Comm) Ibcast(buf []byte, root int) Request {
 // Errors as of Barrier, and ErrArgument for no op. After one recv is undefined, and send is as it was: the
 // operation can be called again with fewer ranks. In place it is lost; see [Comm.SetUniformity].
 func (c *Comm) Allreduce(send, recv []byte, op func(acc, in []byte), order ...Order) error {
-	return c.allreduce(send, recv, coll.Fold{Op: op, AnyOrder: anyOrder(order)})
+	return c.allreduce(send, recv, coll.Fold{Op: op, AnyOrder: anyOrder(order)}, op)
 }
 
-func (c *Comm) allreduce(send, recv []byte, f coll.Fold) error {
-	if !c.plain() {
-		return c.collective("Allreduce", func(c *Comm, inTurn bool) error {
-			return c.doAllreduce(send, recv, f, inTurn)
+// allreduce is Allreduce with f, made of op.
+func (c *Comm) allreduce(send, recv []byte, f coll.Fold, op any) error {
+	if !c.usual() {
+		return c.collective(folding("Allreduce", send, debug.None, f), op, func(c *Comm, m manner) error {
+			return c.doAllreduce(send, recv, f, m)
 		})
 	}
-	return c.notify(c.doAllreduce(send, recv, f, false))
+	return c.notify(c.doAllreduce(send, recv, f, manner{}))
 }
 
-func (c *Comm) doAllreduce(send, recv []byte, f coll.Fold, inTurn bool) error {
+func (c *Comm) doAllreduce(send, recv []byte, f coll.Fold, m manner) error {
 	send, recv, wrong := c.toFold(send, recv, &f)
-	return c.coll.Allreduce(c.core, c.call(wrong, inTurn), send, recv, f)
+	return c.coll.Allreduce(c.core, c.call(wrong, m), send, recv, f)
 }
 
 // Iallreduce is the non-blocking [Comm.Allreduce]. Op is called as by [Comm.Ireduce].
 func (c *Comm) Iallreduce(send, recv []byte, op func(acc, in []byte), order ...Order) Request {
-	return c.iallreduce(send, recv, coll.Fold{Op: op, AnyOrder: anyOrder(order)})
+	return c.iallreduce(send, recv, coll.Fold{Op: op, AnyOrder: anyOrder(order)}, op)
 }
 
-func (c *Comm) iallreduce(send, recv []byte, f coll.Fold) Request {
-	if !c.plain() {
-		return c.bind(c.valid().iallreduce(send, recv, f))
+func (c *Comm) iallreduce(send, recv []byte, f coll.Fold, op any) Request {
+	if !c.usual() {
+		d := folding("Iallreduce", send, debug.None, f)
+		return c.icollective(d.By(op), send, recv, func(c *Comm, send, recv []byte, m manner) p2p.Handle {
+			return c.startAllreduce(send, recv, f, m)
+		})
 	}
+	return Request{c.startAllreduce(send, recv, f, manner{}), c}
+}
+
+func (c *Comm) startAllreduce(send, recv []byte, f coll.Fold, m manner) p2p.Handle {
 	send, recv, wrong := c.toFold(send, recv, &f)
-	return Request{c.coll.Iallreduce(c.core, c.call(wrong, false), send, recv, f), c}
+	return c.coll.Iallreduce(c.core, c.call(wrong, m), send, recv, f)
 }
 
 // Reduce folds as Allreduce does and leaves the result in the root's recv. The other ranks give nil for
 // it. Errors as of Allreduce, and the buffers after one.
 func (c *Comm) Reduce(send, recv []byte, op func(acc, in []byte), root int, order ...Order) error {
-	return c.reduce(send, recv, coll.Fold{Op: op, AnyOrder: anyOrder(order)}, root)
+	return c.reduce(send, recv, coll.Fold{Op: op, AnyOrder: anyOrder(order)}, op, root)
 }
 
-func (c *Comm) reduce(send, recv []byte, f coll.Fold, root int) error {
-	if !c.plain() {
-		return c.collective("Reduce", func(c *Comm, inTurn bool) error {
-			return c.doReduce(send, recv, f, root, inTurn)
+func (c *Comm) reduce(send, recv []byte, f coll.Fold, op any, root int) error {
+	if !c.usual() {
+		return c.collective(folding("Reduce", send, root, f), op, func(c *Comm, m manner) error {
+			return c.doReduce(send, recv, f, root, m)
 		})
 	}
-	return c.notify(c.doReduce(send, recv, f, root, false))
+	return c.notify(c.doReduce(send, recv, f, root, manner{}))
 }
 
-func (c *Comm) doReduce(send, recv []byte, f coll.Fold, root int, inTurn bool) error {
+func (c *Comm) doReduce(send, recv []byte, f coll.Fold, root int, m manner) error {
 	send, recv, wrong := c.toReduce(send, recv, &f, root)
-	return c.coll.Reduce(c.core, c.call(wrong, inTurn), send, recv, f, root)
+	return c.coll.Reduce(c.core, c.call(wrong, m), send, recv, f, root)
 }
 
 // Ireduce is the non-blocking [Comm.Reduce]. Op is called by any goroutine that makes
 // progress, without locks.
 func (c *Comm) Ireduce(send, recv []byte, op func(acc, in []byte), root int, order ...Order) Request {
-	return c.ireduce(send, recv, coll.Fold{Op: op, AnyOrder: anyOrder(order)}, root)
+	return c.ireduce(send, recv, coll.Fold{Op: op, AnyOrder: anyOrder(order)}, op, root)
 }
 
-func (c *Comm) ireduce(send, recv []byte, f coll.Fold, root int) Request {
-	if !c.plain() {
-		return c.bind(c.valid().ireduce(send, recv, f, root))
+func (c *Comm) ireduce(send, recv []byte, f coll.Fold, op any, root int) Request {
+	if !c.usual() {
+		d, out := folding("Ireduce", send, root, f), c.atRoot(recv, root)
+		return c.icollective(d.By(op), send, out, func(c *Comm, send, recv []byte, m manner) p2p.Handle {
+			return c.startReduce(send, recv, f, root, m)
+		})
 	}
+	return Request{c.startReduce(send, recv, f, root, manner{}), c}
+}
+
+func (c *Comm) startReduce(send, recv []byte, f coll.Fold, root int, m manner) p2p.Handle {
 	send, recv, wrong := c.toReduce(send, recv, &f, root)
-	return Request{c.coll.Ireduce(c.core, c.call(wrong, false), send, recv, f, root), c}
+	return c.coll.Ireduce(c.core, c.call(wrong, m), send, recv, f, root)
 }
 
 // toReduce is toFold for an operation with a root: the other ranks have no recv.
@@ -183,24 +219,41 @@ func (c *Comm) toFold(send, recv []byte, f *coll.Fold) (_, _ []byte, wrong error
 // Barrier; ErrArgument for lengths that do not fit. After one the root's all holds, at any place, what it
 // held, or that rank's block, or a part of each; see [Comm.SetUniformity].
 func (c *Comm) Gather(mine, all []byte, root int) error {
-	if !c.plain() {
-		return c.collective("Gather", func(c *Comm, inTurn bool) error { return c.doGather(mine, all, root, inTurn) })
+	if !c.usual() {
+		return c.gatherOther(mine, all, root, debug.Bytes)
 	}
-	return c.notify(c.doGather(mine, all, root, false))
+	return c.notify(c.doGather(mine, all, root, manner{}))
 }
 
-func (c *Comm) doGather(mine, all []byte, root int, inTurn bool) error {
+func (c *Comm) gatherOther(mine, all []byte, root int, k debug.Kind) error {
+	return c.collective(rooted("Gather", mine, root, k), nil, func(c *Comm, m manner) error {
+		return c.doGather(mine, all, root, m)
+	})
+}
+
+func (c *Comm) doGather(mine, all []byte, root int, m manner) error {
 	mine, all, wrong := c.blocks(mine, all, root)
-	return c.coll.Gather(c.core, c.call(wrong, inTurn), mine, all, root)
+	return c.coll.Gather(c.core, c.call(wrong, m), mine, all, root)
 }
 
 // Igather is the non-blocking [Comm.Gather].
 func (c *Comm) Igather(mine, all []byte, root int) Request {
-	if !c.plain() {
-		return c.bind(c.valid().Igather(mine, all, root))
+	if !c.usual() {
+		return c.igatherOther(mine, all, root, debug.Bytes)
 	}
+	return Request{c.startGather(mine, all, root, manner{}), c}
+}
+
+func (c *Comm) igatherOther(mine, all []byte, root int, k debug.Kind) Request {
+	d, all := rooted("Igather", mine, root, k), c.atRoot(all, root)
+	return c.icollective(d, mine, all, func(c *Comm, mine, all []byte, m manner) p2p.Handle {
+		return c.startGather(mine, all, root, m)
+	})
+}
+
+func (c *Comm) startGather(mine, all []byte, root int, m manner) p2p.Handle {
 	mine, all, wrong := c.blocks(mine, all, root)
-	return Request{c.coll.Igather(c.core, c.call(wrong, false), mine, all, root), c}
+	return c.coll.Igather(c.core, c.call(wrong, m), mine, all, root)
 }
 
 // Scatter puts each rank's block of the root's all into its mine; blocks are of the same length. All
@@ -208,24 +261,40 @@ func (c *Comm) Igather(mine, all []byte, root int) Request {
 // it belongs. Errors as of Barrier; ErrArgument for lengths that do not fit. After one mine holds what it
 // held, or its block, or a part of each; see [Comm.SetUniformity].
 func (c *Comm) Scatter(all, mine []byte, root int) error {
-	if !c.plain() {
-		return c.collective("Scatter", func(c *Comm, inTurn bool) error { return c.doScatter(all, mine, root, inTurn) })
+	if !c.usual() {
+		return c.scatterOther(all, mine, root, debug.Bytes)
 	}
-	return c.notify(c.doScatter(all, mine, root, false))
+	return c.notify(c.doScatter(all, mine, root, manner{}))
 }
 
-func (c *Comm) doScatter(all, mine []byte, root int, inTurn bool) error {
+func (c *Comm) scatterOther(all, mine []byte, root int, k debug.Kind) error {
+	return c.collective(rooted("Scatter", mine, root, k), nil, func(c *Comm, m manner) error {
+		return c.doScatter(all, mine, root, m)
+	})
+}
+
+func (c *Comm) doScatter(all, mine []byte, root int, m manner) error {
 	mine, all, wrong := c.blocks(mine, all, root)
-	return c.coll.Scatter(c.core, c.call(wrong, inTurn), all, mine, root)
+	return c.coll.Scatter(c.core, c.call(wrong, m), all, mine, root)
 }
 
 // Iscatter is the non-blocking [Comm.Scatter].
 func (c *Comm) Iscatter(all, mine []byte, root int) Request {
-	if !c.plain() {
-		return c.bind(c.valid().Iscatter(all, mine, root))
+	if !c.usual() {
+		return c.iscatterOther(all, mine, root, debug.Bytes)
 	}
+	return Request{c.startScatter(all, mine, root, manner{}), c}
+}
+
+func (c *Comm) iscatterOther(all, mine []byte, root int, k debug.Kind) Request {
+	return c.icollective(rooted("Iscatter", mine, root, k), c.atRoot(all, root), mine, func(c *Comm, all, mine []byte, m manner) p2p.Handle {
+		return c.startScatter(all, mine, root, m)
+	})
+}
+
+func (c *Comm) startScatter(all, mine []byte, root int, m manner) p2p.Handle {
 	mine, all, wrong := c.blocks(mine, all, root)
-	return Request{c.coll.Iscatter(c.core, c.call(wrong, false), all, mine, root), c}
+	return c.coll.Iscatter(c.core, c.call(wrong, m), all, mine, root)
 }
 
 // Allgather puts the blocks of all ranks, which are of the same length, into all of every rank, in the order
@@ -233,24 +302,40 @@ func (c *Comm) Iscatter(all, mine []byte, root int) Request {
 // ErrArgument for lengths that do not fit. After one all holds, at any place, what it held, or that rank's
 // block, or a part of each; see [Comm.SetUniformity].
 func (c *Comm) Allgather(mine, all []byte) error {
-	if !c.plain() {
-		return c.collective("Allgather", func(c *Comm, inTurn bool) error { return c.doAllgather(mine, all, inTurn) })
+	if !c.usual() {
+		return c.allgatherOther(mine, all, debug.Bytes)
 	}
-	return c.notify(c.doAllgather(mine, all, false))
+	return c.notify(c.doAllgather(mine, all, manner{}))
 }
 
-func (c *Comm) doAllgather(mine, all []byte, inTurn bool) error {
+func (c *Comm) allgatherOther(mine, all []byte, k debug.Kind) error {
+	return c.collective(rooted("Allgather", mine, debug.None, k), nil, func(c *Comm, m manner) error {
+		return c.doAllgather(mine, all, m)
+	})
+}
+
+func (c *Comm) doAllgather(mine, all []byte, m manner) error {
 	mine, all, wrong := c.blocks(mine, all, c.Rank())
-	return c.coll.Allgather(c.core, c.call(wrong, inTurn), mine, all)
+	return c.coll.Allgather(c.core, c.call(wrong, m), mine, all)
 }
 
 // Iallgather is the non-blocking [Comm.Allgather].
 func (c *Comm) Iallgather(mine, all []byte) Request {
-	if !c.plain() {
-		return c.bind(c.valid().Iallgather(mine, all))
+	if !c.usual() {
+		return c.iallgatherOther(mine, all, debug.Bytes)
 	}
+	return Request{c.startAllgather(mine, all, manner{}), c}
+}
+
+func (c *Comm) iallgatherOther(mine, all []byte, k debug.Kind) Request {
+	return c.icollective(rooted("Iallgather", mine, debug.None, k), mine, all, func(c *Comm, mine, all []byte, m manner) p2p.Handle {
+		return c.startAllgather(mine, all, m)
+	})
+}
+
+func (c *Comm) startAllgather(mine, all []byte, m manner) p2p.Handle {
 	mine, all, wrong := c.blocks(mine, all, c.Rank())
-	return Request{c.coll.Iallgather(c.core, c.call(wrong, false), mine, all), c}
+	return c.coll.Iallgather(c.core, c.call(wrong, m), mine, all)
 }
 
 // blocks checks the lengths of an operation with a root, at the root. It gives the buffers with which
@@ -275,40 +360,6 @@ const (
 )
 
 func anyOrder(order []Order) bool { return slices.Contains(order, AnyOrder) }
-
-// elementwise makes of an operation on numbers one on their memory. Nil passes through.
-func elementwise[T Number](op func(a, b T) T, order []Order) coll.Fold {
-	f := coll.Fold{Unit: size[T](), AnyOrder: anyOrder(order)}
-	if op == nil {
-		return f
-	}
-	f.Op = kernels.Find(op)
-	if f.Swaps = f.Op != nil; !f.Swaps {
-		f.Op = fold(op)
-	}
-	return f
-}
-
-// fold makes of an operation on elements one on their memory.
-func fold[T Number](op func(a, b T) T) coll.Op {
-	return func(acc, in []byte) {
-		a, b := numbers[T](acc), numbers[T](in)
-		b = b[:len(a)]
-		for i := range a {
-			a[i] = op(a[i], b[i])
-		}
-	}
-}
-
-// Ordered is Number without the complex ones.
-type Ordered interface {
-	~int8 | ~int16 | ~int32 | ~int64 | ~int | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uint | ~float32 | ~float64
-}
-
-// Integer is Number without what has a fraction.
-type Integer interface {
-	~int8 | ~int16 | ~int32 | ~int64 | ~int | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uint
-}
 
 // Sum adds; an operation for [Allreduce] and [Reduce].
 func Sum[T Number](a, b T) T { return a + b }
@@ -345,55 +396,4 @@ var kernels = vector.Table{
 	reflect.Uint:    vector.KernelsOf(Sum[uint], Prod[uint], Min[uint], Max[uint]),
 	reflect.Float32: vector.KernelsOf(Sum[float32], Prod[float32], Min[float32], Max[float32]),
 	reflect.Float64: vector.KernelsOf(Sum[float64], Prod[float64], Min[float64], Max[float64]),
-}
-
-// Located is a value with the place, mostly the rank, where it was found: what [MinLoc] and [MaxLoc] compare.
-type Located[T Ordered] struct {
-	Value T
-	Place int
-}
-
-// MinLoc gives the smaller value with its place, of equal ones that with the smaller place; an operation for
-// [AllreduceLocated] and [ReduceLocated].
-func MinLoc[T Ordered](a, b Located[T]) Located[T] {
-	if b.Value < a.Value || b.Value == a.Value && b.Place < a.Place {
-		return b
-	}
-	return a
-}
-
-// MaxLoc gives the larger value with its place, of equal ones that with the smaller place; an operation for
-// [AllreduceLocated] and [ReduceLocated].
-func MaxLoc[T Ordered](a, b Located[T]) Located[T] {
-	if b.Value > a.Value || b.Value == a.Value && b.Place < a.Place {
-		return b
-	}
-	return a
-}
-
-// AllreduceLocated is [Allreduce] of values with places.
-func AllreduceLocated[T Ordered](
-	c *Comm, send, recv []Located[T], op func(a, b Located[T]) Located[T], order ...Order,
-) error {
-	return c.allreduce(locatedBytes(send), locatedBytes(recv), eachLocated(op, order))
-}
-
-// ReduceLocated is [Reduce] of values with places.
-func ReduceLocated[T Ordered](
-	c *Comm, send, recv []Located[T], op func(a, b Located[T]) Located[T], root int, order ...Order,
-) error {
-	return c.reduce(locatedBytes(send), locatedBytes(recv), eachLocated(op, order), root)
-}
-
-func eachLocated[T Ordered](op func(a, b Located[T]) Located[T], order []Order) coll.Fold {
-	f := coll.Fold{Unit: locatedSize[T](), AnyOrder: anyOrder(order)}
-	if op != nil {
-		f.Op = func(acc, in []byte) {
-			a, b := locateds[T](acc), locateds[T](in)
-			for i := range a {
-				a[i] = op(a[i], b[i])
-			}
-		}
-	}
-	return f
 }

@@ -85,6 +85,14 @@ func modeOf(j *job.Job) mode {
 // Rank is this process's rank, 0 … Size()-1.
 func (c *Comm) Rank() int { return c.valid().core.Rank() }
 
+// atRoot is buf at a root, and nil elsewhere.
+func (c *Comm) atRoot(buf []byte, root int) []byte {
+	if c.Rank() == root {
+		return buf
+	}
+	return nil
+}
+
 // Size is the number of ranks, failed ones included.
 func (c *Comm) Size() int { return c.valid().core.Size() }
 
@@ -208,14 +216,14 @@ func (c *Comm) Compare(o *Comm) Comparison {
 // communicator; groups of different callers may differ if they have no member in common. A rank
 // that is not in its group gets nil. It sends nothing.
 func (c *Comm) Create(g Group) (*Comm, error) {
-	return c.create("Create", false, ft.Args{}, func(p create.Parent) (*p2p.Comm, error) { return p.Group(g.g) })
+	return c.create(debug.Plain("Create"), false, ft.Args{}, func(p create.Parent) (*p2p.Comm, error) { return p.Group(g.g) })
 }
 
 // CreateGroup makes a communicator of a group of this one's ranks. Only the members call it, with
 // the same tag, so it works when other ranks have failed or are busy. It sends nothing. A rank that
 // is not in the group gets nil, as from Create; so does every rank for the empty group.
 func (c *Comm) CreateGroup(g Group, tag int) (*Comm, error) {
-	return c.create("CreateGroup", true, ft.Args{arg("tag", tag)},
+	return c.create(debug.Plain("CreateGroup"), true, ft.Args{arg("tag", tag)},
 		func(p create.Parent) (*p2p.Comm, error) { return p.Among(g.g, tag) })
 }
 
@@ -226,7 +234,7 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 	if c.Rank() == Undefined {
 		return nil, c.valid().notifyOf("Split", errAbsent)
 	}
-	return c.create("Split", false, ft.Args{arg("color", color), arg("key", key)},
+	return c.create(debug.Plain("Split"), false, ft.Args{arg("color", color), arg("key", key)},
 		func(p create.Parent) (*p2p.Comm, error) { return p.Split(color, key) })
 }
 
@@ -247,7 +255,8 @@ func (c *Comm) CreateInter(leader int, peer *Comm, remote, tag int) (*Comm, erro
 	if peer.plain() || peer.bound() {
 		over = new(peer.valid().parent())
 	}
-	return c.create("CreateInter", false, ft.Args{arg("leader", leader), arg("remote", remote), arg("tag", tag)},
+	d := debug.Collective{Op: "CreateInter", Root: leader, Length: debug.None}
+	return c.create(d, false, ft.Args{arg("leader", leader), arg("remote", remote), arg("tag", tag)},
 		func(p create.Parent) (*p2p.Comm, error) { return p.Inter(leader, over, remote, tag) })
 }
 
@@ -257,7 +266,7 @@ func (c *Comm) CreateInter(leader int, peer *Comm, remote, tag int) (*Comm, erro
 // to have failed, [Comm.Validate]) has failed or finalized the error is ErrProcFailed or
 // ErrDeparted at all ranks of this side.
 func (c *Comm) Merge(high bool) (*Comm, error) {
-	return c.create("Merge", false, ft.Args{}, func(p create.Parent) (*p2p.Comm, error) { return p.Merge(high) })
+	return c.create(debug.Plain("Merge"), false, ft.Args{}, func(p create.Parent) (*p2p.Comm, error) { return p.Merge(high) })
 }
 
 // parent is this communicator as package create takes it.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/banyan-hpc/banyan/coll"
 	"github.com/banyan-hpc/banyan/internal/debug"
 	"github.com/banyan-hpc/banyan/p2p"
 )
@@ -257,19 +258,13 @@ func (c *Comm) checkedSend(sync bool, buf []byte, k debug.Kind, dst, tag int) Re
 	return Request{c.e.Wrap(h, func(st Status, err error) (Status, error) {
 		log.Close(number)
 		if err == nil && !st.Cancelled {
-			err = c.opError("Send", unchanged(call, buf, sum), arg("dst", dst), arg("tag", tag), arg("bytes", len(buf)))
+			err = c.opError("Send", debug.Unchanged(call, buf, sum), arg("dst", dst), arg("tag", tag), arg("bytes", len(buf)))
+		} else if framed, ok := err.(*OpError); ok {
+			own := *framed
+			own.Args[2].Value, err = len(buf), &own
 		}
 		return st, err
 	}), c}
-}
-
-// unchanged is the error of a buffer that changed during an operation.
-func unchanged(call debug.Call, buf []byte, sum uint64) error {
-	if debug.Sum(buf) == sum {
-		return nil
-	}
-	return fmt.Errorf("called at %s: %w: the program changed the buffer while the operation was under way: "+
-		"wait for it first", call.Where, ErrArgument)
 }
 
 // checkedRecv starts a receive of elements of a type.
@@ -293,7 +288,7 @@ func (c *Comm) expect(buf, room []byte, k debug.Kind, src, tag int, call debug.C
 			if long {
 				err = fmt.Errorf("called at %s: %w: the message has %d bytes", call.Where, ErrTruncate, total-debug.Header)
 			}
-			changed := unchanged(call, buf, sum)
+			changed := debug.Unchanged(call, buf, sum)
 			err = debug.Join(c.sameType(call, room, k, st), err, changed)
 			st.Count = c.payload(st.Count)
 			copy(buf, room[debug.Header:][:st.Count])
@@ -335,6 +330,15 @@ func (c *Comm) checkedSendrecv(
 	}
 	st, wrong := r.blocking()
 	return st, c.notify(cmp.Or(err, wrong))
+}
+
+// comparison compares a call with those of other ranks under WithDebug; else it is nil.
+func (c *Comm) comparison(d debug.Collective) *coll.Check {
+	if !c.debugs() {
+		return nil
+	}
+	d.Name, d.Where = debug.Caller(library)
+	return debug.Compare(c.core, d)
 }
 
 // blocking waits for a request of a call that blocks.

@@ -1,8 +1,12 @@
 package banyan
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/gob"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -150,3 +154,70 @@ func gather(opts []Option) (options, error) {
 	}
 	return o, cmp.Or(o.err, o.Check())
 }
+
+// ValueOption changes how a value is sent or received.
+type ValueOption func(*valueOptions)
+
+type valueOptions struct {
+	codec Codec
+	limit int
+}
+
+// WithCodec chooses the codec, also for plain types. Sender and receiver use the same.
+func WithCodec(codec Codec) ValueOption { return func(o *valueOptions) { o.codec = codec } }
+
+// WithValueLimit sets the longest encoding, in bytes, that is received, in place
+// of [ValueLimit] and [NestedValueLimit].
+func WithValueLimit(bytes int) ValueOption { return func(o *valueOptions) { o.limit = bytes } }
+
+// Codec turns values into bytes and back, for [SendValue] and [RecvValue]. Its
+// methods may be called from several goroutines at once.
+type Codec interface {
+	// Encode gives the encoding of the value that v points to.
+	Encode(v any) ([]byte, error)
+	// Decode sets the value that v points to from an encoding, which it does not keep. The bytes
+	// may be anything: a peer wrote them.
+	Decode(b []byte, v any) error
+	// String names the codec in errors.
+	String() string
+}
+
+// The codecs of the standard library. Gob is the default: it knows Go's types, sends their
+// description, and tolerates fields that only one side has. JSON is for peers of another version or
+// language, and is readable.
+var (
+	Gob  Codec = gobCodec{}
+	JSON Codec = jsonCodec{}
+)
+
+type gobCodec struct{}
+
+func (gobCodec) String() string { return "gob" }
+
+func (gobCodec) Encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	err := gob.NewEncoder(&b).Encode(v)
+	return b.Bytes(), err
+}
+
+func (gobCodec) Decode(b []byte, v any) error {
+	if len(b) >= header && b[0] == plainMark {
+		return errors.New("the sender's type is plain: use one type on both sides")
+	}
+	r := bytes.NewReader(b)
+	if err := gob.NewDecoder(r).Decode(v); err != nil {
+		return err
+	}
+	if r.Len() > 0 {
+		return fmt.Errorf("%d bytes follow the value", r.Len())
+	}
+	return nil
+}
+
+type jsonCodec struct{}
+
+func (jsonCodec) String() string { return "JSON" }
+
+func (jsonCodec) Encode(v any) ([]byte, error) { return json.Marshal(v) }
+
+func (jsonCodec) Decode(b []byte, v any) error { return json.Unmarshal(b, v) }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/banyan-hpc/banyan/coll"
 	"github.com/banyan-hpc/banyan/coll/tree"
+	"github.com/banyan-hpc/banyan/internal/debug"
 	"github.com/banyan-hpc/banyan/internal/job"
 	"github.com/banyan-hpc/banyan/p2p"
 )
@@ -284,3 +285,65 @@ func (c *Comm) SetTree(t Tree) error {
 
 // Tree is the tree in force.
 func (c *Comm) Tree() Tree { return treeOf(c.valid().coll.Choice) }
+
+// manner is how a collective is called; the zero one is usual.
+type manner struct {
+	inTurn bool        // its caller may have left it
+	check  *coll.Check // nil: not under WithDebug
+}
+
+// call describes a collective of this communicator. Wrong is an error in the arguments of this rank,
+// or nil.
+func (c *Comm) call(wrong error, m manner) coll.Call {
+	return coll.Call{Wrong: wrong, Uniform: c.uniform(), InTurn: m.inTurn, Check: m.check}
+}
+
+// usual reports whether this is a communicator, and neither a view nor nil, nor under WithDebug.
+func (c *Comm) usual() bool { return c != nil && c.mode-modeAware <= modeUnaware-modeAware }
+
+// Calls on communicators that are not usual come here.
+
+// collective runs a blocking collective that folds with op, or nil. Do is called with the communicator
+// to use.
+func (c *Comm) collective(d debug.Collective, op any, do func(c *Comm, m manner) error) error {
+	c, ctx, err := c.enter(d.Op)
+	if err != nil {
+		return err
+	}
+	check := c.comparison(d.By(op))
+	if ctx == nil {
+		return c.notify(do(c, manner{check: check}))
+	}
+	return c.apart(ctx, d.Op, true, &errand{do: func() error { return do(c, manner{true, check}) }})
+}
+
+// icollective starts a collective that does not block. Of its buffers it only reads in.
+func (c *Comm) icollective(
+	d debug.Collective, in, out []byte, do func(c *Comm, in, out []byte, m manner) p2p.Handle,
+) Request {
+	of, m := c.valid(), manner{}
+	if of.debugs() {
+		d.Name, d.Where = debug.Caller(library)
+		in, out, m.check = of.world.checks.Lend(of.core, d, in, out)
+		m.check.Wrap = of.wrapping(d)
+	}
+	return c.bind(Request{do(of, in, out, m), of})
+}
+
+// wrapping gives the error of a call with a cause.
+func (c *Comm) wrapping(d debug.Collective) func(error) error {
+	return func(cause error) error {
+		if d.Root == debug.None {
+			return c.opError(d.Op, cause)
+		}
+		return c.opError(d.Op, cause, arg("root", d.Root))
+	}
+}
+
+func rooted(op string, buf []byte, root int, k debug.Kind) debug.Collective {
+	return debug.Collective{Op: op, Root: root, Length: len(buf), Kind: k}
+}
+
+func folding(op string, buf []byte, root int, f coll.Fold) debug.Collective {
+	return debug.Collective{Op: op, Root: root, Length: len(buf), Unit: f.Unit, AnyOrder: f.AnyOrder}
+}

@@ -3,6 +3,8 @@ package banyan
 import (
 	"fmt"
 
+	"github.com/banyan-hpc/banyan/coll"
+	"github.com/banyan-hpc/banyan/internal/debug"
 	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/p2p"
 )
@@ -124,9 +126,13 @@ func (c *Comm) IsRevoked() bool { return c.valid().core.Revoked() }
 // that ([Comm.AckFailed]); the result is valid all the same, and Failed has all ranks that did
 // not contribute. ErrArgument if some rank calls another operation in its place; ErrClosed.
 func (c *Comm) Agree(flag uint64) (uint64, error) {
-	if !c.plain() {
+	if !c.usual() {
 		return c.agreeApart(flag)
 	}
+	return c.doAgree(flag)
+}
+
+func (c *Comm) doAgree(flag uint64) (uint64, error) {
 	at := c.flag.Swap(nil)
 	if at == nil {
 		at = new(uint64)
@@ -143,7 +149,8 @@ func (c *Comm) Agree(flag uint64) (uint64, error) {
 // take part. As [Comm.Agree] otherwise: the value is valid with ErrProcFailed too.
 func (c *Comm) Iagree(flag uint64) Result[uint64] {
 	of, at := c.valid(), &flag
-	return Result[uint64]{c.bind(Request{of.agree(at), of}), at}
+	check := of.begins("Agree")
+	return Result[uint64]{c.bind(Request{check.Follow(of.e, of.agree(at)), of}), at}
 }
 
 func (c *Comm) agree(flag *uint64) p2p.Handle {
@@ -167,9 +174,13 @@ func (c *Comm) agree(flag *uint64) p2p.Handle {
 //
 // Errors: ErrArgument if some rank calls another operation in its place; ErrClosed.
 func (c *Comm) Shrink() (*Comm, error) {
-	if !c.plain() {
+	if !c.usual() {
 		return c.shrinkApart()
 	}
+	return c.doShrink()
+}
+
+func (c *Comm) doShrink() (*Comm, error) {
 	s := c.shrinking.Swap(nil)
 	if s == nil {
 		s = newShrinking(c)
@@ -188,8 +199,8 @@ func (c *Comm) Shrink() (*Comm, error) {
 // common members may be started in different orders. As [Comm.Shrink] otherwise.
 func (c *Comm) Ishrink() Result[*Comm] {
 	of := c.valid()
-	s := newShrinking(of)
-	return Result[*Comm]{c.bind(Request{of.shrink(s), of}), &s.left}
+	s, check := newShrinking(of), of.begins("Shrink")
+	return Result[*Comm]{c.bind(Request{check.Follow(of.e, of.shrink(s)), of}), &s.left}
 }
 
 // shrinking is the state of a shrink. That of a blocking one is used again, for the same reason as
@@ -241,6 +252,24 @@ func (c *Comm) wait(h p2p.Handle) error {
 	return err
 }
 
+// begins is the comparison of an operation that does not block and has no buffers.
+func (c *Comm) begins(op string) *coll.Check {
+	if !c.debugs() {
+		return nil
+	}
+	d := debug.Plain(op)
+	d.Name, d.Where = debug.Caller(library)
+	check := c.world.checks.Start(c.core, d)
+	check.Wrap = c.wrapping(d)
+	c.coll.Begin(c.core, check, nil)
+	return check
+}
+
+// alike compares a call that blocks and has no turn. It calls the handler.
+func (c *Comm) alike(op string) error {
+	return c.notifyOf(op, c.coll.Compare(c.core, coll.Call{Check: c.comparison(debug.Plain(op))}))
+}
+
 // Validate makes collective operations work again on this communicator after failures, among the
 // remaining ranks (run-through stabilization; Hursey and Graham, §3). All living ranks of both
 // sides call it. They agree on the failed ranks, and all get the same ranks, in the order of the
@@ -265,9 +294,13 @@ func (c *Comm) wait(h p2p.Handle) error {
 // Errors: ErrArgument if some rank calls another operation in its place, at all ranks, and nothing
 // has changed; ErrClosed.
 func (c *Comm) Validate() (Group, error) {
-	if !c.plain() {
+	if !c.usual() {
 		return c.validateApart()
 	}
+	return c.doValidate()
+}
+
+func (c *Comm) doValidate() (Group, error) {
 	var failed Group
 	err := c.wait(c.validate([]*Comm{c}, func(i int, g Group) { failed = g }))
 	return failed, c.notify(err)
@@ -276,8 +309,9 @@ func (c *Comm) Validate() (Group, error) {
 // Ivalidate starts a validate; its value are the failed ranks. As [Comm.Validate] otherwise.
 func (c *Comm) Ivalidate() Result[Group] {
 	of, failed := c.valid(), new(Group)
+	check := of.begins("Validate")
 	h := of.validate([]*Comm{of}, func(_ int, g Group) { *failed = g })
-	return Result[Group]{c.bind(Request{h, of}), failed}
+	return Result[Group]{c.bind(Request{check.Follow(of.e, h), of}), failed}
 }
 
 // ValidateMultiple is Validate of each of the communicators, whose members may differ: those with
@@ -324,7 +358,17 @@ func (c *Comm) ivalidateMultiple(failed []Group, comms []*Comm) Request {
 			return c.failed("Validate", fmt.Errorf("%w: %s is of another world", ErrArgument, o.Name()))
 		}
 	}
-	return Request{c.validate(comms, func(i int, g Group) { failed[i] = g }), c}
+	var checks []*coll.Check
+	for _, o := range comms {
+		if check := o.begins("Validate"); check != nil {
+			checks = append(checks, check)
+		}
+	}
+	h := c.validate(comms, func(i int, g Group) { failed[i] = g })
+	for _, check := range checks {
+		h = check.Follow(c.e, h)
+	}
+	return Request{h, c}
 }
 
 // validate starts to validate communicators of this one's world.

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/banyan-hpc/banyan/coll"
 	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/ft/create"
 	"github.com/banyan-hpc/banyan/ft/repair"
+	"github.com/banyan-hpc/banyan/internal/debug"
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
@@ -151,42 +153,41 @@ func (c *Comm) errandOf(h p2p.Handle, ctx context.Context, op string, o *errand)
 	return c.notify(err)
 }
 
-// collective runs a blocking collective on a view, nil or the zero Comm. Do is called with that to use.
-func (c *Comm) collective(op string, do func(c *Comm, inTurn bool) error) error {
-	c, ctx, err := c.enter(op)
-	switch {
-	case err != nil:
-		return err
-	case ctx == nil:
-		return c.notify(do(c, false))
-	}
-	return c.apart(ctx, op, true, &errand{do: func() error { return do(c, true) }})
-}
-
 // create makes a communicator from this one. Alone: it needs no collective of this communicator, so
-// that it has no turn.
-func (c *Comm) create(op string, alone bool, args ft.Args, made func(create.Parent) (*p2p.Comm, error)) (*Comm, error) {
-	c, ctx, err := c.enter(op)
+// that it has no turn, and is not compared.
+func (c *Comm) create(
+	d debug.Collective, alone bool, args ft.Args, made func(create.Parent) (*p2p.Comm, error),
+) (*Comm, error) {
+	c, ctx, err := c.enter(d.Op)
 	if err != nil {
 		return nil, err
 	}
 	p := c.parent()
+	p.InTurn = ctx != nil && !alone
+	var call coll.Call
+	if !alone {
+		call = coll.Call{InTurn: p.InTurn, Check: c.comparison(d)}
+	}
 	if ctx == nil {
 		if !alone {
 			c.core.AwaitTurns()
 		}
-		core, err := made(p)
+		var core *p2p.Comm
+		if err = c.coll.Compare(c.core, call); err == nil {
+			core, err = made(p)
+		}
 		if err != nil {
-			return nil, c.notifyOf(op, err, args[:]...)
+			return nil, c.notifyOf(d.Op, err, args[:]...)
 		}
 		return c.derived(core), nil
 	}
 	var core *p2p.Comm
-	p.InTurn = !alone
-	err = c.apart(ctx, op, p.InTurn, &errand{
+	err = c.apart(ctx, d.Op, p.InTurn, &errand{
 		do: func() (err error) {
-			core, err = made(p)
-			return c.opError(op, err, args[:]...)
+			if err = c.coll.Compare(c.core, call); err == nil {
+				core, err = made(p)
+			}
+			return c.opError(d.Op, err, args[:]...)
 		},
 		drop: func() {
 			if core != nil {
@@ -231,13 +232,16 @@ func (c *Comm) dupApart(ctx context.Context, p create.Parent, d *Comm, met error
 	return d, nil
 }
 
-// awaitTurns waits for the turns of others as long as the context, if there is one, lasts.
+// awaitTurns waits for the turns of others as long as the context, if there is one, lasts, and compares
+// the call then.
 func (c *Comm) awaitTurns(ctx context.Context, op string) error {
+	call := coll.Call{Check: c.comparison(debug.Plain(op))}
 	if ctx == nil {
 		c.core.AwaitTurns()
-		return nil
+		return c.notifyOf(op, c.coll.Compare(c.core, call))
 	}
-	return c.apart(ctx, op, true, &errand{do: func() error { return nil }})
+	call.InTurn = true
+	return c.apart(ctx, op, true, &errand{do: func() error { return c.opError(op, c.coll.Compare(c.core, call)) }})
 }
 
 // orLeave waits for an operation of other ranks that goes on if a context ends. Left: its result must
@@ -259,10 +263,13 @@ func (c *Comm) agreeApart(flag uint64) (uint64, error) {
 	case err != nil:
 		return 0, err
 	case ctx == nil:
-		return c.Agree(flag)
+		if err = c.alike("Agree"); err != nil {
+			return 0, err
+		}
+		return c.doAgree(flag)
 	}
-	at := new(flag)
-	left, err := Request{c.agree(at), c}.orLeave(contexts{ctx})
+	at, check := new(flag), c.begins("Agree")
+	left, err := Request{check.Follow(c.e, c.agree(at)), c}.orLeave(contexts{ctx})
 	if left {
 		return 0, err
 	}
@@ -276,10 +283,13 @@ func (c *Comm) shrinkApart() (*Comm, error) {
 	case err != nil:
 		return nil, err
 	case ctx == nil:
-		return c.Shrink()
+		if err = c.alike("Shrink"); err != nil {
+			return nil, err
+		}
+		return c.doShrink()
 	}
-	s := newShrinking(c)
-	r := Request{c.shrink(s), c}
+	s, check := newShrinking(c), c.begins("Shrink")
+	r := Request{check.Follow(c.e, c.shrink(s)), c}
 	_, left, err := r.await(contexts{ctx})
 	switch {
 	case left:
@@ -310,10 +320,14 @@ func (c *Comm) validateApart() (Group, error) {
 	case err != nil:
 		return Group{}, err
 	case ctx == nil:
-		return c.Validate()
+		if err = c.alike("Validate"); err != nil {
+			return Group{}, err
+		}
+		return c.doValidate()
 	}
-	failed := new(Group)
-	left, err := Request{c.validate([]*Comm{c}, func(_ int, g Group) { *failed = g }), c}.orLeave(contexts{ctx})
+	failed, check := new(Group), c.begins("Validate")
+	h := c.validate([]*Comm{c}, func(_ int, g Group) { *failed = g })
+	left, err := Request{check.Follow(c.e, h), c}.orLeave(contexts{ctx})
 	if left || err != nil {
 		return Group{}, err
 	}

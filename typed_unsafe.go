@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"unsafe"
 
+	"github.com/banyan-hpc/banyan/coll"
+	"github.com/banyan-hpc/banyan/internal/debug"
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
@@ -26,6 +28,16 @@ func (c *Comm) view() *view { return (*view)(unsafe.Pointer(c)) }
 type Number interface {
 	~int8 | ~int16 | ~int32 | ~int64 | ~int | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uint |
 		~float32 | ~float64 | ~complex64 | ~complex128
+}
+
+// Ordered is Number without the complex ones.
+type Ordered interface {
+	~int8 | ~int16 | ~int32 | ~int64 | ~int | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uint | ~float32 | ~float64
+}
+
+// Integer is Number without what has a fraction.
+type Integer interface {
+	~int8 | ~int16 | ~int32 | ~int64 | ~int | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uint
 }
 
 // Bytes is the memory of a slice of numbers, for every operation that takes
@@ -208,7 +220,20 @@ func SendrecvReplace[T Number](c *Comm, data []T, dst, stag, src, rtag int) (Sta
 
 // Bcast copies the root's numbers to all ranks; see [Comm.Bcast], also for their values after an
 // error.
-func Bcast[T Number](c *Comm, data []T, root int) error { return c.Bcast(Bytes(data), root) }
+func Bcast[T Number](c *Comm, data []T, root int) error {
+	if !c.usual() {
+		return c.bcastOther(Bytes(data), root, kindOf[T]())
+	}
+	return c.notify(c.doBcast(Bytes(data), root, manner{}))
+}
+
+// bcastValue is Bcast of the encoding of a value.
+func (c *Comm) bcastValue(b []byte, root int) error {
+	if !c.usual() {
+		return c.bcastOther(b, root, debug.Value)
+	}
+	return c.notify(c.doBcast(b, root, manner{}))
+}
 
 // Allreduce reduces the sends of all ranks element by element with op and leaves the result in each
 // recv. All have the same length. Send is only read; the same slice for both reduces in place. Op is
@@ -217,59 +242,157 @@ func Bcast[T Number](c *Comm, data []T, root int) error { return c.Bcast(Bytes(d
 // memory where a tree was chosen ([Comm.SetTree]). After an error send is as it was; see
 // [Comm.Allreduce].
 func Allreduce[T Number](c *Comm, send, recv []T, op func(a, b T) T, order ...Order) error {
-	return c.allreduce(Bytes(send), Bytes(recv), elementwise(op, order))
+	return c.allreduce(Bytes(send), Bytes(recv), elementwise(op, order), op)
 }
 
 // Reduce reduces as [Allreduce] does and leaves the result in the root's recv; the others give nil for
 // it. See [Comm.Reduce].
 func Reduce[T Number](c *Comm, send, recv []T, op func(a, b T) T, root int, order ...Order) error {
-	return c.reduce(Bytes(send), Bytes(recv), elementwise(op, order), root)
+	return c.reduce(Bytes(send), Bytes(recv), elementwise(op, order), op, root)
+}
+
+// elementwise makes of an operation on numbers one on their memory. Nil passes through.
+func elementwise[T Number](op func(a, b T) T, order []Order) coll.Fold {
+	f := coll.Fold{Unit: size[T](), AnyOrder: anyOrder(order)}
+	if op == nil {
+		return f
+	}
+	f.Op = kernels.Find(op)
+	if f.Swaps = f.Op != nil; !f.Swaps {
+		f.Op = fold(op)
+	}
+	return f
+}
+
+// fold makes of an operation on elements one on their memory.
+func fold[T Number](op func(a, b T) T) coll.Op {
+	return func(acc, in []byte) {
+		a, b := numbers[T](acc), numbers[T](in)
+		b = b[:len(a)]
+		for i := range a {
+			a[i] = op(a[i], b[i])
+		}
+	}
 }
 
 // Gather puts the slices of all ranks, which have the same length, into the root's all, in the
 // order of ranks; the others give nil for it. See [Comm.Gather].
 func Gather[T Number](c *Comm, mine, all []T, root int) error {
-	return c.Gather(Bytes(mine), Bytes(all), root)
+	if !c.usual() {
+		return c.gatherOther(Bytes(mine), Bytes(all), root, kindOf[T]())
+	}
+	return c.notify(c.doGather(Bytes(mine), Bytes(all), root, manner{}))
 }
 
 // Scatter puts each rank's part of the root's all into its mine; the others give nil for all. See
 // [Comm.Scatter].
 func Scatter[T Number](c *Comm, all, mine []T, root int) error {
-	return c.Scatter(Bytes(all), Bytes(mine), root)
+	if !c.usual() {
+		return c.scatterOther(Bytes(all), Bytes(mine), root, kindOf[T]())
+	}
+	return c.notify(c.doScatter(Bytes(all), Bytes(mine), root, manner{}))
 }
 
 // Allgather puts the slices of all ranks, which have the same length, into every rank's all, in the
 // order of ranks; all has room for Size() of them. After an error see [Comm.Allgather].
 func Allgather[T Number](c *Comm, mine, all []T) error {
-	return c.Allgather(Bytes(mine), Bytes(all))
+	if !c.usual() {
+		return c.allgatherOther(Bytes(mine), Bytes(all), kindOf[T]())
+	}
+	return c.notify(c.doAllgather(Bytes(mine), Bytes(all), manner{}))
 }
 
 // Ibcast is the non-blocking [Bcast]; see [Comm.Ibcast].
-func Ibcast[T Number](c *Comm, data []T, root int) Request { return c.Ibcast(Bytes(data), root) }
+func Ibcast[T Number](c *Comm, data []T, root int) Request {
+	if !c.usual() {
+		return c.ibcastOther(Bytes(data), root, kindOf[T]())
+	}
+	return Request{c.startBcast(Bytes(data), root, manner{}), c}
+}
 
 // Ireduce is the non-blocking [Reduce]; see [Comm.Ireduce].
 func Ireduce[T Number](
 	c *Comm, send, recv []T, op func(a, b T) T, root int, order ...Order,
 ) Request {
-	return c.ireduce(Bytes(send), Bytes(recv), elementwise(op, order), root)
+	return c.ireduce(Bytes(send), Bytes(recv), elementwise(op, order), op, root)
 }
 
 // Iallreduce is the non-blocking [Allreduce]; see [Comm.Iallreduce].
 func Iallreduce[T Number](c *Comm, send, recv []T, op func(a, b T) T, order ...Order) Request {
-	return c.iallreduce(Bytes(send), Bytes(recv), elementwise(op, order))
+	return c.iallreduce(Bytes(send), Bytes(recv), elementwise(op, order), op)
 }
 
 // Igather is the non-blocking [Gather]; see [Comm.Igather].
 func Igather[T Number](c *Comm, mine, all []T, root int) Request {
-	return c.Igather(Bytes(mine), Bytes(all), root)
+	if !c.usual() {
+		return c.igatherOther(Bytes(mine), Bytes(all), root, kindOf[T]())
+	}
+	return Request{c.startGather(Bytes(mine), Bytes(all), root, manner{}), c}
 }
 
 // Iscatter is the non-blocking [Scatter]; see [Comm.Iscatter].
 func Iscatter[T Number](c *Comm, all, mine []T, root int) Request {
-	return c.Iscatter(Bytes(all), Bytes(mine), root)
+	if !c.usual() {
+		return c.iscatterOther(Bytes(all), Bytes(mine), root, kindOf[T]())
+	}
+	return Request{c.startScatter(Bytes(all), Bytes(mine), root, manner{}), c}
 }
 
 // Iallgather is the non-blocking [Allgather]; see [Comm.Iallgather].
 func Iallgather[T Number](c *Comm, mine, all []T) Request {
-	return c.Iallgather(Bytes(mine), Bytes(all))
+	if !c.usual() {
+		return c.iallgatherOther(Bytes(mine), Bytes(all), kindOf[T]())
+	}
+	return Request{c.startAllgather(Bytes(mine), Bytes(all), manner{}), c}
+}
+
+// Located is a value with the place, mostly the rank, where it was found: what [MinLoc] and [MaxLoc] compare.
+type Located[T Ordered] struct {
+	Value T
+	Place int
+}
+
+// MinLoc gives the smaller value with its place, of equal ones that with the smaller place; an operation for
+// [AllreduceLocated] and [ReduceLocated].
+func MinLoc[T Ordered](a, b Located[T]) Located[T] {
+	if b.Value < a.Value || b.Value == a.Value && b.Place < a.Place {
+		return b
+	}
+	return a
+}
+
+// MaxLoc gives the larger value with its place, of equal ones that with the smaller place; an operation for
+// [AllreduceLocated] and [ReduceLocated].
+func MaxLoc[T Ordered](a, b Located[T]) Located[T] {
+	if b.Value > a.Value || b.Value == a.Value && b.Place < a.Place {
+		return b
+	}
+	return a
+}
+
+// AllreduceLocated is [Allreduce] of values with places.
+func AllreduceLocated[T Ordered](
+	c *Comm, send, recv []Located[T], op func(a, b Located[T]) Located[T], order ...Order,
+) error {
+	return c.allreduce(locatedBytes(send), locatedBytes(recv), eachLocated(op, order), op)
+}
+
+// ReduceLocated is [Reduce] of values with places.
+func ReduceLocated[T Ordered](
+	c *Comm, send, recv []Located[T], op func(a, b Located[T]) Located[T], root int, order ...Order,
+) error {
+	return c.reduce(locatedBytes(send), locatedBytes(recv), eachLocated(op, order), op, root)
+}
+
+func eachLocated[T Ordered](op func(a, b Located[T]) Located[T], order []Order) coll.Fold {
+	f := coll.Fold{Unit: locatedSize[T](), AnyOrder: anyOrder(order)}
+	if op != nil {
+		f.Op = func(acc, in []byte) {
+			a, b := locateds[T](acc), locateds[T](in)
+			for i := range a {
+				a[i] = op(a[i], b[i])
+			}
+		}
+	}
+	return f
 }

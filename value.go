@@ -1,11 +1,9 @@
 package banyan
 
 import (
-	"bytes"
 	"encoding"
 	"encoding/binary"
 	"encoding/gob"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -17,26 +15,6 @@ import (
 // decoded.
 var ErrEncoding = errors.New("encoding")
 
-// Codec turns values into bytes and back, for [SendValue] and [RecvValue]. Its
-// methods may be called from several goroutines at once.
-type Codec interface {
-	// Encode gives the encoding of the value that v points to.
-	Encode(v any) ([]byte, error)
-	// Decode sets the value that v points to from an encoding, which it does not keep. The bytes
-	// may be anything: a peer wrote them.
-	Decode(b []byte, v any) error
-	// String names the codec in errors.
-	String() string
-}
-
-// The codecs of the standard library. Gob is the default: it knows Go's types, sends their
-// description, and tolerates fields that only one side has. JSON is for peers of another version or
-// language, and is readable.
-var (
-	Gob  Codec = gobCodec{}
-	JSON Codec = jsonCodec{}
-)
-
 // The longest encodings, in bytes, that RecvValue accepts by default. Decoders use stack in
 // proportion to the depth of a value, and Go ends a program whose stack overflows. Where the type
 // bounds the depth ValueLimit holds. NestedValueLimit is for types that contain themselves, or
@@ -46,31 +24,22 @@ const (
 	NestedValueLimit = 256 << 10
 )
 
-// ValueOption changes how a value is sent or received.
-type ValueOption func(*valueOptions)
-
-type valueOptions struct {
-	codec Codec
-	limit int
-}
-
-// WithCodec chooses the codec, also for plain types. Sender and receiver use the same.
-func WithCodec(codec Codec) ValueOption { return func(o *valueOptions) { o.codec = codec } }
-
-// WithValueLimit sets the longest encoding, in bytes, that is received, in place
-// of [ValueLimit] and [NestedValueLimit].
-func WithValueLimit(bytes int) ValueOption { return func(o *valueOptions) { o.limit = bytes } }
-
 func gatherValue(t reflect.Type, opts []ValueOption) (valueOptions, error) {
-	o := valueOptions{codec: Gob}
-	if l := layoutOf(t); l.plain {
+	o, l := valueOptions{codec: Gob}, layoutOf(t)
+	switch {
+	case l.plain:
 		o.codec = l
+	case l.lock != nil:
+		o.codec = nil
 	}
 	for _, f := range opts {
 		if f == nil {
 			return o, fmt.Errorf("%w: nil for an option", ErrArgument)
 		}
 		f(&o)
+	}
+	if o.codec == nil && l.lock != nil {
+		return o, l.unfit()
 	}
 	if o.codec == nil {
 		return o, fmt.Errorf("%w: nil for the codec", ErrArgument)
@@ -84,7 +53,8 @@ func gatherValue(t reflect.Type, opts []ValueOption) (valueOptions, error) {
 // padding and fields named _ as zeros. A value of another type is encoded with its description, through
 // reflection: that is for small and rare messages. Send many numbers with [Send].
 //
-// Errors: ErrEncoding, then nothing was sent, and those of [Comm.Send].
+// Errors: ErrEncoding, then nothing was sent, ErrArgument for a type of numbers with a lock or an atomic
+// value in it, such as sync.Mutex, which must not be copied, and those of [Comm.Send].
 func SendValue[T any](c *Comm, v T, dst, tag int, opts ...ValueOption) error {
 	o, err := gatherValue(reflect.TypeFor[T](), opts)
 	var b []byte
@@ -199,38 +169,6 @@ func decodeValue[T any](codec Codec, b []byte, v *T) (err error) {
 	return codec.Decode(b, v)
 }
 
-type gobCodec struct{}
-
-func (gobCodec) String() string { return "gob" }
-
-func (gobCodec) Encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	err := gob.NewEncoder(&b).Encode(v)
-	return b.Bytes(), err
-}
-
-func (gobCodec) Decode(b []byte, v any) error {
-	if len(b) >= header && b[0] == plainMark {
-		return errors.New("the sender's type is plain: use one type on both sides")
-	}
-	r := bytes.NewReader(b)
-	if err := gob.NewDecoder(r).Decode(v); err != nil {
-		return err
-	}
-	if r.Len() > 0 {
-		return fmt.Errorf("%d bytes follow the value", r.Len())
-	}
-	return nil
-}
-
-type jsonCodec struct{}
-
-func (jsonCodec) String() string { return "JSON" }
-
-func (jsonCodec) Encode(v any) ([]byte, error) { return json.Marshal(v) }
-
-func (jsonCodec) Decode(b []byte, v any) error { return json.Unmarshal(b, v) }
-
 // AllreduceValue reduces one number of each rank with op; see [Allreduce]. After an error it gives v.
 func AllreduceValue[T Number](c *Comm, v T, op func(a, b T) T) (T, error) {
 	one := [1]T{v}
@@ -249,7 +187,7 @@ func BcastValue[T any](c *Comm, v T, root int) (T, error) {
 		return v, c.valid().notifyOf("BcastValue", l.unfit(), arg("root", root))
 	}
 	b, _ := l.Encode(&v)
-	if err := c.Bcast(b, root); err != nil {
+	if err := c.bcastValue(b, root); err != nil {
 		return v, err
 	}
 	if err := l.Decode(b, &v); err != nil {
@@ -279,6 +217,7 @@ func PlainBytes[T any](s []T) ([]byte, error) {
 type layout struct {
 	of     reflect.Type
 	plain  bool
+	lock   reflect.Type // makes what would be plain not plain: it must not be copied
 	size   int
 	sum    uint32   // of the kinds and places of the numbers
 	gaps   [][2]int // begin and end of padding, and of fields named _
@@ -295,6 +234,10 @@ func layoutOf(t reflect.Type) *layout {
 		return l.(*layout)
 	}
 	l := &layout{of: t, size: int(t.Size()), plain: plainType(t)}
+	if l.plain {
+		l.lock = lockIn(t)
+		l.plain = l.lock == nil
+	}
 	if l.plain {
 		h := fnv.New32a()
 		l.add(t, 0, func(k reflect.Kind, at int) { fmt.Fprint(h, k, at, ";") })
@@ -324,6 +267,28 @@ func plainType(t reflect.Type) bool {
 	default:
 		return k >= reflect.Int && k <= reflect.Complex128 && k != reflect.Uintptr
 	}
+}
+
+// lockIn finds a part of a plain type that must not be copied: it has the methods Lock and Unlock of a
+// pointer, as go vet has it. Nil: none.
+func lockIn(t reflect.Type) reflect.Type {
+	locker := reflect.TypeFor[sync.Locker]()
+	switch {
+	case reflect.PointerTo(t).Implements(locker) && !t.Implements(locker):
+		return t
+	case t.Kind() == reflect.Array:
+		return lockIn(t.Elem())
+	case t.Kind() == reflect.Struct:
+		for i := range t.NumField() {
+			f := t.Field(i)
+			if lock := lockIn(f.Type); lock != nil && f.Name == "_" {
+				return t // a mark
+			} else if lock != nil {
+				return lock
+			}
+		}
+	}
+	return nil
 }
 
 // add gives the numbers of a part to put, and enters its gaps.
@@ -365,6 +330,9 @@ func (l *layout) pad(from, to int) {
 
 // unfit is the error of a type that is not plain.
 func (l *layout) unfit() error {
+	if l.lock != nil {
+		return fmt.Errorf("%w: %v holds a %v, which must not be copied: use a type without it", ErrArgument, l.of, l.lock)
+	}
 	return fmt.Errorf("%w: %v is not plain: numbers, and arrays and structs of them, are", ErrArgument, l.of)
 }
 

@@ -1,130 +1,103 @@
 package coll
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/binary"
-	"fmt"
 
-	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// Under World.Check each operation of the application begins with a non-blocking allgather of what
-// each rank calls. It is the same at all ranks, whatever they call: so all of them learn of calls
-// that differ, and none waits for a message that no rank sends. A blocking operation waits for it
-// and then starts. A non-blocking one starts at once, and its request ends first with the outcome of
-// the allgather.
+// A call with a Check begins with a non-blocking allgather of what each rank calls. It is the same
+// at all ranks, whatever they call: so all of them learn of calls that differ, and none waits for a
+// message that no rank sends. A blocking operation waits for it and then starts. A non-blocking one
+// starts at once, and its request ends first with the outcome of the allgather.
 
-// signature is a call as it travels.
-type signature [32]byte
+// Check is the comparison of one call at all ranks.
+type Check struct {
+	// Mine describes what this rank calls, in as many bytes at all ranks.
+	Mine []byte
+	// Differ gives the error of calls that differ, at all ranks if at one. All has the descriptions by
+	// rank: zeros of a rank that is agreed to have failed.
+	Differ func(all []byte) error
+	// End is called at the end of a non-blocking operation, with the lock held, as that of
+	// [p2p.Engine.Wrap].
+	End func(p2p.Status, error) (p2p.Status, error)
+	// Wrap gives the error of a non-blocking operation with a cause; nil: the cause.
+	Wrap func(error) error
 
-// describe gives the signature of a call. Root is negative where there is none.
-func describe(k Kind, blocks bool, root, length int, f Fold) (s signature) {
-	s[0], s[1] = 1, byte(k)
-	if blocks {
-		s[2] = 1
-	}
-	if f.AnyOrder {
-		s[3] = 1
-	}
-	binary.LittleEndian.PutUint32(s[4:], uint32(f.Unit))
-	binary.LittleEndian.PutUint64(s[8:], uint64(root))
-	binary.LittleEndian.PutUint64(s[16:], uint64(length))
-	return s
-}
-
-// blocks reports whether the call blocks.
-func (s signature) blocks() bool { return s[2] == 1 }
-
-// String describes the call.
-func (s signature) String() string {
-	k := Kind(s[1])
-	text := k.name(s.blocks())
-	if length := binary.LittleEndian.Uint64(s[16:]); k != Barrier {
-		text += fmt.Sprintf(" of %d bytes", length)
-	}
-	if unit := binary.LittleEndian.Uint32(s[4:]); unit > 0 {
-		text += fmt.Sprintf(" in elements of %d", unit)
-	}
-	if root := int64(binary.LittleEndian.Uint64(s[8:])); root >= 0 {
-		text += fmt.Sprintf(" with root %d", root)
-	}
-	if s[3] == 1 {
-		text += " in any order"
-	}
-	return text
-}
-
-// check is the comparison of a call at all ranks.
-type check struct {
-	c      *p2p.Comm
-	mine   signature
 	all    []byte
 	before p2p.Handle
 	wrong  error // in the arguments of this rank
 	root   int
 }
 
-// compare adds the comparison to a call under World.Check.
-func (o *Comm) compare(c *p2p.Comm, call Call, k Kind, blocks bool, root, length int, f Fold) Call {
-	if o.World == nil || !o.World.Check {
-		return call
+// Compare compares the call of an operation that blocks. It does nothing for no check, and on
+// intercommunicators.
+func (o *Comm) Compare(c *p2p.Comm, call Call) error {
+	k := call.Check
+	if k == nil || c.Local() != nil {
+		return nil
 	}
-	return o.compared(c, call, describe(k, blocks, root, length, f), root)
+	// Comparisons are in the order of operations, of which one may go on without its caller.
+	_ = call.ready(c) // the operation finds the same
+	o.Begin(c, k, call.Wrong)
+	_, err := c.Engine().Wait(k.before)
+	return k.verdict(err)
 }
 
-// compared is compare where it has something to do. The error of a blocking call is in Call.differs.
-func (o *Comm) compared(c *p2p.Comm, call Call, s signature, root int) Call {
+// Begin starts to compare the call of an operation that does not block: before that starts, and before
+// Follow. Wrong is as in Call.
+func (o *Comm) Begin(c *p2p.Comm, k *Check, wrong error) {
 	if c.Local() != nil {
-		return call
+		return
 	}
-	if s.blocks() { // comparisons are in the order of operations, of which one may go on without its caller
-		_ = call.ready(c) // the operation finds the same
-	}
-	k := &check{c: c, mine: s, all: make([]byte, c.Size()*len(s)), wrong: call.Wrong, root: root}
-	hidden := o.nonblocking(c, Allgather, Call{})
-	hidden.allgather(k.mine[:], k.all)
+	k.all, k.wrong = make([]byte, c.Size()*len(k.Mine)), wrong
+	hidden := o.nonblocking(c, Allgather, Call{hidden: true})
+	hidden.allgather(k.Mine, k.all)
 	k.before = hidden.start()
-	if !s.blocks() {
-		call.check = k
-		return call
+}
+
+// Follow gives the request of the application for the operation h.
+func (k *Check) Follow(e *p2p.Engine, h p2p.Handle) p2p.Handle {
+	switch {
+	case k == nil:
+		return h
+	case k.before.Empty():
+		return e.Wrap(h, k.End)
 	}
-	_, err := c.Engine().Wait(k.before)
-	call.differs = k.verdict(err)
-	return call
+	verdict := func(err error) error {
+		if err = k.verdict(err); err != nil && k.Wrap != nil {
+			err = k.Wrap(err)
+		}
+		return err
+	}
+	return e.WrapAfter(k.before, verdict, h, k.End)
 }
 
 // verdict compares the calls of all ranks. Where the comparison has failed, with a rank or by a revocation,
 // it says nothing: the operation goes on, takes part where other ranks count on it, and has its own outcome. So it
 // ends with its buffers, and with the others in an agreement.
-func (k *check) verdict(err error) error {
+func (k *Check) verdict(err error) error {
 	if err != nil {
 		return nil
 	}
-	for rank := range k.c.Size() {
-		var s signature
-		copy(s[:], k.all[rank*len(s):])
-		if s[0] == 0 || bytes.Equal(s[:], k.mine[:]) { // 0: it is agreed to have failed
-			continue
-		}
-		return cmp.Or(k.wrong, fmt.Errorf(
-			"%w: rank %d called %v, rank %d called %v: all ranks call the same in the same order",
-			ft.ErrArgument, rank, s.String(), k.c.Rank(), k.mine.String()))
+	if differ := k.Differ(k.all); differ != nil {
+		return cmp.Or(k.wrong, differ)
 	}
 	return nil
 }
 
-// follow gives the request of the application for a non-blocking operation.
-func (k *check) follow(e *p2p.Engine, h p2p.Handle) p2p.Handle {
-	if k == nil {
-		return h
+// compared is a call of an operation that blocks, after the comparison.
+func (o *Comm) compared(c *p2p.Comm, call Call) Call {
+	if call.Check != nil {
+		call.differs = o.Compare(c, call)
 	}
-	verdict := func(err error) error {
-		if err = k.verdict(err); err != nil {
-			err = failure(k.c, Kind(k.mine[1]), false, k.root, err)
-		}
-		return err
+	return call
+}
+
+// comparing is a call of an operation that does not block, while it is compared.
+func (o *Comm) comparing(c *p2p.Comm, call Call) Call {
+	if call.Check != nil {
+		o.Begin(c, call.Check, call.Wrong)
 	}
-	return e.WrapAfter(k.before, verdict, h, func(st p2p.Status, err error) (p2p.Status, error) { return st, err })
+	return call
 }

@@ -31,7 +31,9 @@ func (o *Comm) blocking(c *p2p.Comm, k Kind, call Call) *Schedule {
 func (o *Comm) nonblocking(c *p2p.Comm, k Kind, call Call) *Schedule {
 	e := c.Engine()
 	e.Lock()
-	c.CountCollective()
+	if !call.hidden {
+		c.CountCollective()
+	}
 	s := o.idle
 	if s != nil {
 		o.idle, s.next = s.next, nil
@@ -50,7 +52,7 @@ func (o *Comm) Barrier(c *p2p.Comm, call Call) error {
 		_, err := g.Barrier()
 		return ended(c, Barrier, 0, err)
 	}
-	call = o.compare(c, call, Barrier, true, -1, 0, Fold{})
+	call = o.compared(c, call)
 	s := o.blocking(c, Barrier, call)
 	s.barrier()
 	return s.run()
@@ -58,7 +60,7 @@ func (o *Comm) Barrier(c *p2p.Comm, call Call) error {
 
 // Ibarrier is the non-blocking Barrier.
 func (o *Comm) Ibarrier(c *p2p.Comm, call Call) p2p.Handle {
-	call = o.compare(c, call, Barrier, false, -1, 0, Fold{})
+	call = o.comparing(c, call)
 	s := o.nonblocking(c, Barrier, call)
 	s.barrier()
 	return s.start()
@@ -77,7 +79,7 @@ func (o *Comm) Bcast(c *p2p.Comm, call Call, buf []byte, root int) error {
 			tried = true
 		}
 	}
-	call = o.compare(c, call, Bcast, true, root, len(buf), Fold{})
+	call = o.compared(c, call)
 	s := o.blocking(c, Bcast, call)
 	s.tried = tried
 	s.bcast(buf, root)
@@ -86,7 +88,7 @@ func (o *Comm) Bcast(c *p2p.Comm, call Call, buf []byte, root int) error {
 
 // Ibcast is the non-blocking Bcast.
 func (o *Comm) Ibcast(c *p2p.Comm, call Call, buf []byte, root int) p2p.Handle {
-	call = o.compare(c, call, Bcast, false, root, len(buf), Fold{})
+	call = o.comparing(c, call)
 	s := o.nonblocking(c, Bcast, call)
 	s.bcast(buf, root)
 	return s.start()
@@ -96,7 +98,7 @@ func (o *Comm) Ibcast(c *p2p.Comm, call Call, buf []byte, root int) p2p.Handle {
 // have none. In is only read, but for one that is also out. Ranks that are agreed to have failed
 // contribute nothing, and with a root that is one of them it does nothing.
 func (o *Comm) Reduce(c *p2p.Comm, call Call, in, out []byte, f Fold, root int) error {
-	call = o.compare(c, call, Reduce, true, root, len(in), f)
+	call = o.compared(c, call)
 	s := o.blocking(c, Reduce, call)
 	s.reduce(in, out, f, root)
 	return s.run()
@@ -104,7 +106,7 @@ func (o *Comm) Reduce(c *p2p.Comm, call Call, in, out []byte, f Fold, root int) 
 
 // Ireduce is the non-blocking Reduce.
 func (o *Comm) Ireduce(c *p2p.Comm, call Call, in, out []byte, f Fold, root int) p2p.Handle {
-	call = o.compare(c, call, Reduce, false, root, len(in), f)
+	call = o.comparing(c, call)
 	s := o.nonblocking(c, Reduce, call)
 	s.reduce(in, out, f, root)
 	return s.start()
@@ -119,7 +121,7 @@ func (o *Comm) Allreduce(c *p2p.Comm, call Call, in, out []byte, f Fold) error {
 			return ended(c, Allreduce, 0, err)
 		}
 	}
-	call = o.compare(c, call, Allreduce, true, -1, len(in), f)
+	call = o.compared(c, call)
 	s := o.blocking(c, Allreduce, call)
 	s.tried = g != nil
 	s.allreduce(in, out, f)
@@ -128,7 +130,7 @@ func (o *Comm) Allreduce(c *p2p.Comm, call Call, in, out []byte, f Fold) error {
 
 // Iallreduce is the non-blocking Allreduce.
 func (o *Comm) Iallreduce(c *p2p.Comm, call Call, in, out []byte, f Fold) p2p.Handle {
-	call = o.compare(c, call, Allreduce, false, -1, len(in), f)
+	call = o.comparing(c, call)
 	s := o.nonblocking(c, Allreduce, call)
 	s.allreduce(in, out, f)
 	return s.start()
@@ -138,7 +140,7 @@ func (o *Comm) Iallreduce(c *p2p.Comm, call Call, in, out []byte, f Fold) p2p.Ha
 // counts; its mine may lie there in its place. The places of ranks that are agreed to have failed stay
 // as they are, and with a root that is one of them it does nothing.
 func (o *Comm) Gather(c *p2p.Comm, call Call, mine, all []byte, root int) error {
-	call = o.compare(c, call, Gather, true, root, len(mine), Fold{})
+	call = o.compared(c, call)
 	s := o.blocking(c, Gather, call)
 	s.gather(mine, all, root)
 	return s.run()
@@ -146,7 +148,7 @@ func (o *Comm) Gather(c *p2p.Comm, call Call, mine, all []byte, root int) error 
 
 // Igather is the non-blocking Gather.
 func (o *Comm) Igather(c *p2p.Comm, call Call, mine, all []byte, root int) p2p.Handle {
-	call = o.compare(c, call, Gather, false, root, len(mine), Fold{})
+	call = o.comparing(c, call)
 	s := o.nonblocking(c, Gather, call)
 	s.gather(mine, all, root)
 	return s.start()
@@ -156,7 +158,7 @@ func (o *Comm) Igather(c *p2p.Comm, call Call, mine, all []byte, root int) p2p.H
 // root's all counts; its mine may lie there in its place. Nothing is sent to ranks that are agreed to
 // have failed, and with a root that is one of them it does nothing.
 func (o *Comm) Scatter(c *p2p.Comm, call Call, all, mine []byte, root int) error {
-	call = o.compare(c, call, Scatter, true, root, len(mine), Fold{})
+	call = o.compared(c, call)
 	s := o.blocking(c, Scatter, call)
 	s.scatter(all, mine, root)
 	return s.run()
@@ -164,7 +166,7 @@ func (o *Comm) Scatter(c *p2p.Comm, call Call, all, mine []byte, root int) error
 
 // Iscatter is the non-blocking Scatter.
 func (o *Comm) Iscatter(c *p2p.Comm, call Call, all, mine []byte, root int) p2p.Handle {
-	call = o.compare(c, call, Scatter, false, root, len(mine), Fold{})
+	call = o.comparing(c, call)
 	s := o.nonblocking(c, Scatter, call)
 	s.scatter(all, mine, root)
 	return s.start()
@@ -181,7 +183,7 @@ func (o *Comm) Allgather(c *p2p.Comm, call Call, mine, all []byte) error {
 		}
 		tried = true
 	}
-	call = o.compare(c, call, Allgather, true, -1, len(mine), Fold{})
+	call = o.compared(c, call)
 	s := o.blocking(c, Allgather, call)
 	s.tried = tried
 	s.allgather(mine, all)
@@ -190,7 +192,7 @@ func (o *Comm) Allgather(c *p2p.Comm, call Call, mine, all []byte) error {
 
 // Iallgather is the non-blocking Allgather.
 func (o *Comm) Iallgather(c *p2p.Comm, call Call, mine, all []byte) p2p.Handle {
-	call = o.compare(c, call, Allgather, false, -1, len(mine), Fold{})
+	call = o.comparing(c, call)
 	s := o.nonblocking(c, Allgather, call)
 	s.allgather(mine, all)
 	return s.start()

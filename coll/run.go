@@ -63,7 +63,7 @@ func (s *Schedule) start() p2p.Handle {
 		s.task, s.decide = s.e.NewTask(s.resume), s.decided
 	}
 	var h p2p.Handle
-	e, check := s.e, s.call.check
+	e, check := s.e, s.call.Check
 	s.e.Lock()
 	s.promise, h = s.e.NewPromise(s.c, s.kind.name(false))
 	if s.w != nil && !s.ended { // another rank may have named another root
@@ -73,7 +73,7 @@ func (s *Schedule) start() p2p.Handle {
 	}
 	s.e.Unlock()
 	s.resume()
-	return check.follow(e, h)
+	return check.Follow(e, h)
 }
 
 // resume runs a non-blocking operation until it waits for messages.

@@ -80,10 +80,10 @@ type Call struct {
 	Uniform bool
 	// InTurn: the operation has a turn of the communicator, for which others wait.
 	InTurn bool
-	// check and differs are the comparison with the calls of other ranks under World.Check, and its
-	// outcome if that is known.
-	check   *check
-	differs error
+	// Check compares the call with those of other ranks. Nil: it is not compared.
+	Check   *Check
+	differs error // the outcome, if that is known
+	hidden  bool  // a comparison, which does not count
 }
 
 // plain reports whether an operation needs neither an agreement nor its arguments reported, and may

@@ -40,8 +40,6 @@ type World struct {
 	Agreement Agreement
 	// Unaware: the engine does not look for failures.
 	Unaware bool
-	// Check: operations compare the calls of all ranks first. Shared is then nil.
-	Check bool
 }
 
 // grown is what Trees take for operations: those of communicators that have none stay small.

@@ -48,9 +48,9 @@ func (h Handle) awaited() Handle {
 	case w == nil:
 		return h
 	case w.undecided:
-		return w.before
+		return w.before.awaited()
 	}
-	return w.inner
+	return w.inner.awaited()
 }
 
 // decide takes the outcome of the operation before; false: it is bound and has not completed.

@@ -1,11 +1,12 @@
-// Package debug has the parts of the debug setting that know nothing of communicators: the header
-// that carries the type of a message's elements, signatures of collectives, and the list of requests
-// and communicators that a program has not ended.
+// Package debug has what the debug setting checks: the header that carries the type of a message's
+// elements, descriptions of collectives and their comparison, copies of the buffers that collectives
+// borrow, and the list of requests and communicators that a program has not ended.
 //
 //	framed := debug.Frame(buf, debug.Float64)
 //	kind, ok := debug.Unframe(framed)
 //	at := log.Open(debug.Call{Op: "isend", …})
 //	log.Close(at)
+//	in, out, check := log.Lend(comm, debug.Collective{Op: "iallreduce", …}, send, recv)
 //
 // It does not decide when these are used: the root package does. Floor 6. A [Log] is for many
 // goroutines, the rest has no state.

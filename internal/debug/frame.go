@@ -9,8 +9,10 @@ import (
 // Kind is the type of the elements of a message. The zero Kind is bytes, which match all types.
 type Kind uint8
 
-// Bytes is the Kind of []byte.
-const Bytes Kind = 0
+const (
+	Bytes Kind = 0                    // of []byte
+	Value      = Kind(reflect.Struct) // of a value with a description, and of one with a place
+)
 
 // KindOf gives the Kind of a type of numbers. Types of the same representation are the same.
 func KindOf(k reflect.Kind) Kind {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/launch/hosts"
+	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
 // Variables that configure a rank. RoleEnv names its role, the others set options of Init.
@@ -101,6 +102,22 @@ func options() (opts []banyan.Option) {
 		opts = append(opts, banyan.WithAsyncProgress(true))
 	}
 	return opts
+}
+
+// Debugs reports whether the ranks of this environment check their calls (banyan.WithDebug), which costs allocations
+// and bytes.
+func Debugs() bool {
+	s, err := settings.Load(settings.Here())
+	return err == nil && s.On(settings.Debug) && os.Getenv(UnawareEnv) == ""
+}
+
+// Allocations is how many allocations a number of messages, sends and receives alike, may cost: none, but under debug.
+// Then each is described with its place, entered in a list, copied and wrapped.
+func Allocations(messages int) uint64 {
+	if Debugs() {
+		return 20 * uint64(messages)
+	}
+	return 0
 }
 
 // Nodes puts each rank on the node of its word, words separated by semicolons.

@@ -14,6 +14,7 @@ var roles = ranktest.Roles{
 	"collective allocs":          collectiveAllocs,
 	"collectives":                collectivesRank,
 	"completed":                  completedRank,
+	"differing":                  differ,
 	"flat":                       flatRank,
 	"long chain":                 longChain,
 	"ranged":                     rangedRank,

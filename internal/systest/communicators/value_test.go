@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/banyan-hpc/banyan"
@@ -316,4 +319,33 @@ func TestPlainValuesThatDoNotFit(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// Types that must not be copied are no plain ones, and are refused.
+func TestValuesWithLocks(t *testing.T) {
+	type guarded struct {
+		Sum int
+		Mu  sync.Mutex
+	}
+	type counted struct {
+		Hits [2]atomic.Int64
+	}
+	single(t, func(w *banyan.World) error {
+		c := w.Comm()
+		return errors.Join(refused[sync.Mutex](c, "holds a sync.Mutex"), refused[guarded](c, "guarded holds a sync.Mutex"),
+			refused[counted](c, "counted holds a atomic.Int64"), refused[[1]sync.RWMutex](c, "holds a sync.RWMutex"))
+	})
+}
+
+func refused[T any](c *banyan.Comm, want string) error {
+	v := new(T)
+	_, _, received := banyan.RecvValue[T](c, 0, 1)
+	_, shared := banyan.BcastValue(c, *v, 0)
+	_, plain := banyan.PlainBytes([]T(nil))
+	for i, err := range []error{banyan.SendValue(c, *v, 0, 1), received, shared, plain} {
+		if !errors.Is(err, banyan.ErrArgument) || !strings.Contains(err.Error(), want) {
+			return fmt.Errorf("case %d: got %v, want ErrArgument and %q", i, err, want)
+		}
+	}
+	return nil
 }

@@ -127,7 +127,7 @@ var waiting = map[string]func(b bounds) error{
 }
 
 // instant are the calls that wait for no other rank, or for a message that has been matched.
-const instant = `Comm.AckFailed Comm.Acknowledged Comm.Failed Comm.FailedRanks Comm.SetName Comm.Compare Comm.Design Comm.ErrorHandler Comm.ErrorRange Comm.FailureAck
+const instant = `Comm.AckFailed Comm.Acknowledged Comm.Failed Comm.FailedRanks Comm.SetName Comm.Compare Comm.Counters Comm.Design Comm.ErrorHandler Comm.ErrorRange Comm.FailureAck
 	Comm.FailureGetAcked Comm.Free Comm.GetFailed Comm.Group Comm.GroupFailed Comm.Iallgather
 	Comm.Bsend Comm.Ibsend Bsend Ibsend
 	Comm.Iallreduce Comm.Iagree Comm.Ibarrier Comm.Ibcast Comm.Igather Comm.Improbe Comm.Iprobe

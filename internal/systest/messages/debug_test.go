@@ -171,7 +171,13 @@ func TestLeftAtFinalize(t *testing.T) {
 				}
 				banyan.Irecv(c, make([]int16, 3), 0, 9)
 				r := c.Irecv(make([]byte, 3), 0, 8)
-				return errors.Join(c.Send(nil, 0, 8), banyan.WaitAll([]banyan.Request{r}), freed.Free())
+				banyan.Iallreduce(c, make([]float64, 2), make([]float64, 2), banyan.Sum)
+				ended, agreed := c.Ibarrier(), c.Iagree(1)
+				c.Ibcast(make([]byte, 7), 0)
+				c.Iagree(3)
+				_, err = agreed.Wait()
+				reqs := []banyan.Request{r, ended}
+				return errors.Join(err, c.Send(nil, 0, 8), banyan.WaitAll(reqs), freed.Free())
 			})
 		})
 		lines := strings.Split(strings.TrimSpace(text), "\n")
@@ -181,10 +187,13 @@ func TestLeftAtFinalize(t *testing.T) {
 			}
 			continue
 		}
-		if len(lines) != 2 {
-			t.Fatalf("want 2 lines: %s", text)
+		wants := []string{"communicator world.2, not freed", "recv of 6 bytes (int16) from 0, tag 9 on world",
+			"Iallreduce of 16 bytes in elements of 8 (float64) with banyan.Sum by Iallreduce on world",
+			"Ibcast of 7 bytes with root 0 by Comm.Ibcast on world", "Agree by Comm.Iagree on world"}
+		if len(lines) != len(wants) {
+			t.Fatalf("want %d lines: %s", len(wants), text)
 		}
-		for i, want := range []string{"communicator world.2, not freed", "recv of 6 bytes (int16) from 0, tag 9 on world"} {
+		for i, want := range wants {
 			if !strings.Contains(lines[i], want) || !strings.Contains(lines[i], "debug_test.go:") {
 				t.Errorf("want %q and the place: %s", want, lines[i])
 			}
