@@ -17,14 +17,10 @@ func (c *Conn) Await(class fabric.Class, imm uint64, buf []byte, looks int) int 
 	}
 	for range looks {
 		p.idlePolls++
-		in.r, in.w = 0, 0
-		if in.buf == nil {
-			return forPoll
-		}
-		n, errno := recvBytes(c.fd, in.buf[:window])
+		n, errno := recvBytes(c.fd, p.inbox[:window])
 		switch {
 		case errno == 0 && n > 0:
-			in.w = n
+			in.buf, in.r, in.w = p.inbox, 0, n
 			return c.accept(class, imm, buf)
 		case errno == 0: // Poll sees the end of the stream, too
 			return forPoll
@@ -45,12 +41,13 @@ func (c *Conn) accept(class fabric.Class, imm uint64, buf []byte) int {
 		if ok && h.kind == kind(class) && h.imm == imm && n <= len(buf) && in.w == headerBytes+n && !in.again &&
 			c.checkHeader(&h) {
 			copy(buf, in.buf[headerBytes:in.w])
-			in.r, in.w = 0, 0
+			in.buf, in.w = nil, 0
 			c.count(&h)
 			c.ackIfDue()
 			return n
 		}
 	}
+	c.ownBuffer()
 	p.undelivered = c
 	return forPoll
 }

@@ -28,7 +28,7 @@ func (p *Provider) Depart() {
 	for _, c := range p.conns {
 		if c.state != ended {
 			h := header{kind: kindBye, taken: c.ack()}
-			c.out.add(&h)
+			c.add(&h, 0)
 			if c.state == up {
 				c.flush()
 			}

@@ -37,6 +37,10 @@ type Conn struct {
 	// watched: epoll reports when the socket takes more.
 	watched bool
 
+	// grown: it is in Provider.grown. sentThen is out.next when that was last looked at.
+	grown    bool
+	sentThen uint32
+
 	in           inbox
 	got          uint32 // frames received, modulo 2^32
 	received     uint64 // the same, 64 bits
@@ -90,7 +94,7 @@ func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 	}
 	o := &c.out
 	h := header{length: uint32(len(payload)), kind: kind(class), taken: c.ack(), imm: imm}
-	o.add(&h)
+	c.add(&h, len(payload))
 	if len(payload) < directSend {
 		o.append(payload)
 		c.flush()
@@ -120,10 +124,18 @@ func (c *Conn) TryLend(class fabric.Class, imm uint64, payload []byte) bool {
 		return c.state == ended && !c.p.departing
 	}
 	h := header{length: uint32(len(payload)), kind: kind(class), flags: flagLent, taken: c.ack(), imm: imm}
-	c.out.add(&h)
+	c.add(&h, 0)
 	c.out.lend(payload)
 	c.flush()
 	return true
+}
+
+// add adds a frame with n bytes in the ring to the outbox.
+func (c *Conn) add(h *header, n int) {
+	c.out.add(h, n)
+	if len(c.out.buf) > idleRing && !c.grown {
+		c.p.grows(c)
+	}
 }
 
 // Received implements fabric.Lender.

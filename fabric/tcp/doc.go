@@ -4,7 +4,9 @@
 // # The connection
 //
 // A pair of processes has one connection, made at the first contact of either. If both dial at
-// once, the one dialled by the lower process id stays. It starts with a handshake in which each
+// once, the one dialled by the lower process id stays; a process that is answering a call does not
+// call the same peer. Connect only starts a call, so calls to many peers are under way at a time. A
+// connection starts with a handshake in which each
 // side proves that it knows the job's secret (HMAC-SHA256 over a nonce of either side and all
 // messages so far), and sends its process id and the number of frames that it has received. A
 // connection that does not know the secret, has another version, means another process, or takes
@@ -40,6 +42,12 @@
 // After Depart, Close waits until all data have reached the other machine, up to [Config].Linger
 // for a peer that does not read. The peer may lose a part of the data that are still here then: the
 // first frame that it sends to the closed socket resets it.
+//
+// # Memory
+//
+// A connection takes the memory that its messages need: its outbox grows up to [Config].Outbox and
+// shrinks when it has not been used for a while, and all connections read into one buffer. See
+// memory.go.
 //
 // # Polling and sleeping
 //

@@ -40,6 +40,7 @@ func (p *Provider) poll(s *fabric.Sink) int {
 	if c := p.undelivered; c != nil {
 		p.undelivered = nil
 		n = c.parse(s)
+		c.ownBuffer()
 		c.ackIfDue()
 	}
 	if c := p.recent; c != nil && p.idlePolls < recentPolls && c.state == up {
@@ -56,8 +57,10 @@ func (p *Provider) poll(s *fabric.Sink) int {
 	if p.polls++; p.idlePolls >= recentPolls || p.polls%stride == 0 || p.cfg.Shared && n == 0 {
 		n += p.look(s)
 	}
-	if p.acceptReady && p.mayAccept(n) {
-		n += p.acceptStep()
+	if p.acceptReady {
+		if most := p.mayAccept(n); most > 0 {
+			n += p.acceptSome(most)
+		}
 	}
 	if len(p.blocked) > 0 {
 		n += p.unblock()
