@@ -89,19 +89,25 @@ func (c *Conn) Caps() fabric.Caps {
 
 // TrySend implements fabric.Conn.
 func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
-	if !c.admits(len(payload)) {
-		return c.state == ended && !c.p.departing
-	}
-	o := &c.out
-	h := header{length: uint32(len(payload)), kind: kind(class), taken: c.ack(), imm: imm}
-	c.add(&h, len(payload))
-	if len(payload) < directSend {
-		o.append(payload)
-		c.flush()
+	p, o := c.p, &c.out
+	h := header{length: uint32(len(payload)), kind: kind(class), imm: imm}
+	if p.sent == c && len(payload) < burstFrame && c.joinBurst(&h, payload) {
 		return true
 	}
+	p.endBurst()
+	if !c.admits(len(payload)) {
+		return c.state == ended && !p.departing
+	}
+	if len(payload) < directSend {
+		c.addShort(&h, payload)
+		c.flush()
+		p.sent = c
+		return true
+	}
+	h.taken = c.ack()
+	c.add(&h, len(payload))
 	// Written from its place first, so that the peer reads while the kept copy is made.
-	v := &c.p.out
+	v := &p.out
 	n := o.gather(v.pieces[:maxPieces-1])
 	v.pieces[n] = payload
 	sent, errno := v.send(c.fd, n+1)
@@ -120,6 +126,7 @@ const directSend = 8 << 10
 //
 // Preconditions: as TrySend, except the length, which is 1 to Lends.
 func (c *Conn) TryLend(class fabric.Class, imm uint64, payload []byte) bool {
+	c.p.endBurst()
 	if !c.admits(0) {
 		return c.state == ended && !c.p.departing
 	}
@@ -151,6 +158,7 @@ func (c *Conn) Lends() int { return maxLent }
 
 // DetachBuffers implements fabric.Lender.
 func (c *Conn) DetachBuffers() {
+	c.p.endBurst()
 	for i := range c.out.lent {
 		c.out.lent[i].data = bytes.Clone(c.out.lent[i].data)
 	}
@@ -230,10 +238,12 @@ func (c *Conn) Get([]byte, fabric.Region, uint64) error { return fabric.ErrUnsup
 
 // Invalidate implements fabric.Conn.
 func (c *Conn) Invalidate() {
-	if p := c.p; p.departing && p.sink == nil { // the acceptor reads it, and Poll is not the caller
+	p := c.p
+	if p.departing && p.sink == nil { // the acceptor reads it, and Poll is not the caller
 		p.mu.Lock()
 		defer p.mu.Unlock()
 	}
+	p.endBurst()
 	c.invalidated = true
 	c.finish()
 }

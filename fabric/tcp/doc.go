@@ -43,6 +43,11 @@
 // for a peer that does not read. The peer may lose a part of the data that are still here then: the
 // first frame that it sends to the closed socket resets it.
 //
+// # Bursts
+//
+// Of several short frames to one peer, with no other call in between, the first is written at once
+// and the others together: by the next call, or by a goroutine if the process computes. See burst.go.
+//
 // # Memory
 //
 // A connection takes the memory that its messages need: its outbox grows up to [Config].Outbox and
@@ -59,6 +64,6 @@
 // Large payloads are read directly to the engine's buffer ([fabric.Sink].Place) and written from
 // their place.
 //
-// Floor 2. It starts one goroutine while it is open, and one between Depart and Close: like all
+// Floor 2. It starts two goroutines while it is open, and one between Depart and Close: like all
 // providers of real processes it is exempt from the rule that time and goroutines come from a Host.
 package tcp

@@ -253,17 +253,22 @@ func (p *Provider) admit(hs *handshake, s *statement) {
 	}
 	p.stats.accepted.Add(1)
 	fd := p.takeSocket(hs)
-	if c.state == up { // the end of its stream has not come yet
-		c.broken++
-	}
-	c.hangUp()
-	_ = p.fillReserve() // if the closed socket was one
-	c.in.reset()
+	c.giveWay()
 	tune(fd, hs.domain)
 	if !hs.path.unix {
 		hs.path.here = localName(fd)
 	}
 	c.adopt(fd, hs.path, s)
+}
+
+// giveWay closes the connection for the one that the peer has made instead.
+func (c *Conn) giveWay() {
+	if c.state == up { // the end of its stream has not come yet
+		c.broken++
+	}
+	c.hangUp()
+	_ = c.p.fillReserve() // if the closed socket was one
+	c.in.reset()
 }
 
 // afterRefusal decides what becomes of c, whose peer called and was refused, for a shortage if it

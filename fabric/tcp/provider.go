@@ -56,6 +56,10 @@ type Provider struct {
 	spare          []byte    // a free one, for a frame without a place
 	grown          []*Conn   // connections that have more memory than they need while idle
 	shrinkDue      time.Time // when it is looked at next
+	sent           *Conn     // the connection to which the last call has sent a short frame; see burst.go
+	corked         *Conn     // the connection with frames that wait for the end of a burst
+	waiting        int       // their bytes
+	flush          *flusher  // nil: none wait
 	stats          counters
 	logged         map[string]bool // kinds of messages that have been logged
 	reserve        int             // a descriptor; -1: it is in use
@@ -105,7 +109,9 @@ func (p *Provider) open() (err error) {
 	if err = p.listen(); err != nil {
 		return err
 	}
-	p.watch, err = newWatcher(p.connSet.fd, p.cfg.Ring, p.cfg.Warn)
+	if p.watch, err = newWatcher(p.connSet.fd, p.cfg.Ring, p.cfg.Warn); err == nil {
+		p.flush = newFlusher()
+	}
 	return err
 }
 
@@ -213,6 +219,7 @@ func (p *Provider) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.endBurst()
 	p.acceptDuringConnect() // the peer may be calling
 	if c := p.conns[spec.Peer]; c != nil {
 		return c, nil
