@@ -24,9 +24,11 @@ const (
 	// burstBytes bounds what waits.
 	burstBytes = 32 << 10
 	// flushPause is the time between two looks of the flusher, which writes what is there in two of
-	// them. flushTurns is the number of looks without frames after which it sleeps.
-	flushPause = 20 * time.Microsecond
-	flushTurns = 8
+	// them; sharedPause the same where ranks share cores, and each look delays one of them.
+	// flushTurns is the number of looks without frames after which it sleeps.
+	flushPause  = 20 * time.Microsecond
+	sharedPause = 100 * time.Microsecond
+	flushTurns  = 8
 )
 
 // flusher is the goroutine, and what it shares with the one that calls the provider.
@@ -44,12 +46,12 @@ type flusher struct {
 }
 
 // newFlusher starts it; nil where Go has one processor, which the application may compute on.
-func newFlusher() *flusher {
+func newFlusher(pause time.Duration) *flusher {
 	if runtime.GOMAXPROCS(0) < 2 {
 		return nil
 	}
 	f := &flusher{bell: futex.NewPull(nil), done: make(chan struct{})}
-	go f.run()
+	go f.run(pause)
 	return f
 }
 
@@ -71,12 +73,12 @@ func (f *flusher) lock() {
 
 func (f *flusher) unlock() { f.held.Store(0) }
 
-func (f *flusher) run() {
+func (f *flusher) run(between time.Duration) {
 	runtime.LockOSThread() // for the timer's precision
 	defer runtime.UnlockOSThread()
 	defer close(f.done)
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
-	pause := unix.NsecToTimespec(int64(flushPause))
+	pause := unix.NsecToTimespec(int64(between))
 	for !f.stop.Load() {
 		f.bell.Arm()
 		if f.series.Load()%2 == 0 && !f.stop.Load() {

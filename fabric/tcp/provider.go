@@ -110,7 +110,11 @@ func (p *Provider) open() (err error) {
 		return err
 	}
 	if p.watch, err = newWatcher(p.connSet.fd, p.cfg.Ring, p.cfg.Warn); err == nil {
-		p.flush = newFlusher()
+		pause := flushPause
+		if p.cfg.Shared {
+			pause = sharedPause
+		}
+		p.flush = newFlusher(pause)
 	}
 	return err
 }
