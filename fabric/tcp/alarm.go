@@ -38,6 +38,10 @@ func (p *Provider) timerFired() {
 	p.reconnecting = slices.DeleteFunc(p.reconnecting, func(c *Conn) bool { return c.state == ended || c.state == up })
 	_ = p.fillReserve()
 	p.resumeAccept(now)
+	p.shrinkIdle(now)
+	if len(p.grown) > 0 {
+		p.alarm(p.shrinkDue)
+	}
 	for _, c := range p.reconnecting {
 		if !c.deadline.IsZero() {
 			p.alarm(c.deadline)

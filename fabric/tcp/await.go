@@ -12,20 +12,16 @@ const (
 // delivered last.
 func (c *Conn) Await(class fabric.Class, imm uint64, buf []byte, looks int) int {
 	p, in := c.p, &c.in
+	p.endBurst()
 	if p.recent != c || p.idlePolls >= recentPolls || c.state != up || in.placed || in.r != in.w || len(p.blocked) > 0 {
 		return forPoll
 	}
 	for range looks {
 		p.idlePolls++
-		in.r, in.w = 0, 0
-		if in.buf == nil {
-			return forPoll
-		}
-		n, errno := recvBytes(c.fd, in.buf[:window])
+		n, errno := recvBytes(c.fd, p.inbox[:window])
 		switch {
 		case errno == 0 && n > 0:
-			in.w = n
-			return c.accept(class, imm, buf)
+			return c.accept(class, imm, buf, n)
 		case errno == 0: // Poll sees the end of the stream, too
 			return forPoll
 		}
@@ -34,23 +30,25 @@ func (c *Conn) Await(class fabric.Class, imm uint64, buf []byte, looks int) int 
 	return nothingYet
 }
 
-// accept receives the first frame of the inbox, if it is the awaited one and nothing else has come.
-func (c *Conn) accept(class fabric.Class, imm uint64, buf []byte) int {
+// accept receives the first frame of the got bytes in the provider's buffer, if it is the awaited one
+// and nothing else has come.
+func (c *Conn) accept(class fabric.Class, imm uint64, buf []byte, got int) int {
 	p, in := c.p, &c.in
 	p.idlePolls = 0
 	p.countRecent(c)
-	if in.w >= headerBytes {
-		h, ok := parseHeader(in.buf)
+	if got >= headerBytes {
+		h, ok := parseHeader(p.inbox)
 		n := int(h.length)
-		if ok && h.kind == kind(class) && h.imm == imm && n <= len(buf) && in.w == headerBytes+n && !in.again &&
+		if ok && h.kind == kind(class) && h.imm == imm && n <= len(buf) && got == headerBytes+n && !in.again &&
 			c.checkHeader(&h) {
-			copy(buf, in.buf[headerBytes:in.w])
-			in.r, in.w = 0, 0
+			copy(buf, p.inbox[headerBytes:got])
 			c.count(&h)
 			c.ackIfDue()
 			return n
 		}
 	}
+	in.buf, in.r, in.w = p.inbox, 0, got
+	c.ownBuffer()
 	p.undelivered = c
 	return forPoll
 }

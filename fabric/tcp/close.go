@@ -25,10 +25,11 @@ func (p *Provider) Depart() {
 	if p.departing {
 		return
 	}
+	p.endBurst()
 	for _, c := range p.conns {
 		if c.state != ended {
 			h := header{kind: kindBye, taken: c.ack()}
-			c.out.add(&h)
+			c.add(&h, 0)
 			if c.state == up {
 				c.flush()
 			}
@@ -111,6 +112,7 @@ func (p *Provider) Close() error {
 		p.linger()
 		p.acceptRound() // newcomers of the meantime
 	}
+	p.endBurst()
 	p.departing, p.closed = true, true
 	for _, c := range p.conns {
 		c.finish()
@@ -183,6 +185,9 @@ func (c *Conn) enlarge() bool {
 // release closes everything that does not belong to a connection.
 func (p *Provider) release() error {
 	var errs []error
+	if p.flush != nil {
+		p.flush.close()
+	}
 	if p.watch != nil {
 		p.watch.close()
 	}

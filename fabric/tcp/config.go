@@ -29,7 +29,7 @@ type Config struct {
 	Linger time.Duration
 	// Outbox is the size of the ring that keeps frames until the peer has taken them, bytes, a
 	// power of two from 128 KiB to 1 GiB; 0 means 4 MiB. It bounds the data in flight to a peer,
-	// and takes memory as it is used. A frame is at most a quarter of it.
+	// and takes memory while it is used. A frame is at most a quarter of it.
 	Outbox int
 	// Eager is the length in bytes up to which messages are better sent at once than announced,
 	// Reply that for answers; 0 means 64 KiB and 768 KiB.

@@ -37,6 +37,10 @@ type Conn struct {
 	// watched: epoll reports when the socket takes more.
 	watched bool
 
+	// grown: it is in Provider.grown. sentThen is out.next when that was last looked at.
+	grown    bool
+	sentThen uint32
+
 	in           inbox
 	got          uint32 // frames received, modulo 2^32
 	received     uint64 // the same, 64 bits
@@ -85,19 +89,25 @@ func (c *Conn) Caps() fabric.Caps {
 
 // TrySend implements fabric.Conn.
 func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
-	if !c.admits(len(payload)) {
-		return c.state == ended && !c.p.departing
-	}
-	o := &c.out
-	h := header{length: uint32(len(payload)), kind: kind(class), taken: c.ack(), imm: imm}
-	o.add(&h)
-	if len(payload) < directSend {
-		o.append(payload)
-		c.flush()
+	p, o := c.p, &c.out
+	h := header{length: uint32(len(payload)), kind: kind(class), imm: imm}
+	if p.sent == c && len(payload) < burstFrame && c.joinBurst(&h, payload) {
 		return true
 	}
+	p.endBurst()
+	if !c.admits(len(payload)) {
+		return c.state == ended && !p.departing
+	}
+	if len(payload) < directSend {
+		c.addShort(&h, payload)
+		c.flush()
+		p.sent = c
+		return true
+	}
+	h.taken = c.ack()
+	c.add(&h, len(payload))
 	// Written from its place first, so that the peer reads while the kept copy is made.
-	v := &c.p.out
+	v := &p.out
 	n := o.gather(v.pieces[:maxPieces-1])
 	v.pieces[n] = payload
 	sent, errno := v.send(c.fd, n+1)
@@ -116,14 +126,23 @@ const directSend = 8 << 10
 //
 // Preconditions: as TrySend, except the length, which is 1 to Lends.
 func (c *Conn) TryLend(class fabric.Class, imm uint64, payload []byte) bool {
+	c.p.endBurst()
 	if !c.admits(0) {
 		return c.state == ended && !c.p.departing
 	}
 	h := header{length: uint32(len(payload)), kind: kind(class), flags: flagLent, taken: c.ack(), imm: imm}
-	c.out.add(&h)
+	c.add(&h, 0)
 	c.out.lend(payload)
 	c.flush()
 	return true
+}
+
+// add adds a frame with n bytes in the ring to the outbox.
+func (c *Conn) add(h *header, n int) {
+	c.out.add(h, n)
+	if len(c.out.buf) > idleRing && !c.grown {
+		c.p.grows(c)
+	}
 }
 
 // Received implements fabric.Lender.
@@ -139,6 +158,7 @@ func (c *Conn) Lends() int { return maxLent }
 
 // DetachBuffers implements fabric.Lender.
 func (c *Conn) DetachBuffers() {
+	c.p.endBurst()
 	for i := range c.out.lent {
 		c.out.lent[i].data = bytes.Clone(c.out.lent[i].data)
 	}
@@ -218,10 +238,12 @@ func (c *Conn) Get([]byte, fabric.Region, uint64) error { return fabric.ErrUnsup
 
 // Invalidate implements fabric.Conn.
 func (c *Conn) Invalidate() {
-	if p := c.p; p.departing && p.sink == nil { // the acceptor reads it, and Poll is not the caller
+	p := c.p
+	if p.departing && p.sink == nil { // the acceptor reads it, and Poll is not the caller
 		p.mu.Lock()
 		defer p.mu.Unlock()
 	}
+	p.endBurst()
 	c.invalidated = true
 	c.finish()
 }

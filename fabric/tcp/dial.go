@@ -31,6 +31,11 @@ const (
 	// how long one that has answered may be silent if there are others.
 	connectTime = time.Second
 	dialSilence = 5 * time.Second
+	// localTime is connectTime within this machine, whose kernel answers at once, unless the port is
+	// being closed.
+	localTime = 10 * time.Millisecond
+	// callWait is how long a process that answers the call of a peer does not call it itself.
+	callWait = 100 * time.Millisecond
 	// firstPause and longestPause are the pauses between two rounds of attempts.
 	firstPause   = 5 * time.Millisecond
 	longestPause = time.Second
@@ -69,6 +74,9 @@ func (c *Conn) dialNext(now time.Time) {
 		c.attemptFailed(now, err)
 	default:
 		c.state, c.deadline = dialling, now.Add(connectTime)
+		if w.local {
+			c.deadline = now.Add(localTime)
+		}
 		c.p.alarm(c.deadline)
 		c.dial = &dial{exchange: exchange{fd: fd}, path: w, started: now}
 		if c.dial.key, err = c.p.connSet.add(fd, c, unix.EPOLLOUT); err != nil {

@@ -4,7 +4,9 @@
 // # The connection
 //
 // A pair of processes has one connection, made at the first contact of either. If both dial at
-// once, the one dialled by the lower process id stays. It starts with a handshake in which each
+// once, the one dialled by the lower process id stays; a process that is answering a call does not
+// call the same peer. Connect only starts a call, so calls to many peers are under way at a time. A
+// connection starts with a handshake in which each
 // side proves that it knows the job's secret (HMAC-SHA256 over a nonce of either side and all
 // messages so far), and sends its process id and the number of frames that it has received. A
 // connection that does not know the secret, has another version, means another process, or takes
@@ -41,6 +43,17 @@
 // for a peer that does not read. The peer may lose a part of the data that are still here then: the
 // first frame that it sends to the closed socket resets it.
 //
+// # Bursts
+//
+// Of several short frames to one peer, with no other call in between, the first is written at once
+// and the others together: by the next call, or by a goroutine if the process computes. See burst.go.
+//
+// # Memory
+//
+// A connection takes the memory that its messages need: its outbox grows up to [Config].Outbox and
+// shrinks when it has not been used for a while, and all connections read into one buffer. See
+// memory.go.
+//
 // # Polling and sleeping
 //
 // While the engine spins, Poll reads the connection that delivered last, without waiting, and asks
@@ -51,6 +64,6 @@
 // Large payloads are read directly to the engine's buffer ([fabric.Sink].Place) and written from
 // their place.
 //
-// Floor 2. It starts one goroutine while it is open, and one between Depart and Close: like all
+// Floor 2. It starts two goroutines while it is open, and one between Depart and Close: like all
 // providers of real processes it is exempt from the rule that time and goroutines come from a Host.
 package tcp

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 const (
@@ -18,7 +20,7 @@ const (
 	// handshakeTimeout bounds the time of a handshake.
 	handshakeTimeout = 5 * time.Second
 	// acceptBatch bounds how many are accepted before other work is done.
-	acceptBatch = 16
+	acceptBatch = 32
 )
 
 // handshake is an accepted connection that is not authenticated yet.
@@ -42,25 +44,34 @@ func (p *Provider) acceptRound() {
 	}
 }
 
-// mayAccept reports whether this turn of Poll, which has found n events so far, has time for a
-// handshake: the first turn after an arrival, when the answer to what this process has sent since
-// is farthest away, and some of the later ones. So a burst of unauthenticated connections is served
-// one by one, with polls of the recent connection in between.
-func (p *Provider) mayAccept(n int) bool {
-	return n == 0 && p.idlePolls == 2 || p.idlePolls%acceptStride == 0 || p.polls%stride == 0 || p.idlePolls >= recentPolls
+// mayAccept returns how many handshakes this turn of Poll, which has found n events so far, has
+// time for. In a process that has a core and no call of its own under way it is one, in the first
+// turn after an arrival, when the answer to what this process has sent since is farthest away, and
+// in some of the later ones. So a burst of unauthenticated connections is served one by one, with
+// polls of the recent connection in between. Others have time for a batch: where ranks share cores
+// the next turn may come after all other ranks have had theirs, and a process with calls of its own
+// waits for connections itself.
+func (p *Provider) mayAccept(n int) int {
+	switch {
+	case p.cfg.Shared || n == 0 && len(p.reconnecting) > 0:
+		return acceptBatch
+	case n == 0 && p.idlePolls == 2 || p.idlePolls%acceptStride == 0 || p.polls%stride == 0 || p.idlePolls >= recentPolls:
+		return 1
+	}
+	return 0
 }
 
 const acceptStride = 16
 
-// acceptStep serves one handshake or newcomer.
-func (p *Provider) acceptStep() int {
-	var events [1]unix.EpollEvent
-	if epollNow(p.handshakeSet.fd, events[:]) == 0 {
-		p.acceptReady = false
-		return 0
+// acceptSome serves at most so many handshakes or newcomers.
+func (p *Provider) acceptSome(most int) int {
+	var events [acceptBatch]unix.EpollEvent
+	n := epollNow(p.handshakeSet.fd, events[:most])
+	p.acceptReady = n > 0
+	for _, ev := range events[:n] {
+		p.serveHandshake(ev, most)
 	}
-	p.serveHandshake(events[0], 1)
-	return 1
+	return n
 }
 
 // serveHandshake accepts at most so many newcomers, or continues a handshake.
@@ -178,6 +189,13 @@ func (p *Provider) readHello(hs *handshake) bool {
 	return true
 }
 
+// isCalling reports whether a newcomer claims to be that peer and may still prove it.
+func (p *Provider) isCalling(peer proc.ID) bool {
+	return slices.ContainsFunc(p.handshakes, func(hs *handshake) bool {
+		return hs.hello != nil && hs.hello.from == peer && p.isTarget(hs.hello)
+	})
+}
+
 // isTarget reports whether a hello of a possible peer means this process.
 func (p *Provider) isTarget(h *hello) bool {
 	return h.to == p.cfg.Self && h.toBorn == p.self.born && h.from != p.cfg.Self &&
@@ -235,14 +253,22 @@ func (p *Provider) admit(hs *handshake, s *statement) {
 	}
 	p.stats.accepted.Add(1)
 	fd := p.takeSocket(hs)
-	c.hangUp()
-	_ = p.fillReserve() // if the closed socket was one
-	c.in.reset()
+	c.giveWay()
 	tune(fd, hs.domain)
 	if !hs.path.unix {
 		hs.path.here = localName(fd)
 	}
 	c.adopt(fd, hs.path, s)
+}
+
+// giveWay closes the connection for the one that the peer has made instead.
+func (c *Conn) giveWay() {
+	if c.state == up { // the end of its stream has not come yet
+		c.broken++
+	}
+	c.hangUp()
+	_ = c.p.fillReserve() // if the closed socket was one
+	c.in.reset()
 }
 
 // afterRefusal decides what becomes of c, whose peer called and was refused, for a shortage if it

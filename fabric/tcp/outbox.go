@@ -4,8 +4,8 @@ package tcp
 // in a ring of bytes, long payloads in place. Positions count bytes of the ring since the
 // connection began.
 type outbox struct {
-	buf              []byte // a power of two; nil until the first frame
-	size             int    // of buf
+	buf              []byte // a power of two up to size; nil: no frame has needed it lately
+	size             int
 	head, sent, tail uint64 // oldest kept byte, next to be written, end
 	first            uint32 // number of the frame at head
 	next             uint32 // number of the next frame
@@ -33,10 +33,50 @@ func (o *outbox) room(n int) bool {
 	return int(o.tail-o.head)+headerBytes+n <= o.size-byeRoom
 }
 
-// add appends a frame's header. Its payload follows by append or lend.
-func (o *outbox) add(h *header) {
-	if o.buf == nil {
-		o.buf = make([]byte, o.size)
+// firstRing is the least size of the ring, ringGrowth the factor by which it grows.
+const (
+	firstRing  = 1 << 10
+	ringGrowth = 8
+)
+
+// grow makes the ring long enough for n bytes more.
+func (o *outbox) grow(n int) {
+	size := max(firstRing, ringGrowth*len(o.buf))
+	for size < int(o.tail-o.head)+n {
+		size *= 2
+	}
+	o.resize(min(size, o.size))
+}
+
+// shrink gives back what the kept frames do not need.
+func (o *outbox) shrink() {
+	used := int(o.tail - o.head)
+	if used == 0 {
+		o.buf = nil
+		return
+	}
+	size := min(firstRing, o.size)
+	for size < used {
+		size *= 2
+	}
+	if size < len(o.buf) {
+		o.resize(size)
+	}
+}
+
+func (o *outbox) resize(size int) {
+	last := o.buf
+	o.buf = make([]byte, size)
+	for at := o.head; at < o.tail; {
+		from := last[at&uint64(len(last)-1):]
+		at += uint64(copy(o.buf[at&o.mask():], from[:min(len(from), int(o.tail-at))]))
+	}
+}
+
+// add appends a frame's header. Its payload follows by append, which takes n bytes, or lend.
+func (o *outbox) add(h *header, n int) {
+	if int(o.tail-o.head)+headerBytes+n > len(o.buf) {
+		o.grow(headerBytes + n)
 	}
 	if o.head == o.tail && len(o.lent) == 0 { // start over, in cached memory
 		o.head, o.sent, o.tail = 0, 0, 0

@@ -93,7 +93,7 @@ func (s *modelOutbox) addFrame(t testing.TB, o *outbox, op byte, a, b int, got u
 		return
 	}
 	h.length = uint32(len(payload))
-	o.add(&h)
+	o.add(&h, inRing-headerBytes)
 	if lent {
 		o.lend(payload)
 	} else {
@@ -146,6 +146,10 @@ func compareWithModel(t testing.TB, size int, script []byte) bool {
 			require.Equal(t, s.taken(n), have)
 			if have < 0 {
 				return false
+			}
+			if op&8 != 0 { // the memory of an idle connection is given back
+				o.shrink()
+				require.Less(t, len(o.buf), max(2*s.used(), 2*firstRing))
 			}
 		case 6: // another connection
 			got += uint32(b)

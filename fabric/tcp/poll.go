@@ -35,11 +35,13 @@ func (p *Provider) Poll(s *fabric.Sink) int {
 }
 
 func (p *Provider) poll(s *fabric.Sink) int {
+	p.endBurst()
 	p.sink = s
 	n, before := 0, p.frames
 	if c := p.undelivered; c != nil {
 		p.undelivered = nil
 		n = c.parse(s)
+		c.ownBuffer()
 		c.ackIfDue()
 	}
 	if c := p.recent; c != nil && p.idlePolls < recentPolls && c.state == up {
@@ -56,8 +58,10 @@ func (p *Provider) poll(s *fabric.Sink) int {
 	if p.polls++; p.idlePolls >= recentPolls || p.polls%stride == 0 || p.cfg.Shared && n == 0 {
 		n += p.look(s)
 	}
-	if p.acceptReady && p.mayAccept(n) {
-		n += p.acceptStep()
+	if p.acceptReady {
+		if most := p.mayAccept(n); most > 0 {
+			n += p.acceptSome(most)
+		}
 	}
 	if len(p.blocked) > 0 {
 		n += p.unblock()
@@ -78,6 +82,7 @@ func (p *Provider) poll(s *fabric.Sink) int {
 	if len(p.ends) > 0 {
 		n += p.report(s)
 	}
+	p.endBurst()
 	p.sink = nil
 	return n
 }
@@ -248,6 +253,7 @@ func (p *Provider) Ready() bool {
 	if p.closed {
 		return false
 	}
+	p.endBurst()
 	if p.creditReturned {
 		p.creditReturned = false
 		return true

@@ -50,7 +50,16 @@ type Provider struct {
 	returnsDue     []*Conn // connections with returned loans to report
 	creditReturned bool    // a refused sender has credit
 	sink           *fabric.Sink
-	in, out        vector // for reading and writing
+	in, out        vector    // for reading and writing
+	inbox          []byte    // into which all connections read
+	inboxes        [][]byte  // free ones, for incomplete frames
+	spare          []byte    // a free one, for a frame without a place
+	grown          []*Conn   // connections that have more memory than they need while idle
+	shrinkDue      time.Time // when it is looked at next
+	sent           *Conn     // the connection to which the last call has sent a short frame; see burst.go
+	corked         *Conn     // the connection with frames that wait for the end of a burst
+	waiting        int       // their bytes
+	flush          *flusher  // nil: none wait
 	stats          counters
 	logged         map[string]bool // kinds of messages that have been logged
 	reserve        int             // a descriptor; -1: it is in use
@@ -68,7 +77,7 @@ func Open(cfg Config) (*Provider, error) {
 		return nil, err
 	}
 	p := &Provider{cfg: cfg, conns: make(map[proc.ID]*Conn), logged: make(map[string]bool),
-		gone: make(map[proc.ID]bool), timer: alarm{fd: -1}, reserve: -1}
+		gone: make(map[proc.ID]bool), timer: alarm{fd: -1}, reserve: -1, inbox: make([]byte, inboxBytes)}
 	if err := p.open(); err != nil {
 		return nil, errors.Join(err, p.release())
 	}
@@ -100,7 +109,13 @@ func (p *Provider) open() (err error) {
 	if err = p.listen(); err != nil {
 		return err
 	}
-	p.watch, err = newWatcher(p.connSet.fd, p.cfg.Ring, p.cfg.Warn)
+	if p.watch, err = newWatcher(p.connSet.fd, p.cfg.Ring, p.cfg.Warn); err == nil {
+		pause := flushPause
+		if p.cfg.Shared {
+			pause = sharedPause
+		}
+		p.flush = newFlusher(pause)
+	}
 	return err
 }
 
@@ -189,8 +204,8 @@ func (p *Provider) Lookup(peer proc.ID) fabric.Conn {
 	return nil
 }
 
-// Connect implements fabric.Provider. It waits some milliseconds at most for the other machine's
-// kernel, to recognize a process that has ended.
+// Connect implements fabric.Provider. It waits for nobody: it starts the call, and Poll continues.
+// If the kernel refuses the call at once, as on this machine, the peer has ended.
 func (p *Provider) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 	if p.departing {
 		return nil, fabric.ErrClosed
@@ -208,6 +223,11 @@ func (p *Provider) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.endBurst()
+	p.acceptDuringConnect() // the peer may be calling
+	if c := p.conns[spec.Peer]; c != nil {
+		return c, nil
+	}
 	c := p.newConn(spec.Peer, &a)
 	if len(c.paths) == 0 {
 		delete(p.conns, spec.Peer)
@@ -216,8 +236,11 @@ func (p *Provider) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 	}
 	now := time.Now()
 	c.downSince = now
+	if p.isCalling(spec.Peer) {
+		c.awaitCall(now)
+		return c, nil
+	}
 	c.reconnect(now)
-	p.awaitConnect(c, now.Add(connectWait))
 	if c.state == ended && c.endCause.Kind == proc.Unknown { // its port is closed
 		delete(p.conns, spec.Peer)
 		p.gone[spec.Peer] = true
@@ -227,50 +250,11 @@ func (p *Provider) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 	return c, nil
 }
 
-// connectWait is how long Connect waits for an answer. Without one Poll continues.
-const connectWait = 5 * time.Millisecond
-
 func (p *Provider) newConn(peer proc.ID, a *address) *Conn {
 	c := &Conn{p: p, peer: peer, fd: -1, peerAddress: *a, paths: p.paths(a)}
 	c.out.size = p.cfg.Outbox
 	p.conns[peer] = c
 	return c
-}
-
-// awaitConnect advances the first dial to c until a deadline, and answers newcomers meanwhile,
-// because two processes may wait for each other. A connection that is accepted and closed again may
-// be that of a process that ends at this moment, so it is tried again.
-func (p *Provider) awaitConnect(c *Conn, until time.Time) {
-	for c.state == dialling || c.state == waiting {
-		now := time.Now()
-		left := until.Sub(now).Milliseconds()
-		if left <= 0 {
-			return
-		}
-		fds := []unix.PollFd{{Fd: int32(p.handshakeSet.fd), Events: unix.POLLIN}}
-		switch {
-		case c.state == waiting:
-			left = 1
-		case c.dial.stage == connecting:
-			left = 1
-			fds = append(fds, unix.PollFd{Fd: int32(c.dial.fd), Events: unix.POLLOUT})
-		default:
-			fds = append(fds, unix.PollFd{Fd: int32(c.dial.fd), Events: unix.POLLIN})
-		}
-		if _, err := unix.Poll(fds, int(left)); err != nil && err != unix.EINTR {
-			return
-		}
-		now = time.Now()
-		switch d := c.dial; {
-		case c.state == waiting:
-			c.dialNext(now)
-		case d.stage == connecting && d.path.local && now.Sub(d.started) > connectWait/4:
-			c.attemptFailed(now, unix.ETIMEDOUT) // its port is being closed: this machine answers at once
-		default:
-			c.advance(now)
-		}
-		p.acceptDuringConnect()
-	}
 }
 
 // acceptDuringConnect answers newcomers inside Connect, which a function of the sink may have

@@ -43,6 +43,14 @@ func (c *Conn) reconnect(now time.Time) {
 	c.dialNext(now)
 }
 
+// awaitCall lets the peer, whose call this process is answering, make the first connection. If that
+// takes long, this process calls, too.
+func (c *Conn) awaitCall(now time.Time) {
+	c.state, c.retryPause = waiting, firstPause
+	c.p.reconnecting = append(c.p.reconnecting, c)
+	c.scheduleRetry(now, callWait)
+}
+
 // scheduleRetry sets the next attempt.
 func (c *Conn) scheduleRetry(now time.Time, pause time.Duration) {
 	c.state, c.deadline = waiting, now.Add(pause)

@@ -22,14 +22,14 @@ const (
 // inbox is what has been read and not been delivered: buf[r:w], and the first part bytes of a frame
 // with a buffer of its own, dst.
 type inbox struct {
-	buf  []byte
+	buf  []byte // the provider's, while it is read and parsed; nil: nothing is left
+	own  bool   // buf is of this connection
 	r, w int
 	// placed: the next bytes read belong to dst. again: the frame of dst comes once more from its
 	// header on, over another connection.
 	placed, again bool
 	placeAsked    bool // the sink has no buffer for the frame at r
-	spareDst      bool // dst is of spare
-	spare         []byte
+	spareDst      bool // dst is of Provider.takeSpare
 	discard       bool // do not report the frame in dst
 	head          header
 	dst           []byte
@@ -45,6 +45,12 @@ func (in *inbox) reset() {
 
 // receive reads and delivers what has arrived; it returns the number of events.
 func (c *Conn) receive(s *fabric.Sink) int {
+	n := c.receiveSome(s)
+	c.ownBuffer()
+	return n
+}
+
+func (c *Conn) receiveSome(s *fabric.Sink) int {
 	n := 0
 	for total := 0; total < batch && c.state == up; {
 		got, whole, errno := c.read()
@@ -94,7 +100,7 @@ func (c *Conn) ackIfDue() {
 func (c *Conn) read() (got int, whole bool, errno unix.Errno) {
 	in := &c.in
 	if in.buf == nil {
-		in.buf = make([]byte, inboxBytes)
+		in.buf = c.p.inbox
 	}
 	if in.placed && in.r == in.w {
 		return c.readStraight()
@@ -217,10 +223,7 @@ func (c *Conn) place(s *fabric.Sink, h *header) bool {
 		in.dst = s.Place(c.peer, fabric.Class(h.kind), h.imm, n)
 	}
 	if in.dst == nil && (h.flags == flagLent || n > maxAssembled) {
-		if n > len(in.spare) {
-			in.spare = make([]byte, n)
-		}
-		in.dst, in.spareDst = in.spare[:n], true
+		in.dst, in.spareDst = c.p.takeSpare(n), true
 	}
 	return in.dst != nil && c.state == up
 }
@@ -244,6 +247,7 @@ func (c *Conn) fill(s *fabric.Sink) bool {
 		in.discard = false
 	} else if stray {
 		c.deliver(s, &h, dst)
+		c.p.giveSpare(dst)
 	} else if s.Placed != nil { // nil: the process is closing
 		s.Placed(c.peer, fabric.Class(h.kind), h.imm, len(dst))
 	}
