@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -183,6 +184,89 @@ func disturb(c *Comm, script []byte) error {
 			c.Isend(script[2:2+n], to, int(script[0]%8))
 		}
 		script = script[2+n:]
+	}
+	return nil
+}
+
+// A sparse engine, as those of large simulated jobs are, does the same as any other: the same frames at
+// the same times, with failures too.
+func TestSparseEnginesDoTheSame(t *testing.T) {
+	const ranks = 70 // more than a page of a table
+	for seed := uint64(1); seed <= 4; seed++ {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			dense, sparse := traceOf(t, ranks, seed, false), traceOf(t, ranks, seed, true)
+			require.True(t, bytes.Contains(dense, []byte(" down ")))
+			require.True(t, bytes.Equal(dense, sparse), "the traces differ")
+		})
+	}
+}
+
+// traceOf is the trace of a job of which two ranks die early.
+func traceOf(t *testing.T, ranks int, seed uint64, sparse bool) []byte {
+	var trace bytes.Buffer
+	kill := Faults(Kill(5, time.Duration(seed)*3*time.Microsecond), Kill(66, 300*time.Microsecond))
+	err := job.Simulate(ranks, job.Simulation{
+		Seed: seed, Sparse: sparse, Configure: func(c *sim.Config) { c.Trace = &trace }, Faults: kill,
+	}, &job.Options{Detection: &job.DetectionTimes{Period: 50 * time.Millisecond, Timeout: 200 * time.Millisecond}}, func(j *job.Job) error {
+		w := newWorld(j)
+		return errors.Join(sparseBody(w), w.Finalize())
+	})
+	require.NoError(t, err)
+	return trace.Bytes()
+}
+
+// sparseBody uses what has tables by rank: messages of all protocols, wildcards, collectives, agreement,
+// validate and shrink. Errors of the failed ranks are expected.
+func sparseBody(w *World) error {
+	c := w.Comm()
+	n, me := c.Size(), c.Rank()
+	expected := func(err error) error {
+		if errors.Is(err, ErrProcFailed) || errors.Is(err, ErrProcFailedPending) {
+			return nil
+		}
+		return err
+	}
+	for _, size := range []int{0, 8, 3000, 14_000, 200_000} {
+		buf, in := make([]byte, size), make([]byte, size)
+		for _, d := range []int{1, 3, 65} {
+			r := c.Irecv(in, (me+n-d)%n, 1)
+			s := c.Isend(buf, (me+d)%n, 1)
+			_, err := r.Wait()
+			_, serr := s.Wait()
+			if err := errors.Join(expected(err), expected(serr)); err != nil {
+				return err
+			}
+		}
+	}
+	for range 3 {
+		if err := expected(c.Barrier()); err != nil {
+			return err
+		}
+	}
+	if me == 0 {
+		for range 8 { // too few for all: the others' stay unexpected
+			if _, err := c.Recv(nil, AnySource, 2); expected(err) != nil {
+				return err
+			}
+		}
+	} else if err := expected(c.Send(nil, 0, 2)); err != nil {
+		return err
+	}
+	w.Sleep(time.Second - w.Now())
+	_, err := c.Validate()
+	if err := expected(err); err != nil {
+		return err
+	}
+	if err := c.Barrier(); err != nil {
+		return err
+	}
+	left, err := c.Shrink()
+	if err != nil {
+		return err
+	}
+	sum := []int{1}
+	if err := Allreduce(left, sum, sum, Sum); err != nil || sum[0] != n-2 {
+		return fmt.Errorf("%d survivors: %w", sum[0], err)
 	}
 	return nil
 }

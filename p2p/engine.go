@@ -21,11 +21,11 @@ type Engine struct {
 	limits      Limits
 	posted      postedQueue
 	unexpected  unexpectedQueue
-	probing     bin                // waiting probes, in order
-	promises    bin                // requests of layers above that are under way
-	links       []*[linkPage]*link // by process id
-	stalled     []*link            // links with queued frames
-	requests    []*Request         // all requests ever made, by index
+	probing     bin // waiting probes, in order
+	promises    bin // requests of layers above that are under way
+	links       links
+	stalled     []*link    // links with queued frames
+	requests    []*Request // all requests ever made, by index
 	free        *Request
 	freeOps     *op
 	comms       comms
@@ -51,8 +51,11 @@ type Engine struct {
 // completes nothing: that is the baseline.
 func New(p *progress.Engine, aware bool, limits Limits) *Engine {
 	e := &Engine{p: p, limits: limits}
-	e.posted = newPosted(firstBins)
-	e.unexpected.index[0] = make([]msgBin, firstBins)
+	if p.Sparse() {
+		e.links.beSparse()
+		e.posted = newPosted(sparseBins)
+		e.unexpected.index[0] = make([]msgBin, sparseBins)
+	}
 	p.Handle(fabric.ClassEager, e.onEager)
 	p.Handle(fabric.ClassFirst, e.onFirst)
 	p.Handle(fabric.ClassFrag, e.onFrag)
@@ -68,8 +71,6 @@ func New(p *progress.Engine, aware bool, limits Limits) *Engine {
 	}
 	return e
 }
-
-const linkPage = 64
 
 // link is the engine's state of one peer.
 type link struct {
@@ -102,12 +103,7 @@ type link struct {
 }
 
 // findLink returns the link to a connected peer, or nil. Precondition: the lock is held.
-func (e *Engine) findLink(peer proc.ID) *link {
-	if i := int(peer / linkPage); i < len(e.links) && e.links[i] != nil {
-		return e.links[i][peer%linkPage]
-	}
-	return nil
-}
+func (e *Engine) findLink(peer proc.ID) *link { return e.links.get(peer) }
 
 // linkTo returns the link to a peer and connects at the first call. Precondition: the lock is not
 // held.
@@ -131,14 +127,7 @@ func (e *Engine) linkFor(ep *progress.Endpoint) *link {
 	l.portion = min(l.chunk, fairChunk)
 	l.budget, l.spareChunk = l.portion, 1
 	l.open()
-	i := int(ep.Proc / linkPage)
-	for len(e.links) <= i {
-		e.links = append(e.links, nil)
-	}
-	if e.links[i] == nil {
-		e.links[i] = new([linkPage]*link)
-	}
-	e.links[i][ep.Proc%linkPage] = l
+	e.links.put(l)
 	return l
 }
 

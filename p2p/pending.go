@@ -98,7 +98,7 @@ func (c *Comm) wildcardImpossible() error {
 		return nil
 	}
 	failed := false
-	for rank := range c.reach {
+	for rank := range c.peers.size {
 		l := c.e.findLink(c.peers.Proc(rank))
 		if l == nil || l.ep.State == progress.Alive {
 			return nil

@@ -159,7 +159,7 @@ func (c *Comm) source(src, tag int) (proc.ID, error) {
 		return 0, badTag(tag)
 	case src == AnySource || src == ProcNull:
 		return proc.None, nil
-	case uint(src) >= uint(c.reach):
+	case uint(src) >= uint(c.peers.size):
 		return 0, c.badRank(src)
 	case c.link(src) != nil:
 		return c.peers.Proc(src), nil
