@@ -99,11 +99,11 @@ func (c *Comm) wildcardImpossible() error {
 	}
 	failed := false
 	for rank := range c.peers.size {
-		l := c.e.findLink(c.peers.Proc(rank))
-		if l == nil || l.ep.State == progress.Alive {
+		ep := c.e.p.Known(c.peers.Proc(rank))
+		if ep == nil || ep.State == progress.Alive {
 			return nil
 		}
-		failed = failed || l.ep.State == progress.Failed
+		failed = failed || ep.State == progress.Failed
 	}
 	if failed {
 		return c.failedMembersError()

@@ -3,6 +3,7 @@ package progress
 import (
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/shm"
+	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
@@ -163,13 +164,19 @@ const pageProcs = 64
 type table struct {
 	pages  []*[pageProcs]*Endpoint
 	sparse map[proc.ID]*Endpoint // nil: there are pages
+	// failed are peers of a sparse engine that failed without a connection. They have no endpoint in
+	// memory: get makes one.
+	failed ft.Set
 }
 
 func (t *table) get(id proc.ID) *Endpoint {
 	if i := int(id / pageProcs); i < len(t.pages) && t.pages[i] != nil {
 		return t.pages[i][id%pageProcs]
 	}
-	return t.sparse[id]
+	if ep := t.sparse[id]; ep != nil || !t.failed.Has(id) {
+		return ep
+	}
+	return &Endpoint{Proc: id, State: Failed}
 }
 
 // disconnect sends frames through the contract, which defines what a closed connection does.
