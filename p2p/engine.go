@@ -75,7 +75,12 @@ func New(p *progress.Engine, aware bool, limits Limits) *Engine {
 // link is the engine's state of one peer.
 type link struct {
 	peer proc.ID
-	ep   *progress.Endpoint
+	// These share a word with peer: there are many links.
+	cutOff bool // the peer is cut off; see Engine.cutOff
+	shut   bool // nothing is sent any more
+	listed bool // in Engine.stalled
+
+	ep *progress.Endpoint
 	// small is the longest message that can be sent at once in one frame at any time; -1 while
 	// frames are queued or sends are held, and after the peer's end.
 	small int
@@ -90,11 +95,8 @@ type link struct {
 	kept, asked          int      // from the peer: unexpected units kept here, chunks asked for
 	waiting              int      // from the peer: announcements without a receive
 	answers              int      // control frames that wait for credit
-	cutOff               bool     // the peer is cut off; see Engine.cutOff
 	heardCount, finCount uint64   // see hasReplied
-	shut                 bool     // nothing is sent any more
 	first, last          *op      // frames that wait for credit, in order
-	listed               bool     // in Engine.stalled
 	active               *Request // requests that end with the peer
 	in                   *message // the eager message that is arriving in fragments
 	loans                loans    // loans of our sends that have not been returned
