@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -269,4 +270,39 @@ func sparseBody(w *World) error {
 		return fmt.Errorf("%d survivors: %w", sum[0], err)
 	}
 	return nil
+}
+
+// The memory of a sparse rank does not grow with the job, and a failure of which it has been told takes
+// some bytes, not an endpoint and a link.
+func TestMemoryOfSparseRanks(t *testing.T) {
+	for _, c := range []struct{ ranks, failures, most int }{{3000, 0, 18 << 10}, {1200, 300, 40 << 10}} {
+		var faults []Fault
+		for i := range c.failures {
+			faults = append(faults, Kill(1+i, time.Second/2))
+		}
+		each := 0
+		err := job.Simulate(c.ranks, job.Simulation{Sparse: true, Faults: Faults(faults...)}, new(job.Options),
+			func(j *job.Job) error {
+				w := newWorld(j)
+				if _, err := w.Comm().Agree(1); err != nil {
+					return err
+				}
+				w.Sleep(time.Second - w.Now())
+				failed, err := w.Comm().Validate()
+				if err != nil || failed.Size() != c.failures {
+					return fmt.Errorf("%d failures: %w", failed.Size(), err)
+				}
+				if w.Sleep(2*time.Second - w.Now()); w.Comm().Rank() == 0 {
+					var m runtime.MemStats
+					runtime.GC()
+					runtime.ReadMemStats(&m)
+					each = int(m.HeapAlloc) / c.ranks
+				}
+				w.Sleep(3*time.Second - w.Now())
+				return w.Finalize()
+			})
+		require.NoError(t, err)
+		require.Less(t, each, c.most, "bytes of heap for each of %d ranks, %d of which failed", c.ranks, c.failures)
+		t.Logf("%d ranks, %d failed: %d bytes each", c.ranks, c.failures, each)
+	}
 }
