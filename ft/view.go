@@ -14,8 +14,8 @@ type View struct {
 	// last. Each failure increments it.
 	epoch  atomic.Uint64
 	failed Set
-	order  []proc.ID // failed, in the order of entry
-	causes map[proc.ID]proc.Cause
+	order  []proc.ID              // failed, in the order of entry
+	causes map[proc.ID]proc.Cause // without those of kind Unknown, as most are that others have found
 }
 
 // Epoch is the number of known failures. A waiting goroutine that sees it change checks again what
@@ -29,10 +29,12 @@ func (v *View) Enter(id proc.ID, cause proc.Cause) bool {
 		return false
 	}
 	v.order = append(v.order, id)
-	if v.causes == nil {
-		v.causes = make(map[proc.ID]proc.Cause)
+	if cause != (proc.Cause{}) {
+		if v.causes == nil {
+			v.causes = make(map[proc.ID]proc.Cause)
+		}
+		v.causes[id] = cause
 	}
-	v.causes[id] = cause
 	v.epoch.Add(1)
 	return true
 }

@@ -184,9 +184,7 @@ func (c *Comm) recognize(p proc.ID) {
 	}
 	c.mutableFT().nulls.Add(p)
 	c.someNull.Store(true)
-	if page := c.links[rank/linkPage].Load(); page != nil {
-		page[rank%linkPage].Store(nil)
-	}
+	c.dropLink(rank)
 	e := c.e
 	for m := e.unexpected.oldest; m != nil; {
 		next := m.younger
@@ -204,7 +202,7 @@ func (c *Comm) recognize(p proc.ID) {
 // Precondition: the lock is held.
 func (c *Comm) isNullLocked(rank int) bool {
 	return rank == ProcNull ||
-		c.someNull.Load() && uint(rank) < uint(c.reach) && c.ftState.nulls.Has(c.peers.Proc(rank))
+		c.someNull.Load() && uint(rank) < uint(c.peers.size) && c.ftState.nulls.Has(c.peers.Proc(rank))
 }
 
 // isNull is isNullLocked for a sender without the lock. Precondition: the rank is in range.

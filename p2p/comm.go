@@ -48,7 +48,7 @@ type Comm struct {
 	state atomic.Uint32
 	// someNull: ftState.nulls is not empty. Set under the lock, never cleared.
 	someNull atomic.Bool
-	// reach is the size of peers.
+	// reach is the number of ranks that links has room for: the size of peers, or 0 in a sparse engine.
 	reach int
 	ctx   uint64 // context in the upper half of a match's imm
 	e     *Engine
@@ -238,15 +238,9 @@ func (c *Comm) connect(rank int) (*link, error) {
 	}
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
-	if c.isNullLocked(rank) {
-		return l, nil // recognized meanwhile: the table has no entry for it
+	if !c.isNullLocked(rank) { // recognized meanwhile: the table has no entry for it
+		c.setLink(rank, l)
 	}
-	page := c.links[rank/linkPage].Load()
-	if page == nil {
-		page = new(linkTable)
-		c.links[rank/linkPage].Store(page)
-	}
-	page[rank%linkPage].Store(l)
 	return l, nil
 }
 

@@ -252,9 +252,11 @@ func (e *Engine) register(c *Comm, name commName, g, peers *Group, rank int, ctx
 // initComm initializes a communicator without adding it to the table. Precondition: the lock is
 // held.
 func (e *Engine) initComm(c *Comm, name commName, g, peers *Group, rank int, ctx uint32) {
-	c.name, c.group, c.peers, c.reach, c.rank, c.ctx, c.e = name, g, peers, peers.size, int32(rank), uint64(ctx)<<32, e
-	if c.links = c.page[:]; peers.size > linkPage {
-		c.links = make([]atomic.Pointer[linkTable], (peers.size+linkPage-1)/linkPage)
+	c.name, c.group, c.peers, c.rank, c.ctx, c.e = name, g, peers, int32(rank), uint64(ctx)<<32, e
+	if !e.p.Sparse() {
+		if c.links, c.reach = c.page[:], peers.size; peers.size > linkPage {
+			c.links = make([]atomic.Pointer[linkTable], (peers.size+linkPage-1)/linkPage)
+		}
 	}
 	known := e.p.View().Order()
 	c.cause, c.knownFailures = proc.None, int32(len(known))

@@ -17,7 +17,10 @@ func isPeerGone(err error) bool { return errors.Is(err, fabric.ErrPeerGone) }
 // onEnd is called when a peer has failed or departed: everything that needs the peer completes with
 // an error, once.
 func (e *Engine) onEnd(ep *progress.Endpoint, cause proc.Cause) {
-	l := e.linkFor(ep)
+	l := e.findLink(ep.Proc)
+	if l == nil { // nothing is under way with it; linkFor makes the link when an operation names it
+		l = &link{peer: ep.Proc, ep: ep}
+	}
 	l.open()
 	if cause.Failed() {
 		e.markComms(ep.Proc)

@@ -21,11 +21,11 @@ type Engine struct {
 	limits      Limits
 	posted      postedQueue
 	unexpected  unexpectedQueue
-	probing     bin                // waiting probes, in order
-	promises    bin                // requests of layers above that are under way
-	links       []*[linkPage]*link // by process id
-	stalled     []*link            // links with queued frames
-	requests    []*Request         // all requests ever made, by index
+	probing     bin // waiting probes, in order
+	promises    bin // requests of layers above that are under way
+	links       links
+	stalled     []*link    // links with queued frames
+	requests    []*Request // all requests ever made, by index
 	free        *Request
 	freeOps     *op
 	comms       comms
@@ -51,8 +51,11 @@ type Engine struct {
 // completes nothing: that is the baseline.
 func New(p *progress.Engine, aware bool, limits Limits) *Engine {
 	e := &Engine{p: p, limits: limits}
-	e.posted = newPosted(firstBins)
-	e.unexpected.index[0] = make([]msgBin, firstBins)
+	if p.Sparse() {
+		e.links.beSparse()
+		e.posted = newPosted(sparseBins)
+		e.unexpected.index[0] = make([]msgBin, sparseBins)
+	}
 	p.Handle(fabric.ClassEager, e.onEager)
 	p.Handle(fabric.ClassFirst, e.onFirst)
 	p.Handle(fabric.ClassFrag, e.onFrag)
@@ -69,12 +72,15 @@ func New(p *progress.Engine, aware bool, limits Limits) *Engine {
 	return e
 }
 
-const linkPage = 64
-
 // link is the engine's state of one peer.
 type link struct {
 	peer proc.ID
-	ep   *progress.Endpoint
+	// These share a word with peer: there are many links.
+	cutOff bool // the peer is cut off; see Engine.cutOff
+	shut   bool // nothing is sent any more
+	listed bool // in Engine.stalled
+
+	ep *progress.Endpoint
 	// small is the longest message that can be sent at once in one frame at any time; -1 while
 	// frames are queued or sends are held, and after the peer's end.
 	small int
@@ -89,11 +95,8 @@ type link struct {
 	kept, asked          int      // from the peer: unexpected units kept here, chunks asked for
 	waiting              int      // from the peer: announcements without a receive
 	answers              int      // control frames that wait for credit
-	cutOff               bool     // the peer is cut off; see Engine.cutOff
 	heardCount, finCount uint64   // see hasReplied
-	shut                 bool     // nothing is sent any more
 	first, last          *op      // frames that wait for credit, in order
-	listed               bool     // in Engine.stalled
 	active               *Request // requests that end with the peer
 	in                   *message // the eager message that is arriving in fragments
 	loans                loans    // loans of our sends that have not been returned
@@ -102,12 +105,7 @@ type link struct {
 }
 
 // findLink returns the link to a connected peer, or nil. Precondition: the lock is held.
-func (e *Engine) findLink(peer proc.ID) *link {
-	if i := int(peer / linkPage); i < len(e.links) && e.links[i] != nil {
-		return e.links[i][peer%linkPage]
-	}
-	return nil
-}
+func (e *Engine) findLink(peer proc.ID) *link { return e.links.get(peer) }
 
 // linkTo returns the link to a peer and connects at the first call. Precondition: the lock is not
 // held.
@@ -131,14 +129,7 @@ func (e *Engine) linkFor(ep *progress.Endpoint) *link {
 	l.portion = min(l.chunk, fairChunk)
 	l.budget, l.spareChunk = l.portion, 1
 	l.open()
-	i := int(ep.Proc / linkPage)
-	for len(e.links) <= i {
-		e.links = append(e.links, nil)
-	}
-	if e.links[i] == nil {
-		e.links[i] = new([linkPage]*link)
-	}
-	e.links[i][ep.Proc%linkPage] = l
+	e.links.put(l)
 	return l
 }
 

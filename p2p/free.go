@@ -39,6 +39,7 @@ func (c *Comm) free() {
 	c.leaveSegment(false)
 	c.wakeValidateWaiters()
 	e.comms.remove(c)
+	e.links.forget(c)
 	e.dropContext(c.Context(), known)
 	e.answerInquiries()
 }
@@ -169,16 +170,12 @@ func (e *Engine) CloseFor(why error) {
 	}
 	e.p.Kick() // wakes waits in shared memory
 	final := func(*Request) error { return why }
-	for _, page := range e.links {
-		for i := 0; page != nil && i < linkPage; i++ {
-			if l := page[i]; l != nil {
-				l.shut = true
-				e.dropQueue(l)
-				l.ep.DetachBuffers()
-				l.failActive(final)
-				e.dropArriving(l)
-			}
-		}
+	for l := range e.links.all() {
+		l.shut = true
+		e.dropQueue(l)
+		l.ep.DetachBuffers()
+		l.failActive(final)
+		e.dropArriving(l)
 	}
 	e.posted.all(func(r *Request) {
 		e.unpost(r)

@@ -134,15 +134,10 @@ func (e *Engine) inquireAll(failed proc.ID) {
 	if e.active == 0 {
 		return
 	}
-	for _, page := range e.links {
-		for i := 0; page != nil && i < linkPage; i++ {
-			if page[i] == nil {
-				continue
-			}
-			for r := page[i].active; r != nil; r = r.next {
-				if r.kind == reqSend && concerned(r) {
-					e.inquire(page[i], r)
-				}
+	for l := range e.links.all() {
+		for r := l.active; r != nil; r = r.next {
+			if r.kind == reqSend && concerned(r) {
+				e.inquire(l, r)
 			}
 		}
 	}

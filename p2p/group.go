@@ -3,6 +3,7 @@ package p2p
 import (
 	"slices"
 	"sort"
+	"sync/atomic"
 
 	"github.com/banyan-hpc/banyan/coll/tree"
 	"github.com/banyan-hpc/banyan/internal/proc"
@@ -123,8 +124,30 @@ func (g Group) Equal(o Group) bool {
 		(g.kept == nil && o.kept == nil && slices.Equal(g.runs, o.runs) || slices.Equal(g.Procs(), o.Procs()))
 }
 
+// lastDense is the digest that was computed last of a dense group. Thousands of simulated ranks ask for
+// that of their world.
+var lastDense atomic.Pointer[denseDigest]
+
+type denseDigest struct {
+	base   proc.ID
+	size   int
+	digest uint64
+}
+
 // digest is a hash of the members and their order.
 func (g Group) digest() uint64 {
+	if !g.dense {
+		return g.computeDigest()
+	}
+	last := lastDense.Load()
+	if last == nil || last.base != g.base || last.size != g.size {
+		last = &denseDigest{g.base, g.size, g.computeDigest()}
+		lastDense.Store(last)
+	}
+	return last.digest
+}
+
+func (g Group) computeDigest() uint64 {
 	h := uint64(g.size)
 	for rank := range g.size {
 		h = mix(h, uint64(g.Proc(rank)))

@@ -15,7 +15,11 @@ func hash(src proc.ID, imm uint64) uint64 {
 	return h ^ h>>32
 }
 
-const firstBins = 256
+// The first number of bins; that of a sparse engine is small.
+const (
+	firstBins  = 256
+	sparseBins = 8
+)
 
 // postedQueue holds the posted receives in hashed bins. A wildcard is a key like any other: a
 // message is looked up once for each kind of wildcard posted, and the sequence number decides which
@@ -112,8 +116,9 @@ func (b *bin) remove(r *Request) {
 	r.next, r.prev = nil, nil
 }
 
+// grow doubles the bins. The first receive makes the first ones, so an engine without receives has none.
 func (q *postedQueue) grow() {
-	old, wider := q.bins, newPosted(2*len(q.bins))
+	old, wider := q.bins, newPosted(max(2*len(q.bins), firstBins))
 	q.bins, q.full = wider.bins, wider.full
 	for i := range old {
 		for r := old[i].first; r != nil; {

@@ -98,12 +98,12 @@ func (c *Comm) wildcardImpossible() error {
 		return nil
 	}
 	failed := false
-	for rank := range c.reach {
-		l := c.e.findLink(c.peers.Proc(rank))
-		if l == nil || l.ep.State == progress.Alive {
+	for rank := range c.peers.size {
+		ep := c.e.p.Known(c.peers.Proc(rank))
+		if ep == nil || ep.State == progress.Alive {
 			return nil
 		}
-		failed = failed || l.ep.State == progress.Failed
+		failed = failed || ep.State == progress.Failed
 	}
 	if failed {
 		return c.failedMembersError()

@@ -159,7 +159,7 @@ func (c *Comm) source(src, tag int) (proc.ID, error) {
 		return 0, badTag(tag)
 	case src == AnySource || src == ProcNull:
 		return proc.None, nil
-	case uint(src) >= uint(c.reach):
+	case uint(src) >= uint(c.peers.size):
 		return 0, c.badRank(src)
 	case c.link(src) != nil:
 		return c.peers.Proc(src), nil
@@ -200,11 +200,11 @@ func (c *Comm) matchImpossible(src proc.ID) error {
 	if src == proc.None {
 		return c.wildcardImpossible()
 	}
-	l := c.e.findLink(src)
-	if l == nil || l.ep.State == progress.Alive {
+	ep := c.e.p.Known(src)
+	if ep == nil || ep.State == progress.Alive {
 		return nil
 	}
-	return c.peerEndedError(l)
+	return c.peerEndedError(c.e.linkFor(ep))
 }
 
 // take matches a receive with an unexpected message.

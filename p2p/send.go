@@ -73,7 +73,23 @@ func (c *Comm) sendSlow(buf []byte, dst, tag int) error {
 
 // isendSlow handles standard sends that do not leave at once in one frame.
 func (c *Comm) isendSlow(buf []byte, dst, tag int) Handle {
+	if l := c.sparseLink(dst); l != nil && uint(tag) <= MaxTag && c.sendAtOnce(l, buf, tag) {
+		return Handle{}
+	}
 	return c.begin(buf, dst, tag, false)
+}
+
+// sendAtOnce is what Send does first in an engine that is not sparse.
+func (c *Comm) sendAtOnce(l *link, buf []byte, tag int) bool {
+	e := c.e
+	e.p.Lock()
+	defer e.p.Unlock()
+	l.budget -= len(buf) + perMessage
+	if l.budget >= 0 && l.tryFrame(c.ctx|uint64(tag), buf) {
+		return true
+	}
+	l.budget += len(buf) + perMessage
+	return false
 }
 
 // begin starts a send; a synchronous one is announced whatever its length.

@@ -31,16 +31,16 @@ type message struct {
 type msgLink struct{ next, prev *message }
 
 // unexpectedQueue holds the unexpected messages in order of arrival, and in one index for each kind
-// of wildcard that a receive may have (see [wildcards]). The index without wildcards always exists;
-// another one is built by the first search for its kind among more than a few messages.
+// of wildcard that a receive may have (see [wildcards]). The first message builds the index without
+// wildcards; another one is built by the first search for its kind among more than a few messages.
 type unexpectedQueue struct {
 	index          [4][]msgBin
 	n              int
 	oldest, newest *message
 	claims         *message // removed by matched probes, in no order, linked by older
 	free           *message // linked by younger
-	// buffers are free payload buffers by size class (log2 of capacity).
-	buffers [bits.UintSize][][]byte
+	// buffers are free payload buffers by size class (log2 of capacity), up to the largest class so far.
+	buffers [][][]byte
 }
 
 type msgBin struct{ first, last *message }
@@ -73,6 +73,9 @@ func (u *unexpectedQueue) release(m *message) {
 func (u *unexpectedQueue) dropData(m *message) {
 	if c := cap(m.data); c > 0 {
 		class := bits.Len(uint(c)) - 1
+		for class >= len(u.buffers) {
+			u.buffers = append(u.buffers, nil)
+		}
 		u.buffers[class] = append(u.buffers[class], m.data[:0])
 	}
 	m.data = nil
@@ -81,7 +84,8 @@ func (u *unexpectedQueue) dropData(m *message) {
 // buffer returns an empty buffer of capacity at least n.
 func (u *unexpectedQueue) buffer(n int) []byte {
 	class := bits.Len(uint(max(n, 64) - 1))
-	if list := u.buffers[class]; len(list) > 0 {
+	if class < len(u.buffers) && len(u.buffers[class]) > 0 {
+		list := u.buffers[class]
 		u.buffers[class] = list[:len(list)-1]
 		return list[len(list)-1]
 	}

@@ -28,12 +28,8 @@ func (e *Engine) withdraw(but proc.ID, why func(*Request) error) {
 	if e.active == 0 {
 		return // each link is a cache line
 	}
-	for _, page := range e.links {
-		for i := 0; page != nil && i < linkPage; i++ {
-			l := page[i]
-			if l == nil || l.active == nil || l.peer == but {
-				continue
-			}
+	for l := range e.links.all() {
+		if l.active != nil && l.peer != but {
 			e.withdrawFrom(l, why)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/banyan-hpc/banyan"
@@ -30,19 +29,43 @@ type collectiveRank struct {
 	result CollectiveResult
 	out    io.Writer
 	dying  dying // of the ranks that die during operations
+	who    *survivors
+}
+
+// survivors are the failed and the living ranks of a measurement. The ranks of a simulated job share them.
+type survivors struct {
+	dead []int // in the order in which they are killed
+	left []int // ascending
+	all  []int // 0 … Ranks-1
+}
+
+func (o Collective) survivors() *survivors {
+	s := &survivors{dead: o.victims(), all: make([]int, o.Ranks), left: make([]int, 0, o.Ranks-o.Failures)}
+	dead := make([]bool, o.Ranks)
+	for _, rank := range s.dead {
+		dead[rank] = true
+	}
+	for rank := range s.all {
+		if s.all[rank] = rank; !dead[rank] {
+			s.left = append(s.left, rank)
+		}
+	}
+	return s
 }
 
 // Rank is the part of each rank of a job that [Collective.Measure] has started. Rank 0 writes its
 // reports to out. A victim does not return.
-func (o Collective) Rank(w *banyan.World, out io.Writer) error { return o.rank(w, out, killSelf) }
+func (o Collective) Rank(w *banyan.World, out io.Writer) error {
+	return o.rank(w, out, Collective.survivors, killSelf)
+}
 
-// rank is Rank with victims that end themselves by die.
-func (o Collective) rank(w *banyan.World, out io.Writer, die func() error) error {
+// rank is Rank with victims that end themselves by die. Who gives the survivors.
+func (o Collective) rank(w *banyan.World, out io.Writer, who func(Collective) *survivors, die func() error) error {
 	o.Ranks = w.Comm().Size()
 	if err := o.Check(); err != nil {
 		return err
 	}
-	r := &collectiveRank{o: o, w: w, out: out, result: CollectiveResult{Options: o}}
+	r := &collectiveRank{o: o, w: w, out: out, result: CollectiveResult{Options: o}, who: who(o)}
 	if err := r.prepare(die); err != nil {
 		return fmt.Errorf("fault %s: %w", o.Op, err)
 	}
@@ -96,25 +119,20 @@ func (r *collectiveRank) prepare(die func() error) (err error) {
 		}
 		aware = append(aware, r.lines[i].c)
 	}
-	victims := r.o.victims()
-	if r.living, err = loseRanks(r.w.Comm(), victims, die); err != nil {
+	if r.living, err = loseRanks(r.w.Comm(), r.who.dead, die); err != nil {
 		return err
 	}
 	if err := r.validate(aware); err != nil {
 		return err
 	}
 	for i, l := range lines {
-		at, dead := &r.lines[i], victims
+		at := &r.lines[i]
+		at.living = r.who.left
 		if l.Baseline() {
 			if at.c, err = dupFor(r.living, l); err != nil {
 				return err
 			}
-			dead = nil
-		}
-		for rank := range at.c.Size() {
-			if !slices.Contains(dead, rank) {
-				at.living = append(at.living, rank)
-			}
+			at.living = r.who.all[:at.c.Size()]
 		}
 		at.times = &r.result.Lines[i]
 		at.run = r.operation(at)

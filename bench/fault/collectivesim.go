@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/banyan-hpc/banyan"
@@ -30,8 +31,14 @@ func simulated(seed uint64, configure func(*sim.Config), rank func(*banyan.World
 // Simulated starts a job of [Collective.Measure] in the simulator. configure changes the simulated
 // machine; nil leaves sim.DefaultConfig.
 func (o Collective) Simulated(seed uint64, configure func(*sim.Config)) Start {
+	var once sync.Once
+	var shared *survivors
+	who := func(checked Collective) *survivors {
+		once.Do(func() { shared = checked.survivors() })
+		return shared
+	}
 	return simulated(seed, configure, func(w *banyan.World, m *sim.Sim, out io.Writer) error {
-		return o.rank(w, out, func() error {
+		return o.rank(w, out, who, func() error {
 			err := m.Kill(proc.ID(w.Comm().Rank()), 0)
 			w.Sleep(time.Second) // the rank ends when it yields to others
 			return err

@@ -25,28 +25,27 @@ var portOf = [numLinks]port{
 type flow struct {
 	from, to *Proc
 	back     *flow
-	class    fabric.LinkClass
 	link     *Link
+	class    fabric.LinkClass
 
-	// The sender's side.
-	used    int     // credits not known to be returned
-	credits []Picos // when credits return, ascending; those before done have
-	done    int
-	refused bool   // TrySend returned false, and credit has not been reported since
-	listed  bool   // in endpoint.refused
-	due     bool   // the event of the next credit is queued
-	sent    uint64 // frames so far
-
-	// The network.
-	wire    frameList // frames that have not arrived, in order
-	last    Picos     // arrival of the last of them
-	unacked int       // frames that came to the receiver's node since one went back
-	broken  bool      // a partition broke the connection: nothing arrives any more
-
-	// The receiver's side.
+	// There are two flows for each connected pair, so the fields are packed. Of the sender:
+	refused bool // TrySend returned false, and credit has not been reported since
+	listed  bool // in endpoint.refused
+	due     bool // the event of the next credit is queued
+	// Of the network:
+	broken bool // a partition broke the connection: nothing arrives any more
+	// Of the receiver:
 	shut        bool // nothing more arrives: evidence of the sender's end is queued, or it broke
 	polled      bool // the evidence has been polled
 	invalidated bool // Conn.Invalidate: not even arrived frames are delivered
+
+	unacked int32     // frames that came to the receiver's node since one went back
+	used    int32     // credits not known to be returned
+	done    int32     // index in credits
+	credits []Picos   // when credits return, ascending; those before done have
+	sent    uint64    // frames so far
+	wire    frameList // frames that have not arrived, in order
+	last    Picos     // arrival of the last of them
 }
 
 func (t Topology) class(a, b proc.ID) fabric.LinkClass {
@@ -79,11 +78,11 @@ func (s *Sim) join(a, b *Proc) *flow {
 // hasCredit reports whether the sender has a credit at its clock. The sender has settled, so every
 // credit that has returned by then is counted.
 func (f *flow) hasCredit() bool {
-	for f.done < len(f.credits) && f.credits[f.done] <= f.from.clock {
+	for int(f.done) < len(f.credits) && f.credits[f.done] <= f.from.clock {
 		f.done++
 		f.used--
 	}
-	return f.used < f.from.sim.cfg.Credits
+	return int(f.used) < f.from.sim.cfg.Credits
 }
 
 // giveCredit returns one credit to the sender, from the receiver's present.
@@ -112,7 +111,7 @@ func (f *flow) refuse() {
 }
 
 func (f *flow) awaitCredit() {
-	if f.refused && !f.due && f.done < len(f.credits) {
+	if f.refused && !f.due && int(f.done) < len(f.credits) {
 		f.due = true
 		f.from.sim.push(f.credits[f.done], (*creditBack)(f))
 	}

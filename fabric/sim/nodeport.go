@@ -42,7 +42,7 @@ func (f *flow) pass(fr *frame, s *Sim) bool {
 	fr.passed = true
 	s.push(e.take(s.present(), f.link.Gap)+f.link.Gap, fr)
 	if every := s.cfg.NodePort.AckEvery; every > 0 {
-		if f.unacked++; f.unacked == every {
+		if f.unacked++; int(f.unacked) == every {
 			f.unacked = 0
 			left := e.take(s.present(), f.link.Gap)
 			s.push(left+f.link.Latency, (*acknowledgement)(f))

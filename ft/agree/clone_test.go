@@ -33,9 +33,7 @@ func (w *world) clone() *world {
 func (m *Machine) clone() *Machine {
 	c := New(m.self, m.shape)
 	c.broken = m.broken
-	for p, departed := range m.endedProcs {
-		c.endedProcs[p] = departed
-	}
+	c.endedProcs, c.left = slices.Clone(m.endedProcs), slices.Clone(m.left)
 	c.departing = slices.Clone(m.departing)
 	for p, n := range m.heldBytes {
 		c.heldBytes[p] = n

@@ -1,7 +1,5 @@
 package agree
 
-import "slices"
-
 // instance is one agreement.
 type instance struct {
 	s        *sequence
@@ -14,11 +12,11 @@ type instance struct {
 	hadBallot bool // the group had a ballot when this process entered
 	atBallot  bool // it waits at the ballot
 	gathered  frame
-	counted   []int       // ranks with a counted contribution
+	counted   ranks       // ranks with a counted contribution
 	pending   []pendingUp // contributions before this process's own
 	sent      int         // the rank that our contribution was sent to; -1: none
 	missing   int         // a child known to be missing, or noRank
-	sentTo    []int       // ranks that have been sent the decision
+	sentTo    ranks       // ranks that have been sent the decision
 	value     []byte      // memory of gathered.value
 	own       []byte      // memory of mine.Value
 	up        []byte      // memory of the contribution's frame
@@ -48,10 +46,9 @@ func (i *instance) keepValue(value []byte) []byte {
 
 // count adds a member's contribution, which includes the members below it.
 func (i *instance) count(rank int, f *frame) {
-	if slices.Contains(i.counted, rank) {
+	if !i.counted.add(rank) {
 		return
 	}
-	i.counted = append(i.counted, rank)
 	i.gathered.merge(f)
 	if op := i.mine.Op; op != nil && i.gathered.flags&flagMismatch == 0 {
 		op(i.gathered.value, f.value)
@@ -63,12 +60,12 @@ func (i *instance) advance() {
 	if !i.entered || i.decided || i.atBallot {
 		return
 	}
-	if i.missing != noRank && !i.s.known.has(i.missing) && !slices.Contains(i.counted, i.missing) {
+	if i.missing != noRank && !i.s.known.has(i.missing) && !i.counted.has(i.missing) {
 		return
 	}
 	t := i.tree()
 	for _, child := range i.children(&t) {
-		if !slices.Contains(i.counted, child) {
+		if !i.counted.has(child) {
 			i.missing = child
 			i.s.await(child)
 			return
@@ -96,7 +93,7 @@ func (i *instance) known() []entry {
 	var now []entry
 	for _, rank := range i.s.known {
 		if !i.excluded.has(int(rank)) {
-			now = append(now, entry{rank, i.s.m.endedProcs[i.s.group.Proc(int(rank))], true})
+			now = append(now, entry{rank, i.s.m.left.has(i.s.group.Proc(int(rank))), true})
 		}
 	}
 	return unite(i.gathered.ended, now)
@@ -139,8 +136,7 @@ func (i *instance) finish() {
 
 // sendDecision sends the decision to a member, once.
 func (i *instance) sendDecision(rank int) {
-	if !slices.Contains(i.sentTo, rank) {
-		i.sentTo = append(i.sentTo, rank)
+	if i.sentTo.add(rank) {
 		if len(i.down) == 0 {
 			i.down = i.gathered.encode(i.down)
 		}

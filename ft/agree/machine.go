@@ -128,7 +128,8 @@ var ErrNotOpen = errors.New("agree: no such line")
 type Machine struct {
 	self       proc.ID
 	open       map[GroupKey]*sequence
-	endedProcs map[proc.ID]bool         // true: departed
+	endedProcs procSet
+	left       procSet                  // of those, the departed ones
 	unopened   map[GroupKey][]heldFrame // frames for groups that are not open
 	heldBytes  map[proc.ID]int          // bytes of held frames, by sender
 	departing  []proc.ID                // departed processes of which a decision is held
@@ -180,7 +181,7 @@ const (
 // New makes a process's machine.
 func New(self proc.ID, shape Shape) *Machine {
 	return &Machine{
-		self: self, shape: shape, open: make(map[GroupKey]*sequence), endedProcs: make(map[proc.ID]bool),
+		self: self, shape: shape, open: make(map[GroupKey]*sequence),
 		unopened: make(map[GroupKey][]heldFrame), heldBytes: make(map[proc.ID]int),
 	}
 }
@@ -194,7 +195,7 @@ func (m *Machine) Open(id GroupKey, g Group) error {
 		return fmt.Errorf("agree: line %08x of group %08x is open", id.Context, id.Group)
 	}
 	l := &sequence{m: m, key: id, group: g, rank: g.Rank(m.self)}
-	for p := range m.endedProcs {
+	for p := range m.endedProcs.all() {
 		if rank := g.Rank(p); rank >= 0 {
 			l.known.add(rank)
 		}
@@ -237,7 +238,7 @@ func (m *Machine) Propose(id GroupKey, p Proposal) (seq uint32, err error) {
 
 // Receive handles a frame. Error: ErrFrame.
 func (m *Machine) Receive(from proc.ID, payload []byte) error {
-	if _, ended := m.endedProcs[from]; ended && m.broken != unfenced {
+	if m.endedProcs.has(from) && m.broken != unfenced {
 		return nil
 	}
 	id, _, err := header(payload)
@@ -300,10 +301,12 @@ func (m *Machine) holdsDecisionOf(p proc.ID) bool {
 }
 
 func (m *Machine) ended(p proc.ID, departed bool) {
-	if _, known := m.endedProcs[p]; known {
+	if m.endedProcs.has(p) {
 		return
 	}
-	m.endedProcs[p] = departed
+	if m.endedProcs.add(p); departed {
+		m.left.add(p)
+	}
 	for _, id := range m.sortedKeys() {
 		m.open[id].ended(p)
 	}
@@ -317,6 +320,7 @@ func (m *Machine) ended(p proc.ID, departed bool) {
 // Release returns a decision's memory for reuse. It is optional.
 func (m *Machine) Release(d *Decision) {
 	if l := m.open[d.Key]; l != nil {
+		d.Ended, d.New, d.Unacked = nil, nil, nil
 		l.spare = d
 	}
 }
@@ -336,11 +340,17 @@ func (m *Machine) sortedKeys() []GroupKey {
 	return out
 }
 
+// fewActions is the memory for actions that is kept.
+const fewActions = 64
+
 // Next returns the next action; the driver performs them in order.
 func (m *Machine) Next() (Action, bool) {
 	if m.taken == len(m.actions) {
 		clear(m.actions)
 		m.actions, m.taken = m.actions[:0], 0
+		if cap(m.actions) > fewActions {
+			m.actions = nil // thousands of ends were reported at once
+		}
 		return Action{}, false
 	}
 	m.taken++

@@ -3,7 +3,6 @@ package agree
 import (
 	"fmt"
 	"hash/maphash"
-	"slices"
 )
 
 var seed = maphash.MakeSeed()
@@ -47,8 +46,6 @@ func (s *sequence) print(h *maphash.Hash) {
 	fmt.Fprint(h, "open", s.known, s.agreed, s.departed, len(s.queue), s.result != nil, s.ballot.name)
 	for _, i := range []*instance{s.old, s.cur} {
 		if i != nil {
-			slices.Sort(i.sentTo)
-			slices.Sort(i.counted)
 			fmt.Fprint(h, i.seq, i.excluded, i.entered, i.decided, i.hadBallot, i.atBallot, i.gathered, i.counted,
 				len(i.pending), i.sent, i.sentTo)
 		}

@@ -99,7 +99,7 @@ func (i *instance) enter(p proposal) {
 	for _, rank := range l.known {
 		who := l.group.Proc(int(rank))
 		if !l.agreed.has(int(rank)) {
-			i.gathered.ended = append(i.gathered.ended, entry{rank, l.m.endedProcs[who], true})
+			i.gathered.ended = append(i.gathered.ended, entry{rank, l.m.left.has(who), true})
 		}
 		if p.Acked != nil && !p.Acked(who) {
 			i.gathered.unacked = append(i.gathered.unacked, rank)
@@ -118,7 +118,7 @@ func (i *instance) enter(p proposal) {
 
 // receive handles a frame of this group.
 func (s *sequence) receive(from proc.ID, payload []byte) error {
-	if _, ended := s.m.endedProcs[from]; ended && s.m.broken != unfenced {
+	if s.m.endedProcs.has(from) && s.m.broken != unfenced {
 		return nil
 	}
 	rank := s.group.Rank(from)
@@ -127,7 +127,12 @@ func (s *sequence) receive(from proc.ID, payload []byte) error {
 	}
 	f := s.frame
 	s.frame = frame{} // receive may be called again before it returns
-	defer func() { s.frame = f }()
+	defer func() {
+		if cap(f.ended) > fewEnds {
+			f.ended = nil
+		}
+		s.frame = f
+	}()
 	if err := f.decode(payload, s.group.Size()); err != nil {
 		return fmt.Errorf("from %v: %w", from, err)
 	}
@@ -146,6 +151,10 @@ func (s *sequence) receive(from proc.ID, payload []byte) error {
 	}
 	return s.dispatch(rank, &f)
 }
+
+// fewEnds is the memory for ended members that is kept for the next frame. After the failure of thousands
+// a frame names them all, once.
+const fewEnds = 64
 
 // noRank stands for no rank.
 const noRank = -1
@@ -217,7 +226,7 @@ func (s *sequence) adopt(i *instance, rank int, f *frame) error {
 	if i.atBallot {
 		s.leaveBallot(i)
 	}
-	i.sentTo = append(i.sentTo, rank)
+	i.sentTo.add(rank)
 	i.gathered = *f
 	i.gathered.value = i.keepValue(f.value)
 	i.gathered.ended, i.gathered.unacked = slices.Clone(f.ended), slices.Clone(f.unacked)
@@ -309,7 +318,7 @@ func (s *sequence) retryHeld() {
 	waiting := s.held
 	s.held = nil
 	for _, h := range waiting {
-		if _, ended := s.m.endedProcs[h.from]; h.needs != noRank && !s.known.has(h.needs) && !ended {
+		if h.needs != noRank && !s.known.has(h.needs) && !s.m.endedProcs.has(h.from) {
 			s.held = append(s.held, h)
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"slices"
 
+	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/ft/agree"
 	"github.com/banyan-hpc/banyan/ft/control"
 	"github.com/banyan-hpc/banyan/internal/proc"
@@ -138,11 +139,27 @@ func (r *Repair) Agree(c *p2p.Comm, flag *uint64, promise p2p.Promise) {
 	}
 	p := agree.Proposal{What: whatAgree, Value: value, Op: and, Acked: r.notFailed}
 	if len(acked) > 0 {
-		p.Acked = func(p proc.ID) bool { return slices.Contains(acked, p) || r.notFailed(p) }
+		in := membership(acked)
+		p.Acked = func(p proc.ID) bool { return in(p) || r.notFailed(p) }
 	}
 	k := r.newFlagCall()
 	k.c, k.flag, k.at, k.promise = c, flag, at, promise
 	r.propose(c, p, k.done)
+}
+
+// fewMembers are searched one by one.
+const fewMembers = 16
+
+// membership is the function that reports whether a process is in a list.
+func membership(list []proc.ID) func(proc.ID) bool {
+	if len(list) <= fewMembers {
+		return func(p proc.ID) bool { return slices.Contains(list, p) }
+	}
+	var set ft.Set
+	for _, p := range list {
+		set.Add(p)
+	}
+	return set.Has
 }
 
 // first reports whether the lowest process is on this side of an intercommunicator.

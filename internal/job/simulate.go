@@ -19,7 +19,12 @@ type Simulation struct {
 	Configure func(*sim.Config)    // may be nil
 	Faults    func(*sim.Sim) error // may be nil
 	Launcher  *SimulatedLauncher   // nil: ranks know each other from the start
+	Sparse    bool                 // engines are as in a job of more than denseRanks ranks
 }
+
+// denseRanks is the number of simulated ranks up to which their engines have the tables of real ranks, of
+// n/8 bytes each.
+const denseRanks = 4096
 
 // Simulate runs body as each of n ranks. Body finalizes its rank; if it returns an error without
 // having done so the rank has failed. The error joins those of the ranks and the simulator's.
@@ -47,7 +52,8 @@ func Simulate(n int, s Simulation, o *Options, body func(*Job) error) error {
 	}
 	for rank := range n {
 		err := machine.Spawn(proc.ID(rank), func(p *sim.Proc) {
-			boot := simulated{rank: rank, proc: p, size: n, perNode: cfg.Topology.ProcsPerNode, aborted: &errs[rank]}
+			boot := simulated{rank: rank, proc: p, size: n, perNode: cfg.Topology.ProcsPerNode, aborted: &errs[rank],
+				sparse: s.Sparse || n > denseRanks}
 			if err := boot.run(server, c, body); err != nil {
 				errs[rank] = fmt.Errorf("rank %d: %w", rank, err)
 			}
@@ -76,7 +82,9 @@ func (s simulated) run(server *simServer, c *config, body func(*Job) error) erro
 		}
 		boot, lost = joined, joined.l.lost
 	}
-	j, err := newJob(boot, progress.Config{Host: s.proc.Host(), Others: []fabric.Provider{provider}}, c)
+	j, err := newJob(boot, progress.Config{
+		Host: s.proc.Host(), Others: []fabric.Provider{provider}, Sparse: s.sparse,
+	}, c)
 	if err != nil {
 		return err
 	}
@@ -93,6 +101,7 @@ func (s simulated) run(server *simServer, c *config, body func(*Job) error) erro
 type simulated struct {
 	rank, size int
 	perNode    int // ranks on a node
+	sparse     bool
 	proc       *sim.Proc
 	aborted    *error // the reason of a rank that has aborted the job
 }

@@ -3,6 +3,7 @@ package progress
 import (
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/shm"
+	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
@@ -159,14 +160,23 @@ func (ep *Endpoint) attach(c fabric.Conn) {
 const pageProcs = 64
 
 // table maps process ids to endpoints. It allocates pages on first use, so that memory grows with
-// the peers in use, plus n/8 bytes.
-type table struct{ pages []*[pageProcs]*Endpoint }
+// the peers in use, plus n/8 bytes. A sparse engine has a map instead, which grows with the peers only.
+type table struct {
+	pages  []*[pageProcs]*Endpoint
+	sparse map[proc.ID]*Endpoint // nil: there are pages
+	// failed are peers of a sparse engine that failed without a connection. They have no endpoint in
+	// memory: get makes one.
+	failed ft.Set
+}
 
 func (t *table) get(id proc.ID) *Endpoint {
 	if i := int(id / pageProcs); i < len(t.pages) && t.pages[i] != nil {
 		return t.pages[i][id%pageProcs]
 	}
-	return nil
+	if ep := t.sparse[id]; ep != nil || !t.failed.Has(id) {
+		return ep
+	}
+	return &Endpoint{Proc: id, State: Failed}
 }
 
 // disconnect sends frames through the contract, which defines what a closed connection does.
@@ -178,9 +188,16 @@ func (t *table) disconnect() {
 			}
 		}
 	}
+	for _, ep := range t.sparse {
+		ep.shm = nil
+	}
 }
 
 func (t *table) put(ep *Endpoint) {
+	if t.sparse != nil {
+		t.sparse[ep.Proc] = ep
+		return
+	}
 	i := int(ep.Proc / pageProcs)
 	for len(t.pages) <= i {
 		t.pages = append(t.pages, nil)

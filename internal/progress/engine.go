@@ -27,6 +27,9 @@ type Config struct {
 	// routes.go.
 	Others  []fabric.Provider
 	Resolve Resolver
+	// Sparse saves memory where one process of the operating system has thousands of engines: tables by
+	// process and by rank grow with the peers in use only, and a message takes a map lookup more.
+	Sparse bool
 	// Routed is called with each endpoint that gets a connection, once, with the lock held; may be
 	// nil.
 	Routed func(*Endpoint)
@@ -42,6 +45,7 @@ type Engine struct {
 	others     []*other
 	loopback   *loopback
 	resolve    Resolver
+	sparse     bool
 	routed     func(*Endpoint)
 	sink       fabric.Sink // of shared memory and of the loopback
 	endpoints  table
@@ -78,7 +82,7 @@ var ErrClosed = errors.New("progress: the engine is closed")
 func New(cfg Config) *Engine {
 	e := &Engine{
 		self: cfg.Self, host: cfg.Host, shm: cfg.Shm,
-		resolve: cfg.Resolve, routed: cfg.Routed,
+		resolve: cfg.Resolve, routed: cfg.Routed, sparse: cfg.Sparse,
 		stalled: func() int { return 0 },
 	}
 	e.spins, e.yields, e.yieldMost = cfg.Host.Patience()
@@ -95,6 +99,9 @@ func New(cfg Config) *Engine {
 		o := &other{Provider: p}
 		e.bindSink(&o.sink, p)
 		e.others = append(e.others, o)
+	}
+	if e.sparse {
+		e.endpoints.sparse = make(map[proc.ID]*Endpoint)
 	}
 	self := &Endpoint{Proc: cfg.Self, by: e.loopback}
 	self.attach(e.loopback)
@@ -167,6 +174,9 @@ func (e *Engine) Host() fabric.Host { return e.host }
 
 // Self is the id of this process.
 func (e *Engine) Self() proc.ID { return e.self }
+
+// Sparse is that of Config: layers above keep their tables small too.
+func (e *Engine) Sparse() bool { return e.sparse }
 
 // View is what this process knows of failed processes. Its Epoch may be read at any time, the rest
 // with the lock held.

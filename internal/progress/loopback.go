@@ -26,7 +26,7 @@ const (
 )
 
 func newLoopback(self proc.ID, kick func()) *loopback {
-	return &loopback{self: self, kick: kick, frames: make([]frame, loopbackFrames)}
+	return &loopback{self: self, kick: kick}
 }
 
 func (l *loopback) Name() string    { return "self" }
@@ -48,7 +48,10 @@ func (l *loopback) Caps() fabric.Caps {
 
 func (l *loopback) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 	if l.used == len(l.frames) {
-		return false
+		if l.used > 0 {
+			return false
+		}
+		l.frames = make([]frame, loopbackFrames) // the first frame
 	}
 	f := &l.frames[(l.first+l.used)%len(l.frames)]
 	f.class, f.imm = class, imm

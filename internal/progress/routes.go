@@ -252,6 +252,10 @@ func (e *Engine) endpointOf(p fabric.Provider, peer proc.ID) *Endpoint {
 	ep := e.Lookup(peer)
 	if ep == nil {
 		ep = &Endpoint{Proc: peer, by: p}
+		if e.sparse && p == nil { // down enters the failure
+			e.endpoints.failed.Add(peer)
+			return ep
+		}
 		e.endpoints.put(ep)
 	}
 	return ep
