@@ -27,7 +27,6 @@ type Check struct {
 	all    []byte
 	before p2p.Handle
 	wrong  error // in the arguments of this rank
-	root   int
 }
 
 // Compare compares the call of an operation that blocks. It does nothing for no check, and on
