@@ -43,14 +43,17 @@ func (h Handle) wrapping() *wrapping {
 
 // awaited is the request that has to complete next.
 func (h Handle) awaited() Handle {
-	w := h.wrapping()
-	switch {
-	case w == nil:
-		return h
-	case w.undecided:
-		return w.before.awaited()
+	for {
+		w := h.wrapping()
+		switch {
+		case w == nil:
+			return h
+		case w.undecided:
+			h = w.before
+		default:
+			h = w.inner
+		}
 	}
-	return w.inner.awaited()
 }
 
 // decide takes the outcome of the operation before; false: it is bound and has not completed.

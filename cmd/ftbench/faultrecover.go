@@ -245,7 +245,7 @@ func (c *recoverOptions) table(out io.Writer, o fault.Recovery) table.Table {
 	sample := c.of(o, c.N[0])
 	return table.Table{
 		W: out, Keys: 2, Title: fmt.Sprintf("# Banyan %s against %s, µs; %d rounds of %d calls%s", c.Op,
-			cmp.Or(c.against(), sample.Against()), c.Rounds, sample.Calls, sample.Waiting()),
+			cmp.Or(c.against(), sample.Against()), sample.Rounds, sample.Calls, sample.Waiting()),
 		Columns: []table.Column{{Name: "# Ranks", Left: true}, {Name: "Failed"}, {Name: "P50", Width: 8, Format: "%.2f"},
 			{Name: "P90", Width: 8, Format: "%.2f"}, {Name: "P99", Width: 8, Format: "%.2f"},
 			{Name: "Baseline", Format: "%.2f"}, {Name: "Ratio", Width: 6, Format: "%.3f"},

@@ -47,7 +47,7 @@ each power of two and each point half-way to the next; half of the round trip is
 time. The lines and the file's columns are NetPIPE's, and so is the unit: Mbps of 2^20
 bits per second. Started alone, the command starts two ranks, each bound to a core;
 under ftbench run, mpiexec (MPICH) or srun --mpi=pmi2 it joins the job. --fabric sim is
-for one process alone. All sizes take about a minute and a half, --quick two seconds.
+for one process alone. All sizes take about a minute and a half, --quick a few seconds.
 
 Examples:
   ftbench netpipe

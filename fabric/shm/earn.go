@@ -25,7 +25,8 @@ const (
 	// asks once more.
 	earnFrames = 64
 	earnAgain  = 1024
-	// A long ring gets memory in such pieces: bytes of lines, and of bulk.
+	// A long ring gets memory in pieces, first of such bytes of lines and of bulk, then of as much as it
+	// has: memory that comes at once is faster, a fifth in the bandwidth of 64 bytes.
 	linesPiece = 2 * pageBytes
 	bulkPiece  = 4 * pageBytes
 	// ringShare is what the processes of a node spend together on long rings, in bytes, leastShare
@@ -160,7 +161,7 @@ func (c *Conn) grow(n int) bool {
 // has memory up to stop, in units.
 func (c *Conn) growPart(stop *uint64, unit, base, size, piece uint64) bool {
 	from := *stop * unit
-	to := min(from+piece, size)
+	to := min(from+max(piece, from), size)
 	if err := c.backRing(base+from, base+to); err != nil {
 		c.p.cfg.Log.Info("no memory for the long ring", "peer", int(c.peer), "reason", err)
 		return false
