@@ -25,8 +25,8 @@ const (
 	// asks once more.
 	earnFrames = 64
 	earnAgain  = 1024
-	// A long ring gets memory in pieces, first of such bytes of lines and of bulk, then of as much as it
-	// has: memory that comes at once is faster, a fifth in the bandwidth of 64 bytes.
+	// The memory that a long ring gets first, in bytes of lines and of bulk. The rest comes at once when
+	// that has been used: in pieces it is slower, by a fifth of the bandwidth of 64 bytes.
 	linesPiece = 2 * pageBytes
 	bulkPiece  = 4 * pageBytes
 	// ringShare is what the processes of a node spend together on long rings, in bytes, leastShare
@@ -157,11 +157,14 @@ func (c *Conn) grow(n int) bool {
 	return true
 }
 
-// growPart gives the next piece to a part of the long ring that begins at base, has size bytes, and
-// has memory up to stop, in units.
+// growPart gives memory to a part of the long ring that begins at base, has size bytes, and has memory
+// up to stop, in units: a piece, then the rest.
 func (c *Conn) growPart(stop *uint64, unit, base, size, piece uint64) bool {
 	from := *stop * unit
-	to := min(from+max(piece, from), size)
+	to := size
+	if from == 0 {
+		to = min(piece, size)
+	}
 	if err := c.backRing(base+from, base+to); err != nil {
 		c.p.cfg.Log.Info("no memory for the long ring", "peer", int(c.peer), "reason", err)
 		return false
