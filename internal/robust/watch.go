@@ -140,7 +140,7 @@ func (g *group) run() {
 		case errno == 0:
 			faults = 0
 			if n == 0 {
-				time.Sleep(addPause)
+				time.Sleep(time.Duration(len(round.waiters)) * addPause)
 			}
 			if n > 0 && n < len(round.waiters) {
 				wakeAt(round.waiters[n].addr) // who shares the word: the kernel has woken one
