@@ -17,9 +17,9 @@
 //	  +-----------------+----------+
 //
 // The segment is sparse: memory grows with traffic. A page gets memory when its process connects. A
-// pair with more to send than the occasional small frame moves to its long ring, which gets memory
-// piece by piece as its cursors advance for the first time; see earn.go for the share of each process
-// and for the way back. Memory is given after a check of the limits, because taking more than a memory
+// pair with more to send than the occasional small frame moves to its long ring, which gets some
+// memory first and the rest when that has been used; see earn.go for the share of each process and for
+// the way back. Memory is given after a check of the limits, because taking more than a memory
 // cgroup's limit ends in the OOM killer and not in an error. A line of class move says that the next
 // frame is in the other ring, so the order of frames is that of the pair.
 //

@@ -112,9 +112,9 @@ const (
 	// word and is there: the kernel forgets the list microseconds after the last
 	// word, unless it lets another thread run between the two.
 	doubtPause = time.Millisecond
-	// addPause lets a process that connects to many peers add all their words before the thread
-	// looks at them again, which costs as much as there are words.
-	addPause  = 500 * time.Microsecond
+	// addPause, times the number of words, lets a process that connects to many peers add their words
+	// before the thread looks at all again, which takes a hundredth of it.
+	addPause  = 50 * time.Microsecond
 	maxDoubts = 100
 	// maxFaults: how often in a row a word may have been unmapped after it was
 	// looked at.
