@@ -8,6 +8,7 @@
 //	consistent communicators that all members have, or none
 //	cg         a conjugate gradient solver whose ranks may be killed
 //	samplesort numbers of all ranks, sorted
+//	alltoall   each rank sends to each other; what the first contact costs
 //	refine     iterative refinement that goes on with the survivors
 //
 // Farm, consistent and refine are the examples 17.2, 17.1 and 17.3 of the MPI Forum's chapter on process fault tolerance (draft of

@@ -42,6 +42,8 @@ func TestExamples(t *testing.T) {
 		"samplesort":                   {5, []string{"samplesort", "-n", "100000"}, "100000 numbers sorted by 5 ranks", 0},
 		"samplesort, kill":             {4, []string{"samplesort", "-kill"}, "400000 numbers sorted by 3 ranks", 1},
 		"samplesort of one":            {1, []string{"samplesort", "-n", "100"}, "100 numbers sorted by 1 ranks", 0},
+		"alltoall":                     {4, []string{"alltoall"}, "second of 65536 bytes: ", 0},
+		"alltoall of one":              {1, []string{"alltoall"}, "first  of     8 bytes: ", 0},
 		"steps":                        {4, []string{"steps"}, "ten steps done, in the end by 3", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
