@@ -46,7 +46,8 @@ type call struct {
 
 // refusable are the calls that Banyan makes itself in a rank and that Go's runtime does not need.
 var refusable = map[string]call{
-	"pidfd_open": {nr: unix.SYS_PIDFD_OPEN}, "pidfd_send_signal": {nr: unix.SYS_PIDFD_SEND_SIGNAL},
+	"pidfd_getfd": {nr: unix.SYS_PIDFD_GETFD},
+	"pidfd_open":  {nr: unix.SYS_PIDFD_OPEN}, "pidfd_send_signal": {nr: unix.SYS_PIDFD_SEND_SIGNAL},
 	"memfd_create": {nr: unix.SYS_MEMFD_CREATE}, "fallocate": {nr: unix.SYS_FALLOCATE},
 	"ftruncate":           {nr: unix.SYS_FTRUNCATE},
 	"fcntl (F_ADD_SEALS)": {nr: unix.SYS_FCNTL, arg: 1, mask: ^uint32(0), value: unix.F_ADD_SEALS},
