@@ -13,7 +13,7 @@ LONGTIMEOUT ?= 60m
 NORACE = bench/% cmd/% examples examples/% fabric/fabrictest internal/lint internal/pattern coll/tree ft/agree ft/detect internal/proc internal/settings
 # And tests that count allocations or memory, of which the detector takes its own, that only compute or look for
 # mutants, that time processes, or that refuse system calls which the loader of a program with cgo makes.
-NORACETESTS = ^Test(NoAllocation.*|DeepestValues|UnbridledPeer|RefusedCalls|PollingRankFindsDeath|.*FindsMutants)$$
+NORACETESTS = ^Test(NoAllocation.*|DeepestValues|MemoryOfSparseRanks|UnbridledPeer|RefusedCalls|PollingRankFindsDeath|.*FindsMutants)$$
 
 MODULE  = github.com/banyan-hpc/banyan
 CC_HERE = $(shell command -v $${CC:-gcc} || command -v cc || command -v clang)
@@ -23,8 +23,8 @@ RACEPKGS = $(filter-out $(addprefix $(MODULE)/,$(NORACE)),$(PKGS))
 # The tests of most packages below start jobs that spin on all cores. Those that do so for a few
 # seconds only are with the ones that wait, since the two lanes are to last alike.
 SPINNING = $(filter-out $(addprefix $(MODULE)/,bench/fault%),$(filter $(SPIN),$(PKGS)))
-SPIN = $(MODULE) $(addprefix $(MODULE)/,bench/% cmd/% coll fabric/shm p2p internal/progress \
-	$(addprefix internal/systest/,collectives communicators messages repairs))
+SPIN = $(MODULE) $(addprefix $(MODULE)/,bench/% cmd/% fabric/shm p2p internal/progress \
+	$(addprefix internal/systest/,collectives messages))
 
 # -count=1: many tests draw random schedules or kill processes, so a cached pass
 # says nothing.

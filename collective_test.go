@@ -193,7 +193,11 @@ func disturb(c *Comm, script []byte) error {
 // the same times, with failures too.
 func TestSparseEnginesDoTheSame(t *testing.T) {
 	const ranks = 70 // more than a page of a table
-	for seed := uint64(1); seed <= 4; seed++ {
+	seeds := uint64(4)
+	if testing.Short() {
+		seeds = 1
+	}
+	for seed := uint64(1); seed <= seeds; seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			dense, sparse := traceOf(t, ranks, seed, false), traceOf(t, ranks, seed, true)
 			require.True(t, bytes.Contains(dense, []byte(" down ")))

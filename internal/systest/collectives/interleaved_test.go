@@ -213,10 +213,14 @@ func TestLongGoesInSegments(t *testing.T) {
 // The root starts many long broadcasts, and the next rank on the path receives one after the other.
 // The segments of one do not wait behind those of others that have no receive yet.
 func TestManyLongNonblockingBroadcasts(t *testing.T) {
+	rounds := 2000
+	if testing.Short() {
+		rounds = 300
+	}
 	require.NoError(t, banyan.Simulate(3, banyan.Simulation{Configure: oneEach}, func(w *banyan.World) error {
 		c, buf := w.Comm(), make([]byte, 6<<17+1) // more segments than are under way at once
 		var started []banyan.Request
-		for range 2000 {
+		for range rounds {
 			q := c.Ibcast(buf, 0)
 			if c.Rank() == 0 {
 				started = append(started, q)

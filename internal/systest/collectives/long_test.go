@@ -27,7 +27,11 @@ func oneEach(cfg *sim.Config) { cfg.Topology.ProcsPerNode = 1 }
 // right result.
 func TestLongReductionsThatDoNotFit(t *testing.T) {
 	lengths := []int{0, 5, 2_500, 75_000, 87_500} // in words
-	for _, n := range []int{3, 6} {
+	ranks := []int{3, 6}
+	if testing.Short() {
+		ranks = ranks[:1]
+	}
+	for _, n := range ranks {
 		require.NoError(t, banyan.Simulate(n, banyan.Simulation{Configure: oneEach}, func(w *banyan.World) error {
 			c := w.Comm()
 			for i := range 2 * 3 * len(lengths) * len(lengths) {
