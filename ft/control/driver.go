@@ -86,7 +86,7 @@ func Start(cfg Config) *Driver {
 		node: cfg.Detect.Node, self: cfg.Detect.Self, grace: cfg.Detect.Period / gracePart,
 		silentRunning: make(map[proc.ID]*silentRun), timeout: cfg.Detect.Timeout,
 	}
-	p.e.Handle(fabric.ClassDetect, p.onFrame)
+	p.e.HandleBackground(fabric.ClassDetect, p.onFrame)
 	p.e.OnEnd(p.onEnd)
 	p.e.Lock()
 	defer p.e.Unlock()

@@ -63,6 +63,7 @@ type Engine struct {
 	awaitLooks       int         // number of times that Await polls one peer awaitSpins times
 	awaitSpins       int
 	lull             lull
+	background       int    // events of the last round that nobody waits for: see HandleBackground
 	rounds, stride   uint64 // the clock is read every stride rounds
 	progressing      bool   // a goroutine is in drive
 	asleep           bool   // it, or the progress goroutine, has released the lock to sleep at the bell
@@ -115,6 +116,15 @@ func (e *Engine) Handle(class fabric.Class, fn func(from proc.ID, imm uint64, pa
 	for s := range e.sinks {
 		s.Deliver[class] = fn
 	}
+}
+
+// HandleBackground is Handle for frames that no operation waits for, such as heartbeats: a process
+// that has slept until one came sleeps again at once, since no other frames are to be expected.
+func (e *Engine) HandleBackground(class fabric.Class, fn func(from proc.ID, imm uint64, payload []byte)) {
+	e.Handle(class, func(from proc.ID, imm uint64, payload []byte) {
+		e.background++
+		fn(from, imm, payload)
+	})
 }
 
 // OnEnd registers a function that is called, with the lock held, when a peer has departed or

@@ -7,6 +7,7 @@ import (
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/host"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // sharedHost is a host on which a yield takes 60 ns, and which yields for 100 ns at most.
@@ -40,4 +41,34 @@ func TestYieldsAreBoundedByTime(t *testing.T) {
 	e.Unlock()
 	require.Equal(t, []int{2, 4, 6}, at)
 	require.NoError(t, e.Close())
+}
+
+// A process that is woken by a heartbeat sleeps again at once; by another frame it does not.
+func TestBackgroundFramesAreNotWaitedFor(t *testing.T) {
+	for class, yields := range map[fabric.Class]int{fabric.ClassDetect: 2, fabric.ClassAgree: 6} {
+		h := &sharedHost{Host: host.New(host.Config{})}
+		e := New(Config{Host: h})
+		self, err := e.Endpoint(e.Self())
+		require.NoError(t, err)
+		frames, sleeps := 0, 0
+		count := func(proc.ID, uint64, []byte) { frames++ }
+		e.HandleBackground(fabric.ClassDetect, count)
+		e.Handle(fabric.ClassAgree, count)
+		var done Completion
+		h.slept = func() {
+			e.Lock()
+			if sleeps++; sleeps == 3 {
+				done.Finish()
+			} else {
+				require.True(t, self.Conn().TrySend(class, 0, nil))
+			}
+			e.Unlock()
+		}
+		e.Lock()
+		e.Wait(&done)
+		e.Unlock()
+		require.Equal(t, 2, frames)
+		require.Equal(t, yields, h.yields, class)
+		require.NoError(t, e.Close())
+	}
 }

@@ -152,14 +152,19 @@ func (e *Engine) Progress() bool {
 // next message.
 func (e *Engine) drive(c *Completion) bool {
 	idle := 0
+	slept := false        // and nothing has come since but what nobody waits for
 	var since fabric.Time // time of the first yield in a row
 	for !c.done {
 		if e.rounds++; e.rounds%e.stride == 0 {
 			e.runTimers()
 		}
+		e.background = 0
 		n := e.round()
-		if n > 0 {
-			idle = 0
+		switch {
+		case n > e.background:
+			idle, slept = 0, false
+		case n > 0 && slept:
+			idle = e.spins + e.yields
 		}
 		switch {
 		case e.contenders.Load() != 0:
@@ -182,8 +187,8 @@ func (e *Engine) drive(c *Completion) bool {
 			e.stamp(c)
 			c.asleep, c.observed = e.host, true
 			e.sleep()
-			c.asleep = nil // it stays observed, so that Reset clears since
-			idle = e.spins // woken for a reason, or spuriously: no long spin
+			c.asleep = nil              // it stays observed, so that Reset clears since
+			idle, slept = e.spins, true // woken for a reason, or spuriously: no long spin
 		}
 		if e.woken > 0 {
 			e.yield()
