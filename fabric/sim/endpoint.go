@@ -6,6 +6,7 @@ import (
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/internal/few"
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
@@ -15,10 +16,10 @@ const pollBatch = 64
 // endpoint is fabric.Provider for one process.
 type endpoint struct {
 	p        *Proc
-	flows    map[proc.ID]*flow // outgoing, by peer; never iterated
-	order    []*flow           // the same, in the order of creation
-	refused  []*flow           // outgoing, refused since the last Ready
-	ports    [numPorts]Picos   // when each port is free
+	flows    few.Map[proc.ID, *flow] // outgoing, by peer; never iterated
+	order    []*flow                 // the same, in the order of creation
+	refused  []*flow                 // outgoing, refused since the last Ready
+	ports    [numPorts]Picos         // when each port is free
 	inbox    frameList
 	regions  regionTable
 	gets     []*pendingGet
@@ -60,7 +61,7 @@ func (e *endpoint) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 	case e.barred.Has(spec.Peer):
 		return nil, fabric.ErrPeerGone
 	}
-	f := e.flows[spec.Peer]
+	f := e.flows.Get(spec.Peer)
 	if f == nil {
 		peer := s.procs[spec.Peer]
 		f = s.join(e.p, peer)
@@ -83,7 +84,7 @@ func (e *endpoint) Inform(peer proc.ID, cause proc.Cause) {
 	if e.closed || e.departed || e.p.sim.checkID(peer) != nil {
 		return
 	}
-	f := e.flows[peer]
+	f := e.flows.Get(peer)
 	if f == nil {
 		e.barred.Add(peer)
 		return
@@ -96,14 +97,14 @@ func (e *endpoint) Inform(peer proc.ID, cause proc.Cause) {
 
 // Lookup is free of charge and no step: it observes only what is known.
 func (e *endpoint) Lookup(peer proc.ID) fabric.Conn {
-	if f := e.flows[peer]; f != nil {
+	if f := e.flows.Get(peer); f != nil {
 		return (*conn)(f)
 	}
 	return nil
 }
 
 func (e *endpoint) add(peer proc.ID, f *flow) {
-	e.flows[peer] = f
+	e.flows.Put(peer, f)
 	e.order = append(e.order, f)
 }
 

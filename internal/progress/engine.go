@@ -100,12 +100,7 @@ func New(cfg Config) *Engine {
 		e.bindSink(&o.sink, p)
 		e.others = append(e.others, o)
 	}
-	if e.sparse {
-		e.endpoints.sparse = make(map[proc.ID]*Endpoint)
-	}
-	self := &Endpoint{Proc: cfg.Self, by: e.loopback}
-	self.attach(e.loopback)
-	e.endpoints.put(self)
+	e.endpoints.sparse = e.sparse
 	return e
 }
 

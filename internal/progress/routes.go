@@ -70,6 +70,12 @@ func (e *Engine) Lookup(peer proc.ID) *Endpoint {
 	if ep := e.endpoints.get(peer); ep != nil {
 		return ep
 	}
+	if peer == e.self {
+		self := &Endpoint{Proc: peer, by: e.loopback}
+		self.attach(e.loopback)
+		e.endpoints.put(self)
+		return self
+	}
 	for p := range e.media {
 		if c := p.Lookup(peer); c != nil {
 			return e.join(&Endpoint{Proc: peer, Accepted: true}, p, c)
