@@ -45,35 +45,47 @@ func Address(id proc.ID) []byte {
 func (e *endpoint) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 	e.p.step()
 	e.p.settle()
-	if e.closed || e.departed {
-		return nil, fabric.ErrClosed
-	}
-	s := e.p.sim
-	switch {
-	case len(spec.Address) != 5 || spec.Address[0] != addressMark:
-		return nil, fmt.Errorf("sim: connect to %v: %x is no address of this provider", spec.Peer, spec.Address)
-	case binary.LittleEndian.Uint32(spec.Address[1:]) != uint32(spec.Peer):
-		return nil, fmt.Errorf("sim: connect to %v: the address is another process's", spec.Peer)
-	case s.checkID(spec.Peer) != nil || s.procs[spec.Peer] == nil:
-		return nil, fmt.Errorf("sim: connect to %v: no such process", spec.Peer)
-	case s.disconnected[pairOf(e.p.id, spec.Peer)]:
-		return nil, fmt.Errorf("%w: sim: %v and %v have been parted", fabric.ErrNoPath, e.p.id, spec.Peer)
-	case e.barred.Has(spec.Peer):
-		return nil, fabric.ErrPeerGone
+	if err := e.checkConnect(&spec); err != nil {
+		return nil, err
 	}
 	f := e.flows.Get(spec.Peer)
 	if f == nil {
-		peer := s.procs[spec.Peer]
-		f = s.join(e.p, peer)
-		if peer.end.closed || peer.end.departed {
-			f.back.queueEvidence()
-		}
-		if peer.end.barred.Has(e.p.id) {
-			f.invalidated = true
-			f.back.refuseSender()
-		}
+		f = e.connect(e.p.sim.procs[spec.Peer])
 	}
 	return (*conn)(f), nil
+}
+
+// checkConnect returns an error if the process cannot connect.
+func (e *endpoint) checkConnect(spec *fabric.ConnectSpec) error {
+	s := e.p.sim
+	switch {
+	case e.closed || e.departed:
+		return fabric.ErrClosed
+	case len(spec.Address) != 5 || spec.Address[0] != addressMark:
+		return fmt.Errorf("sim: connect to %v: %x is no address of this provider", spec.Peer, spec.Address)
+	case binary.LittleEndian.Uint32(spec.Address[1:]) != uint32(spec.Peer):
+		return fmt.Errorf("sim: connect to %v: the address is another process's", spec.Peer)
+	case s.checkID(spec.Peer) != nil || s.procs[spec.Peer] == nil:
+		return fmt.Errorf("sim: connect to %v: no such process", spec.Peer)
+	case s.disconnected[pairOf(e.p.id, spec.Peer)]:
+		return fmt.Errorf("%w: sim: %v and %v have been parted", fabric.ErrNoPath, e.p.id, spec.Peer)
+	case e.barred.Has(spec.Peer):
+		return fabric.ErrPeerGone
+	}
+	return nil
+}
+
+// connect makes both directions of a connection.
+func (e *endpoint) connect(peer *Proc) *flow {
+	f := e.p.sim.join(e.p, peer)
+	if peer.end.closed || peer.end.departed {
+		f.back.queueEvidence()
+	}
+	if peer.end.barred.Has(e.p.id) {
+		f.invalidated = true
+		f.back.refuseSender()
+	}
+	return f
 }
 
 // Inform implements fabric.Provider. A peer that lives learns that it counts as dead, as soon as

@@ -137,13 +137,17 @@ func (i *instance) alike(f *frame) bool {
 
 // finish forwards the decision and delivers it here.
 func (i *instance) finish() {
-	l := i.s
 	i.decided = true
+	i.forward()
+	i.s.decided(i)
+}
+
+// forward sends the decision to the children.
+func (i *instance) forward() {
 	t := i.tree()
 	for _, child := range i.children(&t) {
 		i.sendDecision(child)
 	}
-	l.decided(i)
 }
 
 // sendDecision sends the decision to a member, once.

@@ -242,7 +242,7 @@ func (m *Machine) Receive(from proc.ID, payload []byte) error {
 	}
 	id, _, err := header(payload)
 	if err != nil {
-		return fmt.Errorf("from %v: %w", from, err)
+		return fromError(from, err)
 	}
 	if l := m.open[id]; l != nil {
 		return l.receive(from, payload)
@@ -252,6 +252,9 @@ func (m *Machine) Receive(from proc.ID, payload []byte) error {
 	}
 	return m.receiveEarly(from, id, payload)
 }
+
+//go:noinline
+func fromError(from proc.ID, err error) error { return fmt.Errorf("from %v: %w", from, err) }
 
 // receiveEarly keeps a frame for a group that is not open.
 func (m *Machine) receiveEarly(from proc.ID, id GroupKey, payload []byte) error {
@@ -378,7 +381,10 @@ func (m *Machine) reuse(frame []byte) []byte {
 	return frame[:0]
 }
 
-// emit adds an action of a kind, for its caller to fill in.
+// emit adds an action of a kind, for its caller to fill in. Inlined it would put an Action on the stack of
+// each caller, and simulated ranks have small stacks.
+//
+//go:noinline
 func (m *Machine) emit(k Kind) *Action {
 	m.actions = append(m.actions, Action{Kind: k})
 	return &m.actions[len(m.actions)-1]

@@ -132,7 +132,7 @@ func (s *sequence) receive(from proc.ID, payload []byte) error {
 	}
 	rank := s.group.Rank(from)
 	if rank < 0 {
-		return fmt.Errorf("from %v: %w: no member of the group", from, errFrame)
+		return fromError(from, errNoMember)
 	}
 	f := s.frame
 	s.frame = nil // receive may be called again before it returns
@@ -150,7 +150,7 @@ func (s *sequence) receive(from proc.ID, payload []byte) error {
 // handle decodes a frame into f and handles it.
 func (s *sequence) handle(from proc.ID, rank int, f *frame, payload []byte) error {
 	if err := f.decode(payload, s.group.Size()); err != nil {
-		return fmt.Errorf("from %v: %w", from, err)
+		return fromError(from, err)
 	}
 	if f.kind == kindWake {
 		if s.cur.atBallot {
@@ -244,21 +244,31 @@ func (s *sequence) adopt(i *instance, rank int, f *frame) error {
 	case i.decided:
 		return nil
 	case !i.entered:
-		return fmt.Errorf("from rank %d: %w: a decision without this process", rank, errFrame)
+		return rankError(rank, "a decision without this process")
 	case f.flags&flagMismatch == 0 && !i.alike(f):
-		return fmt.Errorf("from rank %d: %w: a decision on something else", rank, errFrame)
+		return rankError(rank, "a decision on something else")
 	case f.namesBallot() && !s.openBallot(f):
-		return fmt.Errorf("from rank %d: %w: a decision that names no ballot", rank, errFrame)
+		return rankError(rank, "a decision that names no ballot")
 	}
 	if i.atBallot {
 		s.leaveBallot(i)
 	}
 	i.sentTo.add(rank)
+	i.takeOver(f)
+	i.finish()
+	return nil
+}
+
+//go:noinline
+func rankError(rank int, what string) error {
+	return fmt.Errorf("from rank %d: %w: %s", rank, errFrame, what)
+}
+
+// takeOver makes a decision that of this process.
+func (i *instance) takeOver(f *frame) {
 	i.gathered = *f
 	i.gathered.value = i.keepValue(f.value)
 	i.gathered.ended, i.gathered.unacked = slices.Clone(f.ended), slices.Clone(f.unacked)
-	i.finish()
-	return nil
 }
 
 // decided ends an agreement in this process and starts the next.
@@ -268,10 +278,7 @@ func (s *sequence) decided(i *instance) {
 	}
 	s.old, s.cur = i, s.begin(i.seq+1, s.old)
 	if s.ballot.Ballot != nil && (len(i.gathered.ended) > 0 || i.gathered.namesBallot()) {
-		s.findVoters()
-		for _, rank := range s.ballot.near { // neighbours that may have to wake this process
-			s.await(rank)
-		}
+		s.renewVoters()
 	}
 	if i.yielded() {
 		s.queueFirst(&i.mine).Value = slices.Clone(i.mine.Value)
@@ -281,6 +288,14 @@ func (s *sequence) decided(i *instance) {
 	}
 	s.enter()
 	s.retryHeld()
+}
+
+// renewVoters finds the voters after a decision that has changed them.
+func (s *sequence) renewVoters() {
+	s.findVoters()
+	for _, rank := range s.ballot.near { // neighbours that may have to wake this process
+		s.await(rank)
+	}
 }
 
 // agreeEnded enters the members that a decision names.
@@ -313,6 +328,8 @@ func (s *sequence) deliver(i *instance) {
 }
 
 // queueFirst puts a copy of a proposal before the others, and returns it.
+//
+//go:noinline
 func (s *sequence) queueFirst(p *proposal) *proposal {
 	s.queue = slices.Insert(s.queue, 0, *p)
 	return &s.queue[0]
@@ -324,12 +341,19 @@ func (s *sequence) decision(i *instance) *Decision {
 	if s.spare = nil; d == nil {
 		d = new(Decision)
 	}
-	*d = Decision{
-		Key: s.key, Seq: i.mine.number, Number: i.seq, What: i.gathered.what,
-		Value:    append(d.Value[:0], i.gathered.value...),
-		Mismatch: i.gathered.flags&flagMismatch != 0,
-		Refused:  i.gathered.flags&flagRefused != 0,
+	value := append(d.Value[:0], i.gathered.value...)
+	*d = Decision{}
+	d.Key, d.Seq, d.Number, d.What, d.Value = s.key, i.mine.number, i.seq, i.gathered.what, value
+	d.Mismatch = i.gathered.flags&flagMismatch != 0
+	d.Refused = i.gathered.flags&flagRefused != 0
+	if len(s.agreed) > 0 || len(s.carried)+len(i.gathered.ended) > 0 || len(i.gathered.unacked) > 0 {
+		s.listEnded(d, i)
 	}
+	return d
+}
+
+// listEnded puts the ended members into a decision.
+func (s *sequence) listEnded(d *Decision, i *instance) {
 	if len(s.endedList) != len(s.agreed) {
 		s.endedList = make([]Ended, 0, len(s.agreed))
 		for _, rank := range s.agreed {
@@ -348,7 +372,6 @@ func (s *sequence) decision(i *instance) *Decision {
 	for _, rank := range i.gathered.unacked {
 		d.Unacked = append(d.Unacked, s.group.Proc(int(rank)))
 	}
-	return d
 }
 
 // retryHeld handles the frames that waited.

@@ -43,6 +43,7 @@ type Engine struct {
 	host       fabric.Host
 	shm        *shm.Provider
 	others     []*other
+	media      []fabric.Provider // that reach other processes, in order of preference
 	loopback   *loopback
 	resolve    Resolver
 	sparse     bool
@@ -92,8 +93,10 @@ func New(cfg Config) *Engine {
 		e.stride = timerStride
 	}
 	e.loopback = newLoopback(cfg.Self, e.Kick)
+	e.media = cfg.Others
 	if e.shm != nil {
 		e.bindSink(&e.sink, e.shm)
+		e.media = append([]fabric.Provider{e.shm}, cfg.Others...)
 	}
 	for _, p := range cfg.Others {
 		o := &other{Provider: p}
@@ -213,21 +216,9 @@ func (e *Engine) Close() error {
 	return errors.Join(errs...)
 }
 
-// media iterates over the providers that reach other processes, in order of preference.
-func (e *Engine) media(yield func(fabric.Provider) bool) {
-	if e.shm != nil && !yield(e.shm) {
-		return
-	}
-	for _, o := range e.others {
-		if !yield(o.Provider) {
-			return
-		}
-	}
-}
-
 // providers iterates over all providers, the loopback included.
 func (e *Engine) providers(yield func(fabric.Provider) bool) {
-	for p := range e.media {
+	for _, p := range e.media {
 		if !yield(p) {
 			return
 		}
