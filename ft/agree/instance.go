@@ -1,5 +1,7 @@
 package agree
 
+import "slices"
+
 // instance is one agreement.
 type instance struct {
 	s        *sequence
@@ -140,6 +142,15 @@ func (i *instance) finish() {
 	i.decided = true
 	i.forward()
 	i.s.decided(i)
+}
+
+// compact leaves of a decision that names many members the frame only, which may have to be sent again.
+func (i *instance) compact() {
+	if len(i.down) == 0 {
+		i.down = i.gathered.encode(i.down)
+	}
+	i.down = slices.Clip(slices.Clone(i.down))
+	i.gathered.ended, i.gathered.unacked = nil, nil
 }
 
 // forward sends the decision to the children.

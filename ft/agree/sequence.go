@@ -143,6 +143,9 @@ func (s *sequence) receive(from proc.ID, payload []byte) error {
 	if cap(f.ended) > fewEnds {
 		f.ended = nil
 	}
+	if cap(f.unacked) > fewEnds {
+		f.unacked = nil
+	}
 	s.frame = f
 	return err
 }
@@ -286,6 +289,9 @@ func (s *sequence) decided(i *instance) {
 	} else {
 		s.deliver(i)
 	}
+	if len(i.gathered.ended) > fewEnds {
+		i.compact()
+	}
 	s.enter()
 	s.retryHeld()
 }
@@ -307,7 +313,9 @@ func (s *sequence) agreeEnded(ended []entry) {
 			s.departed.add(int(e.rank))
 		}
 	}
-	s.agreed = base
+	if s.agreed = base; len(base) == len(s.known) {
+		s.known = slices.Clip(base) // both have all agreed members: the next addition copies
+	}
 }
 
 // deliver delivers the decision on this process's proposal, or lets its second round follow.
@@ -333,45 +341,6 @@ func (s *sequence) deliver(i *instance) {
 func (s *sequence) queueFirst(p *proposal) *proposal {
 	s.queue = slices.Insert(s.queue, 0, *p)
 	return &s.queue[0]
-}
-
-// decision is the decision that the caller gets.
-func (s *sequence) decision(i *instance) *Decision {
-	d := s.spare
-	if s.spare = nil; d == nil {
-		d = new(Decision)
-	}
-	value := append(d.Value[:0], i.gathered.value...)
-	*d = Decision{}
-	d.Key, d.Seq, d.Number, d.What, d.Value = s.key, i.mine.number, i.seq, i.gathered.what, value
-	d.Mismatch = i.gathered.flags&flagMismatch != 0
-	d.Refused = i.gathered.flags&flagRefused != 0
-	if len(s.agreed) > 0 || len(s.carried)+len(i.gathered.ended) > 0 || len(i.gathered.unacked) > 0 {
-		s.listEnded(d, i)
-	}
-	return d
-}
-
-// listEnded puts the ended members into a decision.
-func (s *sequence) listEnded(d *Decision, i *instance) {
-	if len(s.endedList) != len(s.agreed) {
-		s.endedList = make([]Ended, 0, len(s.agreed))
-		for _, rank := range s.agreed {
-			// This process's own knowledge may differ from the other members'.
-			who := s.group.Proc(int(rank))
-			s.endedList = append(s.endedList, Ended{who, s.departed.has(int(rank))})
-		}
-	}
-	d.Ended = slices.Clip(s.endedList)
-	if len(s.carried)+len(i.gathered.ended) > 0 {
-		for _, e := range unite(s.carried, i.gathered.ended) {
-			d.New = append(d.New, Ended{s.group.Proc(int(e.rank)), e.departed})
-		}
-		s.carried = nil
-	}
-	for _, rank := range i.gathered.unacked {
-		d.Unacked = append(d.Unacked, s.group.Proc(int(rank)))
-	}
 }
 
 // retryHeld handles the frames that waited.
