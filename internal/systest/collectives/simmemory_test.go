@@ -86,8 +86,8 @@ func TestLargeSimulations(t *testing.T) {
 			{"agree", 100_000, 3, banyan.AutoTree, agree},
 			{"tree barrier", 100_000, 3, banyan.BinomialTree, (*banyan.Comm).Barrier},
 			{"barrier", 100_000, 6, banyan.AutoTree, (*banyan.Comm).Barrier},
-			{"agree", 1_000_000, 22, banyan.AutoTree, agree},
-			{"tree barrier", 1_000_000, 22, banyan.BinomialTree, (*banyan.Comm).Barrier},
+			{"agree", 1_000_000, 23, banyan.AutoTree, agree},
+			{"tree barrier", 1_000_000, 23, banyan.BinomialTree, (*banyan.Comm).Barrier},
 		}...)
 	}
 	for _, c := range jobs {
