@@ -13,7 +13,7 @@ LONGTIMEOUT ?= 60m
 NORACE = bench/% cmd/% examples examples/% fabric/fabrictest internal/lint internal/pattern coll/tree ft/agree ft/detect internal/proc internal/settings
 # And tests that count allocations or memory, of which the detector takes its own, that only compute or look for
 # mutants, that time processes, or that refuse system calls which the loader of a program with cgo makes.
-NORACETESTS = ^Test(NoAllocation.*|DeepestValues|MemoryOfSparseRanks|UnbridledPeer|RefusedCalls|PollingRankFindsDeath|.*FindsMutants)$$
+NORACETESTS = ^Test(NoAllocation.*|DeepestValues|UnbridledPeer|RefusedCalls|PollingRankFindsDeath|MemoryOf.*|LargeSimulations|.*FindsMutants)$$
 
 MODULE  = github.com/banyan-hpc/banyan
 CC_HERE = $(shell command -v $${CC:-gcc} || command -v cc || command -v clang)

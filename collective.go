@@ -35,7 +35,7 @@ func (c *Comm) uniform() bool {
 // it; see the guide.
 func (c *Comm) Barrier() error {
 	if !c.usual() {
-		return c.collective(debug.Plain("Barrier"), nil, func(c *Comm, m manner) error { return c.doBarrier(m) })
+		return c.barrierOther()
 	}
 	return c.notify(c.doBarrier(manner{}))
 }

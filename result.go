@@ -201,6 +201,11 @@ func (c *Comm) create(
 	return c.derived(core), nil
 }
 
+// barrierOther is Barrier in modes other than the usual ones.
+func (c *Comm) barrierOther() error {
+	return c.collective(debug.Plain("Barrier"), nil, func(c *Comm, m manner) error { return c.doBarrier(m) })
+}
+
 // dupApart is the rest of Dup on a view: d and err are what this rank has made and met.
 func (c *Comm) dupApart(ctx context.Context, p create.Parent, d *Comm, met error) (*Comm, error) {
 	free := func() {

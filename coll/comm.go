@@ -52,10 +52,14 @@ func (o *Comm) Barrier(c *p2p.Comm, call Call) error {
 		_, err := g.Barrier()
 		return ended(c, Barrier, 0, err)
 	}
-	call = o.compared(c, call)
-	s := o.blocking(c, Barrier, call)
+	return o.newBarrier(c, call).run()
+}
+
+// newBarrier begins a barrier.
+func (o *Comm) newBarrier(c *p2p.Comm, call Call) *Schedule {
+	s := o.blocking(c, Barrier, o.compared(c, call))
 	s.barrier()
-	return s.run()
+	return s
 }
 
 // Ibarrier is the non-blocking Barrier.

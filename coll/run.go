@@ -12,6 +12,11 @@ import (
 // again: a process that only counts as dead may still write to it.
 func (s *Schedule) run() error {
 	s.advance()
+	return s.end()
+}
+
+// end gives the outcome of a blocking operation.
+func (s *Schedule) end() error {
 	if !s.tried {
 		s.e.Lock()
 		s.c.CountCollective()

@@ -202,7 +202,7 @@ func (c *Comm) recognize(p proc.ID) {
 // Precondition: the lock is held.
 func (c *Comm) isNullLocked(rank int) bool {
 	return rank == ProcNull ||
-		c.someNull.Load() && uint(rank) < uint(c.peers.size) && c.ftState.nulls.Has(c.peers.Proc(rank))
+		c.someNull.Load() && uint(rank) < uint(c.peers.size) && c.ftState.nulls.Has(c.peers.proc(rank))
 }
 
 // isNull is isNullLocked for a sender without the lock. Precondition: the rank is in range.

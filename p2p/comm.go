@@ -183,7 +183,7 @@ func (c *Comm) OriginalRank(rank int) int {
 	if c.parent == nil {
 		return rank
 	}
-	return c.parent.peers.Rank(c.peers.Proc(rank))
+	return c.parent.peers.Rank(c.peers.proc(rank))
 }
 
 // originalRank is the rank by which the user knows a peer.
@@ -232,7 +232,7 @@ func (c *Comm) link(rank int) *link {
 //
 // Preconditions: the lock is not held; the rank is in range.
 func (c *Comm) connect(rank int) (*link, error) {
-	l, err := c.e.linkTo(c.peers.Proc(rank))
+	l, err := c.e.linkTo(c.peers.proc(rank))
 	if err != nil {
 		return nil, err
 	}

@@ -92,9 +92,12 @@ func (c *Comm) DeriveAmong(g Group, tag int) (d *Comm, ctx uint32, err error) {
 	key := mix(mix(g.digest(), uint64(tag)), 1)
 	c.e.p.Lock()
 	c.awaitValidate()
-	partly := c.mutableFT().partly
-	partly[key]++
-	n := partly[key]
+	s := c.mutableFT()
+	if s.partly == nil {
+		s.partly = make(map[uint64]uint32)
+	}
+	s.partly[key]++
+	n := s.partly[key]
 	c.e.p.Unlock()
 	name := commName{base: new(fmt.Sprintf("%s.tag%d.%d", c.Name(), tag, n))}
 	ctx = c.deriveContext(key, uint64(n))
@@ -207,7 +210,8 @@ func (c *Comm) Seed(n uint64) uint64 { return mix(c.contextSeed(), n) }
 // NewComm makes a communicator with the given context, whose top bit is not used. It fails if
 // another communicator of this process has the same.
 func (e *Engine) NewComm(name string, g Group, rank int, ctx uint32) (*Comm, error) {
-	return e.newComm(nil, commName{base: new(name)}, &g, &g, rank, ctx, nil)
+	in := g.inMemory()
+	return e.newComm(nil, commName{base: new(name)}, in, in, rank, ctx, nil)
 }
 
 // newComm makes a communicator that inherits the settings of another one and leaves out the members

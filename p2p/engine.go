@@ -51,11 +51,12 @@ type Engine struct {
 // completes nothing: that is the baseline.
 func New(p *progress.Engine, aware bool, limits Limits) *Engine {
 	e := &Engine{p: p, limits: limits}
+	e.links.sparse = p.Sparse()
+	bins := firstBins
 	if p.Sparse() {
-		e.links.beSparse()
-		e.posted = newPosted(sparseBins)
-		e.unexpected.index[0] = make([]msgBin, sparseBins)
+		bins = sparseBins
 	}
+	e.posted.least, e.unexpected.least = bins, bins
 	p.Handle(fabric.ClassEager, e.onEager)
 	p.Handle(fabric.ClassFirst, e.onFirst)
 	p.Handle(fabric.ClassFrag, e.onFrag)
@@ -65,7 +66,10 @@ func New(p *progress.Engine, aware bool, limits Limits) *Engine {
 	p.Handle(fabric.ClassFlow, e.onFlow)
 	p.HandlePlaces(e.place, e.onPlaced, e.onReturned)
 	p.OnStall(e.pumpAll)
-	e.revoked.catchUp, e.revoked.spare = e.catchUp, new(ft.OpError)
+	e.revoked.catchUp = e.catchUp
+	if !p.Sparse() {
+		e.revoked.spare = new(ft.OpError)
+	}
 	if aware {
 		p.OnEnd(e.onEnd)
 	}

@@ -27,7 +27,7 @@ type ftState struct {
 // mutableFT allocates the state at the first call. Precondition: the lock is held.
 func (c *Comm) mutableFT() *ftState {
 	if c.ftState == nil {
-		c.ftState = &ftState{partly: make(map[uint64]uint32)}
+		c.ftState = new(ftState)
 	}
 	return c.ftState
 }

@@ -34,8 +34,26 @@ type run struct {
 // fewRuns are searched faster one by one than a map.
 const fewRuns = 12
 
+// lastWorld is the last result of WorldGroup. Thousands of simulated ranks share it.
+var lastWorld atomic.Pointer[Group]
+
 // WorldGroup is the group of the processes 0 … n-1.
-func WorldGroup(n int) Group { return Group{size: n, dense: true, runs: []run{{n: n, stride: 1}}} }
+func WorldGroup(n int) Group {
+	if last := lastWorld.Load(); last != nil && last.size == n {
+		return *last
+	}
+	g := &Group{size: n, dense: true, runs: []run{{n: n, stride: 1}}}
+	lastWorld.Store(g)
+	return *g
+}
+
+// inMemory is the group in memory that does not change: that of the last world, or its own.
+func (g Group) inMemory() *Group {
+	if last := lastWorld.Load(); last != nil && g.dense && g.base == last.base && g.size == last.size {
+		return last
+	}
+	return &g
+}
 
 // NewGroup is the group of the given processes in their order. They must differ.
 func NewGroup(procs []proc.ID) Group {
@@ -67,9 +85,12 @@ func NewGroup(procs []proc.ID) Group {
 func (g Group) Size() int { return g.size }
 
 // Proc returns the process with a rank of 0 … Size()-1.
-func (g Group) Proc(rank int) proc.ID {
+func (g Group) Proc(rank int) proc.ID { return g.proc(rank) }
+
+// proc is Proc without a copy of the group on the stack.
+func (g *Group) proc(rank int) proc.ID {
 	if g.kept != nil {
-		return g.from.Proc(g.kept.Rank(rank))
+		return g.from.proc(g.kept.Rank(rank))
 	}
 	r := &g.runs[0]
 	if len(g.runs) > 1 {

@@ -1,10 +1,11 @@
 package p2p
 
 import (
+	"cmp"
 	"iter"
-	"maps"
 	"slices"
 
+	"github.com/banyan-hpc/banyan/internal/few"
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
@@ -13,9 +14,10 @@ const linkPage = 64
 // links is the table of an engine's links by process id.
 type links struct {
 	pages  []*[linkPage]*link
-	sparse map[proc.ID]*link // in place of pages; nil: not in a sparse engine
+	sparse bool // few has them, and there are no pages
+	few    few.Map[proc.ID, *link]
 	// byRank has the place of Comm.links in a sparse engine.
-	byRank map[rankKey]*link
+	byRank few.Map[rankKey, *link]
 }
 
 // rankKey is a rank of a communicator.
@@ -26,21 +28,16 @@ type rankKey struct {
 
 func (c *Comm) rankKey(rank int) rankKey { return rankKey{c.Context(), int32(rank)} }
 
-// beSparse makes the table one of a sparse engine.
-func (t *links) beSparse() {
-	t.sparse, t.byRank = make(map[proc.ID]*link), make(map[rankKey]*link)
-}
-
 func (t *links) get(peer proc.ID) *link {
 	if i := int(peer / linkPage); i < len(t.pages) && t.pages[i] != nil {
 		return t.pages[i][peer%linkPage]
 	}
-	return t.sparse[peer]
+	return t.few.Get(peer)
 }
 
 func (t *links) put(l *link) {
-	if t.sparse != nil {
-		t.sparse[l.peer] = l
+	if t.sparse {
+		t.few.Put(l.peer, l)
 		return
 	}
 	i := int(l.peer / linkPage)
@@ -63,8 +60,13 @@ func (t *links) all() iter.Seq[*link] {
 				}
 			}
 		}
-		for _, id := range slices.Sorted(maps.Keys(t.sparse)) {
-			if !yield(t.sparse[id]) {
+		few := make([]*link, 0, t.few.Len())
+		for _, l := range t.few.All() {
+			few = append(few, l)
+		}
+		slices.SortFunc(few, func(a, b *link) int { return cmp.Compare(a.peer, b.peer) })
+		for _, l := range few {
+			if !yield(l) {
 				return
 			}
 		}
@@ -78,14 +80,14 @@ func (c *Comm) sparseLink(rank int) *link {
 	}
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
-	return c.e.links.byRank[c.rankKey(rank)]
+	return c.e.links.byRank.Get(c.rankKey(rank))
 }
 
 // setLink fills a rank's entry in the table of links. Preconditions: the lock is held; the rank is in range.
 func (c *Comm) setLink(rank int, l *link) {
 	if c.reach == 0 {
 		if c.state.Load()&stateFreed == 0 { // another communicator may get its context
-			c.e.links.byRank[c.rankKey(rank)] = l
+			c.e.links.byRank.Put(c.rankKey(rank), l)
 		}
 		return
 	}
@@ -99,7 +101,7 @@ func (c *Comm) setLink(rank int, l *link) {
 
 // dropLink undoes setLink. Precondition: the lock is held.
 func (c *Comm) dropLink(rank int) {
-	delete(c.e.links.byRank, c.rankKey(rank))
+	c.e.links.byRank.Delete(c.rankKey(rank))
 	if c.link(rank) != nil {
 		c.links[rank/linkPage].Load()[rank%linkPage].Store(nil)
 	}
@@ -107,5 +109,5 @@ func (c *Comm) dropLink(rank int) {
 
 // forget drops the links of a freed communicator, whose context another one may get.
 func (t *links) forget(c *Comm) {
-	maps.DeleteFunc(t.byRank, func(k rankKey, _ *link) bool { return k.ctx == c.Context() })
+	t.byRank.DeleteFunc(func(k rankKey, _ *link) bool { return k.ctx == c.Context() })
 }

@@ -25,7 +25,8 @@ const (
 // message is looked up once for each kind of wildcard posted, and the sequence number decides which
 // receive came first.
 type postedQueue struct {
-	bins []bin
+	bins  []bin
+	least int // the first number of bins, a power of two; at least sparseBins
 	// full has a bit for each bin that is not empty: there are more bins than a process mostly has
 	// receives.
 	full []uint64
@@ -118,7 +119,7 @@ func (b *bin) remove(r *Request) {
 
 // grow doubles the bins. The first receive makes the first ones, so an engine without receives has none.
 func (q *postedQueue) grow() {
-	old, wider := q.bins, newPosted(max(2*len(q.bins), firstBins))
+	old, wider := q.bins, newPosted(max(2*len(q.bins), q.least, sparseBins))
 	q.bins, q.full = wider.bins, wider.full
 	for i := range old {
 		for r := old[i].first; r != nil; {

@@ -162,7 +162,7 @@ func (c *Comm) source(src, tag int) (proc.ID, error) {
 	case uint(src) >= uint(c.peers.size):
 		return 0, c.badRank(src)
 	case c.link(src) != nil:
-		return c.peers.Proc(src), nil
+		return c.peers.proc(src), nil
 	}
 	l, err := c.connect(src)
 	if err != nil {

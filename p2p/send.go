@@ -94,14 +94,19 @@ func (c *Comm) sendAtOnce(l *link, buf []byte, tag int) bool {
 
 // begin starts a send; a synchronous one is announced whatever its length.
 func (c *Comm) begin(buf []byte, dst, tag int, synchronous bool) Handle {
-	e := c.e
 	l, err := c.target(dst, tag)
 	if err != nil {
-		return e.Failed(c, c.opError(reqSend, dst, tag, len(buf), err))
+		return c.e.Failed(c, c.opError(reqSend, dst, tag, len(buf), err))
 	}
 	if l == nil {
 		return Handle{}
 	}
+	return c.beginTo(l, buf, tag, synchronous)
+}
+
+// beginTo is begin for a link.
+func (c *Comm) beginTo(l *link, buf []byte, tag int, synchronous bool) Handle {
+	e := c.e
 	e.p.Lock()
 	defer e.p.Unlock()
 	if l.spareChunk == 0 && l.budget < len(buf)+perMessage {

@@ -35,6 +35,7 @@ type msgLink struct{ next, prev *message }
 // wildcards; another one is built by the first search for its kind among more than a few messages.
 type unexpectedQueue struct {
 	index          [4][]msgBin
+	least          int // as in postedQueue
 	n              int
 	oldest, newest *message
 	claims         *message // removed by matched probes, in no order, linked by older
@@ -114,7 +115,7 @@ func (u *unexpectedQueue) add(m *message) {
 
 // build makes an index with room to grow.
 func (u *unexpectedQueue) build(w int) {
-	bins := firstBins
+	bins := max(u.least, sparseBins)
 	for bins < u.n {
 		bins *= 2
 	}

@@ -147,6 +147,6 @@ func (c *Comm) CollRank(rank int) (int, bool, error) {
 	if w == nil || w.peers.size == c.peers.size {
 		return rank, true, nil
 	}
-	at := w.peers.Rank(c.peers.Proc(rank))
+	at := w.peers.Rank(c.peers.proc(rank))
 	return at, at >= 0, nil
 }

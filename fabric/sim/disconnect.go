@@ -40,7 +40,7 @@ func (pt *disconnection) happen(s *Sim) *task {
 	if a == nil || b == nil || !a.end.open() || !b.end.open() {
 		return nil
 	}
-	f := a.end.flows[pt.b]
+	f := a.end.flows.Get(pt.b)
 	if f == nil || f.broken {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/internal/few"
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
@@ -15,10 +16,10 @@ const pollBatch = 64
 // endpoint is fabric.Provider for one process.
 type endpoint struct {
 	p        *Proc
-	flows    map[proc.ID]*flow // outgoing, by peer; never iterated
-	order    []*flow           // the same, in the order of creation
-	refused  []*flow           // outgoing, refused since the last Ready
-	ports    [numPorts]Picos   // when each port is free
+	flows    few.Map[proc.ID, *flow] // outgoing, by peer; never iterated
+	order    []*flow                 // the same, in the order of creation
+	refused  []*flow                 // outgoing, refused since the last Ready
+	ports    [numPorts]Picos         // when each port is free
 	inbox    frameList
 	regions  regionTable
 	gets     []*pendingGet
@@ -44,35 +45,47 @@ func Address(id proc.ID) []byte {
 func (e *endpoint) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 	e.p.step()
 	e.p.settle()
-	if e.closed || e.departed {
-		return nil, fabric.ErrClosed
+	if err := e.checkConnect(&spec); err != nil {
+		return nil, err
 	}
-	s := e.p.sim
-	switch {
-	case len(spec.Address) != 5 || spec.Address[0] != addressMark:
-		return nil, fmt.Errorf("sim: connect to %v: %x is no address of this provider", spec.Peer, spec.Address)
-	case binary.LittleEndian.Uint32(spec.Address[1:]) != uint32(spec.Peer):
-		return nil, fmt.Errorf("sim: connect to %v: the address is another process's", spec.Peer)
-	case s.checkID(spec.Peer) != nil || s.procs[spec.Peer] == nil:
-		return nil, fmt.Errorf("sim: connect to %v: no such process", spec.Peer)
-	case s.disconnected[pairOf(e.p.id, spec.Peer)]:
-		return nil, fmt.Errorf("%w: sim: %v and %v have been parted", fabric.ErrNoPath, e.p.id, spec.Peer)
-	case e.barred.Has(spec.Peer):
-		return nil, fabric.ErrPeerGone
-	}
-	f := e.flows[spec.Peer]
+	f := e.flows.Get(spec.Peer)
 	if f == nil {
-		peer := s.procs[spec.Peer]
-		f = s.join(e.p, peer)
-		if peer.end.closed || peer.end.departed {
-			f.back.queueEvidence()
-		}
-		if peer.end.barred.Has(e.p.id) {
-			f.invalidated = true
-			f.back.refuseSender()
-		}
+		f = e.connect(e.p.sim.procs[spec.Peer])
 	}
 	return (*conn)(f), nil
+}
+
+// checkConnect returns an error if the process cannot connect.
+func (e *endpoint) checkConnect(spec *fabric.ConnectSpec) error {
+	s := e.p.sim
+	switch {
+	case e.closed || e.departed:
+		return fabric.ErrClosed
+	case len(spec.Address) != 5 || spec.Address[0] != addressMark:
+		return fmt.Errorf("sim: connect to %v: %x is no address of this provider", spec.Peer, spec.Address)
+	case binary.LittleEndian.Uint32(spec.Address[1:]) != uint32(spec.Peer):
+		return fmt.Errorf("sim: connect to %v: the address is another process's", spec.Peer)
+	case s.checkID(spec.Peer) != nil || s.procs[spec.Peer] == nil:
+		return fmt.Errorf("sim: connect to %v: no such process", spec.Peer)
+	case s.disconnected[pairOf(e.p.id, spec.Peer)]:
+		return fmt.Errorf("%w: sim: %v and %v have been parted", fabric.ErrNoPath, e.p.id, spec.Peer)
+	case e.barred.Has(spec.Peer):
+		return fabric.ErrPeerGone
+	}
+	return nil
+}
+
+// connect makes both directions of a connection.
+func (e *endpoint) connect(peer *Proc) *flow {
+	f := e.p.sim.join(e.p, peer)
+	if peer.end.closed || peer.end.departed {
+		f.back.queueEvidence()
+	}
+	if peer.end.barred.Has(e.p.id) {
+		f.invalidated = true
+		f.back.refuseSender()
+	}
+	return f
 }
 
 // Inform implements fabric.Provider. A peer that lives learns that it counts as dead, as soon as
@@ -83,7 +96,7 @@ func (e *endpoint) Inform(peer proc.ID, cause proc.Cause) {
 	if e.closed || e.departed || e.p.sim.checkID(peer) != nil {
 		return
 	}
-	f := e.flows[peer]
+	f := e.flows.Get(peer)
 	if f == nil {
 		e.barred.Add(peer)
 		return
@@ -96,14 +109,14 @@ func (e *endpoint) Inform(peer proc.ID, cause proc.Cause) {
 
 // Lookup is free of charge and no step: it observes only what is known.
 func (e *endpoint) Lookup(peer proc.ID) fabric.Conn {
-	if f := e.flows[peer]; f != nil {
+	if f := e.flows.Get(peer); f != nil {
 		return (*conn)(f)
 	}
 	return nil
 }
 
 func (e *endpoint) add(peer proc.ID, f *flow) {
-	e.flows[peer] = f
+	e.flows.Put(peer, f)
 	e.order = append(e.order, f)
 }
 

@@ -42,7 +42,6 @@ func newProc(s *Sim, id proc.ID) *Proc {
 	p.core.p = p
 	p.host.p = p
 	p.end.p = p
-	p.end.flows = make(map[proc.ID]*flow)
 	return p
 }
 

@@ -70,7 +70,8 @@ func (s *sequence) offersBallot() bool {
 	}
 	if s.connectAsked != owner+1 { // once for each root
 		s.connectAsked = owner + 1
-		s.m.emit(Action{Kind: Await, Peer: owner, Connect: true})
+		a := s.m.emit(Await)
+		a.Peer, a.Connect = owner, true
 	}
 	return false
 }

@@ -1,6 +1,9 @@
 package agree
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // clone copies a world; the copy is independent.
 func (w *world) clone() *world {
@@ -35,10 +38,8 @@ func (m *Machine) clone() *Machine {
 	c.broken = m.broken
 	c.endedProcs, c.left = slices.Clone(m.endedProcs), slices.Clone(m.left)
 	c.departing = slices.Clone(m.departing)
-	for p, n := range m.heldBytes {
-		c.heldBytes[p] = n
-	}
-	for id, frames := range m.unopened {
+	c.heldBytes, c.unopened = maps.Clone(m.heldBytes), maps.Clone(m.unopened)
+	for id, frames := range c.unopened {
 		c.unopened[id] = slices.Clone(frames)
 	}
 	for id, l := range m.open {
@@ -47,7 +48,7 @@ func (m *Machine) clone() *Machine {
 		d.known, d.departed, d.held = slices.Clone(l.known), slices.Clone(l.departed), slices.Clone(l.held)
 		d.queue, d.awaited = slices.Clone(l.queue), slices.Clone(l.awaited)
 		d.cur, d.old = l.cur.clone(&d), l.old.clone(&d)
-		d.below, d.frame, d.folded, d.spare = nil, frame{}, nil, nil
+		d.below, d.frame, d.folded, d.spare = nil, nil, nil, nil
 		c.open[id] = &d
 	}
 	for _, l := range m.atBallots {

@@ -1,5 +1,7 @@
 package agree
 
+import "slices"
+
 // instance is one agreement.
 type instance struct {
 	s        *sequence
@@ -12,15 +14,26 @@ type instance struct {
 	hadBallot bool // the group had a ballot when this process entered
 	atBallot  bool // it waits at the ballot
 	gathered  frame
-	counted   ranks       // ranks with a counted contribution
 	pending   []pendingUp // contributions before this process's own
 	sent      int         // the rank that our contribution was sent to; -1: none
 	missing   int         // a child known to be missing, or noRank
-	sentTo    ranks       // ranks that have been sent the decision
-	value     []byte      // memory of gathered.value
-	own       []byte      // memory of mine.Value
-	up        []byte      // memory of the contribution's frame
-	down      []byte      // the decision's frame, once it has been sent
+	memory
+}
+
+// memory is what an agreement takes over from one before.
+type memory struct {
+	counted ranks  // ranks with a counted contribution
+	sentTo  ranks  // ranks that have been sent the decision
+	value   []byte // memory of gathered.value
+	own     []byte // memory of mine.Value
+	up      []byte // memory of the contribution's frame
+	down    []byte // the decision's frame, once it has been sent
+}
+
+// reuse empties the memory of an agreement for another one.
+func (y *memory) reuse(old *memory, m *Machine) {
+	y.counted, y.sentTo, y.value, y.own = old.counted[:0], old.sentTo[:0], old.value[:0], old.own[:0]
+	y.up, y.down = m.reuse(old.up), m.reuse(old.down)
 }
 
 type pendingUp struct {
@@ -100,7 +113,8 @@ func (i *instance) known() []entry {
 }
 
 func (i *instance) send(rank int, payload []byte) {
-	i.s.m.emit(Action{Kind: Send, To: i.s.group.Proc(rank), Payload: payload})
+	a := i.s.m.emit(Send)
+	a.To, a.Payload = i.s.group.Proc(rank), payload
 }
 
 // decide makes the decision at the root. All members known to have ended by now are agreed to have.
@@ -125,13 +139,26 @@ func (i *instance) alike(f *frame) bool {
 
 // finish forwards the decision and delivers it here.
 func (i *instance) finish() {
-	l := i.s
 	i.decided = true
+	i.forward()
+	i.s.decided(i)
+}
+
+// compact leaves of a decision that names many members the frame only, which may have to be sent again.
+func (i *instance) compact() {
+	if len(i.down) == 0 {
+		i.down = i.gathered.encode(i.down)
+	}
+	i.down = slices.Clip(slices.Clone(i.down))
+	i.gathered.ended, i.gathered.unacked = nil, nil
+}
+
+// forward sends the decision to the children.
+func (i *instance) forward() {
 	t := i.tree()
 	for _, child := range i.children(&t) {
 		i.sendDecision(child)
 	}
-	l.decided(i)
 }
 
 // sendDecision sends the decision to a member, once.

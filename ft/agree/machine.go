@@ -182,7 +182,6 @@ const (
 func New(self proc.ID, shape Shape) *Machine {
 	return &Machine{
 		self: self, shape: shape, open: make(map[GroupKey]*sequence),
-		unopened: make(map[GroupKey][]heldFrame), heldBytes: make(map[proc.ID]int),
 	}
 }
 
@@ -233,7 +232,7 @@ func (m *Machine) Propose(id GroupKey, p Proposal) (seq uint32, err error) {
 	if l == nil {
 		return 0, ErrNotOpen
 	}
-	return l.propose(p), nil
+	return l.propose(&p), nil
 }
 
 // Receive handles a frame. Error: ErrFrame.
@@ -243,7 +242,7 @@ func (m *Machine) Receive(from proc.ID, payload []byte) error {
 	}
 	id, _, err := header(payload)
 	if err != nil {
-		return fmt.Errorf("from %v: %w", from, err)
+		return fromError(from, err)
 	}
 	if l := m.open[id]; l != nil {
 		return l.receive(from, payload)
@@ -251,11 +250,23 @@ func (m *Machine) Receive(from proc.ID, payload []byte) error {
 	if payload[0] != kindUp {
 		return nil // a decision goes to members that have proposed, so the group has been closed
 	}
+	return m.receiveEarly(from, id, payload)
+}
+
+//go:noinline
+func fromError(from proc.ID, err error) error { return fmt.Errorf("from %v: %w", from, err) }
+
+// receiveEarly keeps a frame for a group that is not open.
+func (m *Machine) receiveEarly(from proc.ID, id GroupKey, payload []byte) error {
 	h, err := m.keep(from, payload, noRank)
-	if err == nil {
-		m.unopened[id] = append(m.unopened[id], h)
+	if err != nil {
+		return err
 	}
-	return err
+	if m.unopened == nil {
+		m.unopened = make(map[GroupKey][]heldFrame)
+	}
+	m.unopened[id] = append(m.unopened[id], h)
+	return nil
 }
 
 // keep holds a frame and counts it.
@@ -264,6 +275,9 @@ func (m *Machine) keep(from proc.ID, payload []byte, needs int) (heldFrame, erro
 	if m.heldBytes[from]+h.cost() > maxEarly*earlyBytes {
 		return heldFrame{}, fmt.Errorf("from %v: %w: more than %d frames, or %d bytes, for agreements that have not started",
 			from, errFrame, maxEarly, maxEarly*earlyBytes)
+	}
+	if m.heldBytes == nil {
+		m.heldBytes = make(map[proc.ID]int)
 	}
 	m.heldBytes[from] += h.cost()
 	h.payload = slices.Clone(payload)
@@ -367,4 +381,11 @@ func (m *Machine) reuse(frame []byte) []byte {
 	return frame[:0]
 }
 
-func (m *Machine) emit(a Action) { m.actions = append(m.actions, a) }
+// emit adds an action of a kind, for its caller to fill in. Inlined it would put an Action on the stack of
+// each caller, and simulated ranks have small stacks.
+//
+//go:noinline
+func (m *Machine) emit(k Kind) *Action {
+	m.actions = append(m.actions, Action{Kind: k})
+	return &m.actions[len(m.actions)-1]
+}

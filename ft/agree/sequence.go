@@ -32,7 +32,7 @@ type sequence struct {
 	below        []int       // memory of children
 	ballot       openBallot  // the ballot, if any
 	connectAsked proc.ID     // 1 + the root that a connection has been requested to; 0: none
-	frame        frame       // memory of the next received frame
+	frame        *frame      // memory of the next received frame, or nil
 }
 
 // proposal is a Proposal with its number, or the second round of one.
@@ -48,25 +48,25 @@ func (s *sequence) begin(seq uint32, old *instance) *instance {
 	if old == nil {
 		old = new(instance)
 	}
-	*old = instance{
-		s: s, seq: seq, excluded: s.agreed, sent: -1, missing: noRank,
-		own: old.own[:0], counted: old.counted[:0], sentTo: old.sentTo[:0], value: old.value[:0],
-		up: s.m.reuse(old.up), down: s.m.reuse(old.down),
-	}
+	memory := old.memory
+	*old = instance{}
+	old.s, old.seq, old.excluded, old.sent, old.missing = s, seq, s.agreed, -1, noRank
+	old.memory.reuse(&memory, s.m)
 	return old
 }
 
-func (s *sequence) propose(p Proposal) uint32 {
+func (s *sequence) propose(p *Proposal) uint32 {
 	s.proposed++
 	number := s.proposed // a decision may come in between
 	if i := s.cur; !i.entered && len(s.queue) == 0 {
 		i.own = append(i.own, p.Value...)
 		p.Value = i.own
-		i.enter(proposal{Proposal: p, number: number})
+		i.mine = proposal{Proposal: *p, number: number}
+		i.enter()
 		return number
 	}
 	p.Value = slices.Clone(p.Value)
-	s.queue = append(s.queue, proposal{Proposal: p, number: number})
+	s.queue = append(s.queue, proposal{Proposal: *p, number: number})
 	s.enter()
 	return number
 }
@@ -76,16 +76,17 @@ func (s *sequence) enter() {
 	if s.cur.entered || len(s.queue) == 0 {
 		return
 	}
-	p := s.queue[0]
+	s.cur.mine = s.queue[0]
 	s.queue = slices.Delete(s.queue, 0, 1)
-	s.cur.enter(p)
+	s.cur.enter()
 }
 
-// enter takes part with a proposal.
-func (i *instance) enter(p proposal) {
-	l := i.s
-	i.entered, i.mine = true, p
-	i.gathered = frame{what: p.What, key: l.key, seq: i.seq, value: i.keepValue(p.Value)}
+// enter takes part with the proposal mine.
+func (i *instance) enter() {
+	l, p := i.s, &i.mine
+	i.entered = true
+	i.gathered.what, i.gathered.key, i.gathered.seq = p.What, l.key, i.seq
+	i.gathered.value = i.keepValue(p.Value)
 	if p.Uniform {
 		i.gathered.flags |= flagUniform
 	}
@@ -96,17 +97,11 @@ func (i *instance) enter(p proposal) {
 	if l.offersBallot() {
 		i.gathered.flags |= flagBallot
 	}
-	for _, rank := range l.known {
-		who := l.group.Proc(int(rank))
-		if !l.agreed.has(int(rank)) {
-			i.gathered.ended = append(i.gathered.ended, entry{rank, l.m.left.has(who), true})
-		}
-		if p.Acked != nil && !p.Acked(who) {
-			i.gathered.unacked = append(i.gathered.unacked, rank)
-		}
+	if len(l.known) > 0 {
+		i.nameEnded()
 	}
-	for _, e := range i.pending {
-		i.count(e.rank, &e.frame)
+	for k := range i.pending {
+		i.count(i.pending[k].rank, &i.pending[k].frame)
 	}
 	i.pending = nil
 	if l.post(i) {
@@ -116,6 +111,20 @@ func (i *instance) enter(p proposal) {
 	i.advance()
 }
 
+// nameEnded puts the members that this process knows to have ended into its contribution.
+func (i *instance) nameEnded() {
+	l, p := i.s, &i.mine
+	for _, rank := range l.known {
+		who := l.group.Proc(int(rank))
+		if !l.agreed.has(int(rank)) {
+			i.gathered.ended = append(i.gathered.ended, entry{rank, l.m.left.has(who), true})
+		}
+		if p.Acked != nil && !p.Acked(who) {
+			i.gathered.unacked = append(i.gathered.unacked, rank)
+		}
+	}
+}
+
 // receive handles a frame of this group.
 func (s *sequence) receive(from proc.ID, payload []byte) error {
 	if s.m.endedProcs.has(from) && s.m.broken != unfenced {
@@ -123,18 +132,28 @@ func (s *sequence) receive(from proc.ID, payload []byte) error {
 	}
 	rank := s.group.Rank(from)
 	if rank < 0 {
-		return fmt.Errorf("from %v: %w: no member of the group", from, errFrame)
+		return fromError(from, errNoMember)
 	}
 	f := s.frame
-	s.frame = frame{} // receive may be called again before it returns
-	defer func() {
-		if cap(f.ended) > fewEnds {
-			f.ended = nil
-		}
-		s.frame = f
-	}()
+	s.frame = nil // receive may be called again before it returns
+	if f == nil {
+		f = new(frame)
+	}
+	err := s.handle(from, rank, f, payload)
+	if cap(f.ended) > fewEnds {
+		f.ended = nil
+	}
+	if cap(f.unacked) > fewEnds {
+		f.unacked = nil
+	}
+	s.frame = f
+	return err
+}
+
+// handle decodes a frame into f and handles it.
+func (s *sequence) handle(from proc.ID, rank int, f *frame, payload []byte) error {
 	if err := f.decode(payload, s.group.Size()); err != nil {
-		return fmt.Errorf("from %v: %w", from, err)
+		return fromError(from, err)
 	}
 	if f.kind == kindWake {
 		if s.cur.atBallot {
@@ -142,14 +161,19 @@ func (s *sequence) receive(from proc.ID, payload []byte) error {
 		}
 		return nil
 	}
-	if wait, needs := s.mustWait(&f); wait {
-		h, err := s.m.keep(from, payload, needs)
-		if err == nil {
-			s.held = append(s.held, h)
-		}
-		return err
+	if wait, needs := s.mustWait(f); wait {
+		return s.hold(from, payload, needs)
 	}
-	return s.dispatch(rank, &f)
+	return s.dispatch(rank, f)
+}
+
+// hold keeps a frame that must wait.
+func (s *sequence) hold(from proc.ID, payload []byte, needs int) error {
+	h, err := s.m.keep(from, payload, needs)
+	if err == nil {
+		s.held = append(s.held, h)
+	}
+	return err
 }
 
 // fewEnds is the memory for ended members that is kept for the next frame. After the failure of thousands
@@ -170,7 +194,8 @@ func (s *sequence) mustWait(f *frame) (wait bool, needs int) {
 	for _, e := range f.ended {
 		if rank := int(e.rank); rank != s.rank && !s.known.has(rank) {
 			needs = rank
-			s.m.emit(Action{Kind: Report, Peer: s.group.Proc(rank), Departed: e.departed})
+			a := s.m.emit(Report)
+			a.Peer, a.Departed = s.group.Proc(rank), e.departed
 		}
 	}
 	return future || needs != noRank, needs
@@ -194,9 +219,7 @@ func (s *sequence) dispatch(rank int, f *frame) error {
 	case i.decided:
 		i.sendDecision(rank)
 	case !i.entered:
-		early := *f
-		early.value, early.ended, early.unacked = slices.Clone(f.value), slices.Clone(f.ended), slices.Clone(f.unacked)
-		i.pending = append(i.pending, pendingUp{rank, early})
+		i.keepEarly(rank, f)
 	default:
 		i.count(rank, f)
 		i.advance()
@@ -204,10 +227,17 @@ func (s *sequence) dispatch(rank int, f *frame) error {
 	return nil
 }
 
+// keepEarly keeps a contribution that came before this process's own.
+func (i *instance) keepEarly(rank int, f *frame) {
+	i.pending = append(i.pending, pendingUp{rank: rank, frame: *f})
+	early := &i.pending[len(i.pending)-1].frame
+	early.value, early.ended, early.unacked = slices.Clone(f.value), slices.Clone(f.ended), slices.Clone(f.unacked)
+}
+
 // await reports that this process waits for a member, to which it may have no connection.
 func (s *sequence) await(rank int) {
 	if s.awaited.add(rank) {
-		s.m.emit(Action{Kind: Await, Peer: s.group.Proc(rank)})
+		s.m.emit(Await).Peer = s.group.Proc(rank)
 	}
 }
 
@@ -217,100 +247,100 @@ func (s *sequence) adopt(i *instance, rank int, f *frame) error {
 	case i.decided:
 		return nil
 	case !i.entered:
-		return fmt.Errorf("from rank %d: %w: a decision without this process", rank, errFrame)
+		return rankError(rank, "a decision without this process")
 	case f.flags&flagMismatch == 0 && !i.alike(f):
-		return fmt.Errorf("from rank %d: %w: a decision on something else", rank, errFrame)
+		return rankError(rank, "a decision on something else")
 	case f.namesBallot() && !s.openBallot(f):
-		return fmt.Errorf("from rank %d: %w: a decision that names no ballot", rank, errFrame)
+		return rankError(rank, "a decision that names no ballot")
 	}
 	if i.atBallot {
 		s.leaveBallot(i)
 	}
 	i.sentTo.add(rank)
+	i.takeOver(f)
+	i.finish()
+	return nil
+}
+
+//go:noinline
+func rankError(rank int, what string) error {
+	return fmt.Errorf("from rank %d: %w: %s", rank, errFrame, what)
+}
+
+// takeOver makes a decision that of this process.
+func (i *instance) takeOver(f *frame) {
 	i.gathered = *f
 	i.gathered.value = i.keepValue(f.value)
 	i.gathered.ended, i.gathered.unacked = slices.Clone(f.ended), slices.Clone(f.unacked)
-	i.finish()
-	return nil
 }
 
 // decided ends an agreement in this process and starts the next.
 func (s *sequence) decided(i *instance) {
 	if len(i.gathered.ended) > 0 {
-		base := slices.Clone(s.agreed)
-		for _, e := range i.gathered.ended {
-			base.add(int(e.rank))
-			if e.departed {
-				s.departed.add(int(e.rank))
-			}
-		}
-		s.agreed = base
+		s.agreeEnded(i.gathered.ended)
 	}
 	s.old, s.cur = i, s.begin(i.seq+1, s.old)
 	if s.ballot.Ballot != nil && (len(i.gathered.ended) > 0 || i.gathered.namesBallot()) {
-		s.findVoters()
-		for _, rank := range s.ballot.near { // neighbours that may have to wake this process
-			s.await(rank)
-		}
+		s.renewVoters()
 	}
 	if i.yielded() {
-		again := i.mine
-		again.Value = slices.Clone(again.Value)
-		s.queue = slices.Insert(s.queue, 0, again)
+		s.queueFirst(&i.mine).Value = slices.Clone(i.mine.Value)
 		s.carried = unite(s.carried, i.gathered.ended)
-		s.enter()
-		s.retryHeld()
-		return
+	} else {
+		s.deliver(i)
 	}
-	d := s.decision(i)
-	switch first := s.result; {
-	case i.mine.confirm:
-		// Members that fail in the second round may not learn what only that round found.
-		s.result, s.carried = nil, i.gathered.ended
-		s.m.emit(Action{Kind: Decide, Decision: first, Then: i.mine.Then})
-	case i.mine.Uniform && !d.Mismatch && i.gathered.flags&flagBinds == 0:
-		s.result = d
-		second := i.mine
-		second.confirm, second.Value, second.Op = true, nil, nil
-		s.queue = slices.Insert(s.queue, 0, second)
-	default:
-		s.m.emit(Action{Kind: Decide, Decision: d, Then: i.mine.Then})
+	if len(i.gathered.ended) > fewEnds {
+		i.compact()
 	}
 	s.enter()
 	s.retryHeld()
 }
 
-// decision is the decision that the caller gets.
-func (s *sequence) decision(i *instance) *Decision {
-	d := s.spare
-	if s.spare = nil; d == nil {
-		d = new(Decision)
+// renewVoters finds the voters after a decision that has changed them.
+func (s *sequence) renewVoters() {
+	s.findVoters()
+	for _, rank := range s.ballot.near { // neighbours that may have to wake this process
+		s.await(rank)
 	}
-	*d = Decision{
-		Key: s.key, Seq: i.mine.number, Number: i.seq, What: i.gathered.what,
-		Value:    append(d.Value[:0], i.gathered.value...),
-		Mismatch: i.gathered.flags&flagMismatch != 0,
-		Refused:  i.gathered.flags&flagRefused != 0,
-	}
-	if len(s.endedList) != len(s.agreed) {
-		s.endedList = make([]Ended, 0, len(s.agreed))
-		for _, rank := range s.agreed {
-			// This process's own knowledge may differ from the other members'.
-			who := s.group.Proc(int(rank))
-			s.endedList = append(s.endedList, Ended{who, s.departed.has(int(rank))})
+}
+
+// agreeEnded enters the members that a decision names.
+func (s *sequence) agreeEnded(ended []entry) {
+	base := slices.Clone(s.agreed)
+	for _, e := range ended {
+		base.add(int(e.rank))
+		if e.departed {
+			s.departed.add(int(e.rank))
 		}
 	}
-	d.Ended = slices.Clip(s.endedList)
-	if len(s.carried)+len(i.gathered.ended) > 0 {
-		for _, e := range unite(s.carried, i.gathered.ended) {
-			d.New = append(d.New, Ended{s.group.Proc(int(e.rank)), e.departed})
-		}
-		s.carried = nil
+	if s.agreed = base; len(base) == len(s.known) {
+		s.known = slices.Clip(base) // both have all agreed members: the next addition copies
 	}
-	for _, rank := range i.gathered.unacked {
-		d.Unacked = append(d.Unacked, s.group.Proc(int(rank)))
+}
+
+// deliver delivers the decision on this process's proposal, or lets its second round follow.
+func (s *sequence) deliver(i *instance) {
+	d := s.decision(i)
+	switch first := s.result; {
+	case i.mine.confirm:
+		// Members that fail in the second round may not learn what only that round found.
+		s.result, s.carried, d = nil, i.gathered.ended, first
+	case i.mine.Uniform && !d.Mismatch && i.gathered.flags&flagBinds == 0:
+		s.result = d
+		second := s.queueFirst(&i.mine)
+		second.confirm, second.Value, second.Op = true, nil, nil
+		return
 	}
-	return d
+	a := s.m.emit(Decide)
+	a.Decision, a.Then = d, i.mine.Then
+}
+
+// queueFirst puts a copy of a proposal before the others, and returns it.
+//
+//go:noinline
+func (s *sequence) queueFirst(p *proposal) *proposal {
+	s.queue = slices.Insert(s.queue, 0, *p)
+	return &s.queue[0]
 }
 
 // retryHeld handles the frames that waited.
@@ -330,6 +360,7 @@ func (s *sequence) retryHeld() {
 // retry handles a frame that waited.
 func (s *sequence) retry(h heldFrame) {
 	if err := s.receive(h.from, h.payload); err != nil {
-		s.m.emit(Action{Kind: Report, Peer: h.from, Why: err})
+		a := s.m.emit(Report)
+		a.Peer, a.Why = h.from, err
 	}
 }

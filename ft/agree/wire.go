@@ -64,6 +64,8 @@ const MaxFrame = headBytes + 2*binary.MaxVarintLen32 + 2*proc.MaxIDs*2 + ballotB
 
 var errFrame = errors.New("agree: corrupt frame")
 
+var errNoMember = fmt.Errorf("%w: no member of the group", errFrame)
+
 // encode appends a frame to b.
 func (f *frame) encode(b []byte) []byte {
 	b = append(b, f.kind, f.flags, f.what)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/internal/few"
 	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
@@ -17,10 +18,10 @@ type Outbox struct {
 	e   *progress.Engine
 	log *slog.Logger // nil: no log
 
-	queues      map[proc.ID][]queuedFrame // waiting frames, by receiver
-	order       []proc.ID                 // receivers of waiting frames, in the order of their first
-	dialQueue   []proc.ID                 // of those, the ones to connect to
-	unreachable map[proc.ID]error         // peers that cannot be reached, and why
+	queues      few.Map[proc.ID, []queuedFrame] // waiting frames, by receiver
+	order       []proc.ID                       // receivers of waiting frames, in the order of their first
+	dialQueue   []proc.ID                       // of those, the ones to connect to
+	unreachable few.Map[proc.ID, error]         // peers that cannot be reached, and why
 
 	sent    uint64 // waiting frames that have been sent since the start
 	dialing bool
@@ -38,8 +39,7 @@ type queuedFrame struct {
 // NewOutbox makes the outbox of a process. log may be nil.
 func NewOutbox(e *progress.Engine, log *slog.Logger) *Outbox {
 	return &Outbox{
-		e: e, log: log, queues: make(map[proc.ID][]queuedFrame),
-		unreachable: make(map[proc.ID]error), exited: e.Host().NewParker(),
+		e: e, log: log, exited: e.Host().NewParker(),
 	}
 }
 
@@ -53,10 +53,11 @@ func (o *Outbox) Send(to proc.ID, class fabric.Class, payload []byte) {
 		return
 	}
 	p := queuedFrame{class, payload}
-	if len(o.queues[to]) == 0 && ep != nil && p.send(ep) {
+	queue := o.queues.Get(to)
+	if len(queue) == 0 && ep != nil && p.send(ep) {
 		return
 	}
-	if len(o.queues[to]) == 0 {
+	if len(queue) == 0 {
 		o.order = append(o.order, to)
 		o.e.Backlog(o.flush)
 		if ep == nil {
@@ -64,13 +65,13 @@ func (o *Outbox) Send(to proc.ID, class fabric.Class, payload []byte) {
 		}
 	}
 	p.payload = slices.Clone(p.payload)
-	o.queues[to] = append(o.queues[to], p)
+	o.queues.Put(to, append(queue, p))
 	o.e.Kick() // a sleeping goroutine does not wait for this credit yet
 	o.startDialing()
 }
 
 // waiting is the number of frames that wait for a process.
-func (o *Outbox) waiting(to proc.ID) int { return len(o.queues[to]) }
+func (o *Outbox) waiting(to proc.ID) int { return len(o.queues.Get(to)) }
 
 // Connect connects to a process, so that this process learns of its failure.
 func (o *Outbox) Connect(to proc.ID) {
@@ -109,15 +110,17 @@ func (o *Outbox) flush() (sent int) {
 		if ep == nil {
 			return false
 		}
-		queue := o.queues[to]
+		queue := o.queues.Get(to)
 		for len(queue) > 0 && (ep.State != progress.Alive || queue[0].send(ep)) {
 			queue = queue[1:]
 			sent++
 		}
-		if o.queues[to] = queue; len(queue) == 0 {
-			delete(o.queues, to)
+		if len(queue) == 0 {
+			o.queues.Delete(to)
+			return true
 		}
-		return len(queue) == 0
+		o.queues.Put(to, queue)
+		return false
 	})
 	o.sent += uint64(sent)
 	if len(o.order) == 0 {
@@ -173,7 +176,7 @@ func (o *Outbox) dial() {
 // onUnreachable handles a peer that cannot be connected to. An agreement would wait for it, and a
 // revocation must bypass it, so it counts as failed for both.
 func (o *Outbox) onUnreachable(to proc.ID, err error) {
-	delete(o.queues, to)
+	o.queues.Delete(to)
 	o.order = slices.DeleteFunc(o.order, func(p proc.ID) bool { return p == to })
 	if o.stopped || errors.Is(err, progress.ErrClosed) {
 		return
@@ -181,12 +184,12 @@ func (o *Outbox) onUnreachable(to proc.ID, err error) {
 	if o.log != nil {
 		o.log.Info("agreements and revocations do not reach it: it counts as failed here", "peer", int(to), "reason", err)
 	}
-	o.unreachable[to] = err
+	o.unreachable.Put(to, err)
 	o.e.Report(to, progress.Unreachable(err))
 }
 
 // Unreachable returns why a peer could not be connected to, or nil.
-func (o *Outbox) Unreachable(peer proc.ID) error { return o.unreachable[peer] }
+func (o *Outbox) Unreachable(peer proc.ID) error { return o.unreachable.Get(peer) }
 
 // Stop drops the waiting frames and returns when the dial goroutine has ended.
 func (o *Outbox) Stop() {

@@ -118,7 +118,7 @@ const (
 func StartRevocations(
 	e *progress.Engine, out *Outbox, hear func(context uint32) (known, news bool), wait func(context uint32),
 ) *Revocations {
-	r := &Revocations{e: e, out: out, onNotice: hear, onUnknown: wait, records: make(map[uint32]*revocation),
+	r := &Revocations{e: e, out: out, onNotice: hear, onUnknown: wait,
 		flatSize: notifyAllMax}
 	r.catchUp = r.recordRecent
 	e.Handle(fabric.ClassRevoke, r.onFrame)
@@ -166,6 +166,9 @@ func (r *Revocations) record(context uint32, v *revocation) {
 			r.order = slices.Delete(r.order, 0, 1)
 		}
 		r.order = append(r.order, context)
+	}
+	if r.records == nil {
+		r.records = make(map[uint32]*revocation)
 	}
 	r.records[context] = v
 }

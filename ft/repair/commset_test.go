@@ -27,12 +27,12 @@ func TestOneAgreementForEqualMembers(t *testing.T) {
 		failed, err := m.validate(comms)
 		assert.NoError(m.t, err)
 		assert.Len(m.t, failed, len(comms))
-		assert.Len(m.t, m.open, 1)
+		assert.Equal(m.t, 1, m.open.Len())
 		half, err := m.p.NewComm("half", p2p.NewGroup([]proc.ID{proc.ID(self &^ 1), proc.ID(self | 1)}), self&1, 8)
 		assert.NoError(m.t, err)
 		_, err = m.validate(append(comms, half))
 		assert.NoError(m.t, err)
-		assert.Len(m.t, m.open, 2)
+		assert.Equal(m.t, 2, m.open.Len())
 	})
 }
 

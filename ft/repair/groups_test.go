@@ -88,7 +88,7 @@ func TestFreedGroupsAreBounded(t *testing.T) {
 			}
 			m.free(c)
 		}
-		assert.Empty(t, m.byComm)
+		assert.Zero(t, m.byComm.Len())
 		assert.Equal(t, agreed, len(m.freed))
 		for i := range uint32(300) {
 			c := m.comm(n, 5000+2*i)
@@ -97,9 +97,9 @@ func TestFreedGroupsAreBounded(t *testing.T) {
 			m.free(c)
 		}
 		assert.Equal(t, maxFreed, len(m.freed))
-		assert.Equal(t, maxFreed, len(m.open))
+		assert.Equal(t, maxFreed, m.open.Len())
 		for _, id := range m.freed {
-			_, kept := m.open[id]
+			kept := m.open.Get(id) != nil
 			assert.True(t, kept)
 		}
 		group := p2p.WorldGroup(n)
@@ -156,8 +156,8 @@ func TestASequenceContinues(t *testing.T) {
 				assert.Equal(t, 8*round+4*i, got)
 			}
 			assert.Empty(t, m.freed)
-			assert.Len(t, m.open, 1)
-			assert.Len(t, m.byComm, 1)
+			assert.Equal(t, 1, m.open.Len())
+			assert.Equal(t, 1, m.byComm.Len())
 			m.free(c)
 			assert.Len(t, m.freed, 1)
 		}
@@ -171,7 +171,7 @@ func TestNothingStartsOnTheFreed(t *testing.T) {
 		m.free(c)
 		_, err := m.agree(c, 1)
 		assert.ErrorIs(t, err, ft.ErrClosed)
-		assert.Empty(t, m.open)
+		assert.Zero(t, m.open.Len())
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/ft/agree"
 	"github.com/banyan-hpc/banyan/ft/control"
+	"github.com/banyan-hpc/banyan/internal/few"
 	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/progress"
 	"github.com/banyan-hpc/banyan/p2p"
@@ -26,15 +27,15 @@ type Repair struct {
 	ag *control.Agreements
 	// byComm are the groups of communicators that have not been freed: the key takes a look at
 	// every member.
-	byComm map[*p2p.Comm]*groupState
+	byComm few.Map[*p2p.Comm, *groupState]
 	// open are the groups with open agreements.
-	open map[agree.GroupKey]*groupState
+	open few.Map[agree.GroupKey, *groupState]
 	// freed are the groups of freed communicators, the oldest first.
 	freed   []agree.GroupKey
 	waiters []*waiter // see EndAmong
 	// refused are the revoked communicators in whose uniform operations this process takes no part
 	// any more.
-	refused   map[*p2p.Comm]bool
+	refused   few.Map[*p2p.Comm, bool]
 	value     [16]byte // scratch of Agree
 	calls     *call    // recycled
 	flagCalls *flagCall
@@ -59,10 +60,7 @@ const maxFreed = 1024
 
 // New makes it on top of the process's agreements.
 func New(e *progress.Engine, ag *control.Agreements) *Repair {
-	r := &Repair{
-		e: e, ag: ag, byComm: make(map[*p2p.Comm]*groupState),
-		open: make(map[agree.GroupKey]*groupState), refused: make(map[*p2p.Comm]bool),
-	}
+	r := &Repair{e: e, ag: ag}
 	r.notFailed = func(p proc.ID) bool { return !e.View().Failed(p) } // a departure is not a failure
 	return r
 }
@@ -72,36 +70,36 @@ func New(e *progress.Engine, ag *control.Agreements) *Repair {
 //
 // Precondition: the lock is held.
 func (r *Repair) Freed(c *p2p.Comm) {
-	delete(r.refused, c)
-	if u := r.byComm[c]; u != nil {
-		delete(r.byComm, c)
+	r.refused.Delete(c)
+	if u := r.byComm.Get(c); u != nil {
+		r.byComm.Delete(c)
 		r.retain(u.id)
 	}
 }
 
 // retain keeps a group's last decision for as long as there is room.
 func (r *Repair) retain(id agree.GroupKey) {
-	if _, open := r.open[id]; !open {
+	if r.open.Get(id) == nil {
 		return // without any agreement
 	}
 	r.freed = append(r.freed, id)
 	if len(r.freed) <= maxFreed {
 		return
 	}
-	if i := slices.IndexFunc(r.freed, func(id agree.GroupKey) bool { return r.open[id].ops == 0 }); i >= 0 {
+	if i := slices.IndexFunc(r.freed, func(id agree.GroupKey) bool { return r.open.Get(id).ops == 0 }); i >= 0 {
 		r.ag.Close(r.freed[i])
-		delete(r.open, r.freed[i])
+		r.open.Delete(r.freed[i])
 		r.freed = slices.Delete(r.freed, i, i+1)
 	}
 }
 
 // stateOf is the group of a communicator's agreements.
 func (r *Repair) stateOf(c *p2p.Comm) *groupState {
-	u := r.byComm[c]
+	u := r.byComm.Get(c)
 	if u == nil {
 		g := c.Members()
 		u = r.stateFor(agree.GroupKey{Context: c.Context(), Group: g.Digest()}, g)
-		r.byComm[c] = u
+		r.byComm.Put(c, u)
 		// A freed communicator may have had the same context and members: its sequence continues.
 		r.freed = slices.DeleteFunc(r.freed, func(o agree.GroupKey) bool { return o == u.id })
 	}
@@ -110,10 +108,10 @@ func (r *Repair) stateOf(c *p2p.Comm) *groupState {
 
 // stateFor is the group with a key.
 func (r *Repair) stateFor(id agree.GroupKey, g *p2p.Group) *groupState {
-	u := r.open[id]
+	u := r.open.Get(id)
 	if u == nil {
 		u = &groupState{id: id, group: g}
-		r.open[id] = u
+		r.open.Put(id, u)
 	}
 	return u
 }

@@ -94,10 +94,10 @@ func (r *Repair) End(c *p2p.Comm, v Vote, done func(error)) {
 // refuse ends the uniform operations of a revoked communicator, once: the undecided one returns
 // ft.ErrRevoked at all members and is the last.
 func (r *Repair) refuse(c *p2p.Comm) {
-	if r.refused[c] {
+	if r.refused.Get(c) {
 		return
 	}
-	r.refused[c] = true
+	r.refused.Put(c, true)
 	p := agree.Proposal{What: byte(whatRefuse), Refuses: true}
 	r.proposeIn(r.stateOf(c), p, func(*agree.Decision, error) {})
 }

@@ -20,7 +20,7 @@ import (
 // Precondition: the lock is held.
 func (r *Repair) PeerUnreachable(peer proc.ID) {
 	r.unreachable = append(r.unreachable, peer)
-	for _, u := range r.open {
+	for _, u := range r.open.All() {
 		if u.ops > 0 {
 			r.exitIfUnreachable(u.group)
 		}

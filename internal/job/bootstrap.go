@@ -43,7 +43,7 @@ type bootstrap interface {
 
 // Detached is a rank of no job, and a communicator without members on which every operation is why.
 func Detached(why error) (*Job, *p2p.Comm) {
-	j, err := newJob(detached{simulated{size: 1, perNode: 1}}, progress.Config{Host: host.New(host.Config{})}, new(config))
+	j, err := newJob(detached{simulated{simulatedJob: &simulatedJob{size: 1, perNode: 1}}}, progress.Config{Host: host.New(host.Config{})}, new(config))
 	var core *p2p.Comm
 	if err == nil {
 		core, err = j.P2P.NewComm("no communicator", p2p.Group{}, noRank, detachedContext)

@@ -55,7 +55,7 @@ func TestFinalizeUnderStrictLauncher(t *testing.T) {
 			c, err := (&Options{Detection: &DetectionTimes{200 * time.Millisecond, time.Second}}).configureSimulated()
 			require.NoError(t, err)
 			require.NoError(t, machine.Spawn(proc.ID(rank), func(p *sim.Proc) {
-				boot := strict{simulated{rank: rank, proc: p, size: n, perNode: n, aborted: &errs[rank]}, &come}
+				boot := strict{simulated{&simulatedJob{size: n, perNode: n, errs: errs}, rank, p}, &come}
 				j, err := newJob(boot, progress.Config{Host: p.Host(), Others: []fabric.Provider{p.Provider()}}, c)
 				if err != nil {
 					errs[rank] = err

@@ -113,7 +113,9 @@ func (j *Job) startMessages(cfg *progress.Config, c *config) (err error) {
 		}
 		j.Coll.Shared = sm.New(j.Progress, segments, j.NodeOfProc)
 	}
-	j.notice, err = j.P2P.NewComm("notice", p2p.WorldGroup(j.Size()), j.Rank(), noticeContext)
+	if !j.boot.SparesDead() { // see fence
+		j.notice, err = j.P2P.NewComm("notice", p2p.WorldGroup(j.Size()), j.Rank(), noticeContext)
+	}
 	return err
 }
 

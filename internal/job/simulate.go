@@ -45,20 +45,13 @@ func Simulate(n int, s Simulation, o *Options, body func(*Job) error) error {
 	if err != nil {
 		return fmt.Errorf("banyan: %w", err)
 	}
-	errs := make([]error, n)
-	var server *simServer
+	job := &simulatedJob{c: c, body: body, size: n, perNode: cfg.Topology.ProcsPerNode,
+		sparse: s.Sparse || n > denseRanks, errs: make([]error, n)}
 	if s.Launcher != nil {
-		server = newSimServer(*s.Launcher, machine, n)
+		job.server = newSimServer(*s.Launcher, machine, n)
 	}
 	for rank := range n {
-		err := machine.Spawn(proc.ID(rank), func(p *sim.Proc) {
-			boot := simulated{rank: rank, proc: p, size: n, perNode: cfg.Topology.ProcsPerNode, aborted: &errs[rank],
-				sparse: s.Sparse || n > denseRanks}
-			if err := boot.run(server, c, body); err != nil {
-				errs[rank] = fmt.Errorf("rank %d: %w", rank, err)
-			}
-		})
-		if err != nil {
+		if err := machine.Spawn(proc.ID(rank), job.run); err != nil {
 			return fmt.Errorf("banyan: %w", err)
 		}
 	}
@@ -67,43 +60,66 @@ func Simulate(n int, s Simulation, o *Options, body func(*Job) error) error {
 			return fmt.Errorf("banyan: %w", err)
 		}
 	}
-	return errors.Join(append(errs, machine.Run())...)
+	return errors.Join(append(job.errs, machine.Run())...)
 }
 
-// run is the life of a rank; without a server it has no launcher.
-func (s simulated) run(server *simServer, c *config, body func(*Job) error) error {
-	provider := s.proc.Provider()
-	var boot bootstrap = s
+// simulatedJob is what the ranks of a simulated job have in common.
+type simulatedJob struct {
+	c       *config
+	body    func(*Job) error
+	size    int
+	perNode int        // ranks on a node
+	sparse  bool       // as in progress.Config
+	server  *simServer // nil: there is no launcher
+	errs    []error    // by rank; also the reason of a rank that has aborted the job
+}
+
+// run is the life of a rank. It has little on its stack while body runs.
+func (s *simulatedJob) run(p *sim.Proc) {
+	j, err := s.start(p)
+	if err == nil {
+		err = s.body(j)
+	}
+	if err != nil {
+		s.failed(p, j, err)
+	}
+}
+
+// start builds the stack of a rank.
+func (s *simulatedJob) start(p *sim.Proc) (*Job, error) {
+	provider := p.Provider()
+	r := simulated{s, int(p.ID()), p}
+	var boot bootstrap = r
 	var lost []int
-	if server != nil {
-		joined, err := s.join(server, provider.Name())
+	if s.server != nil {
+		joined, err := r.join(s.server, provider.Name())
 		if err != nil {
-			return err
+			return nil, err
 		}
 		boot, lost = joined, joined.l.lost
 	}
-	j, err := newJob(boot, progress.Config{
-		Host: s.proc.Host(), Others: []fabric.Provider{provider}, Sparse: s.sparse,
-	}, c)
+	j, err := newJob(boot, progress.Config{Host: p.Host(), Others: []fabric.Provider{provider}, Sparse: s.sparse}, s.c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	j.reportLost(lost)
-	err = body(j)
-	if err != nil && !j.Finalizing() {
-		*s.aborted = fmt.Errorf("rank %d: %w", s.rank, err)
-		s.proc.Die(proc.Cause{Kind: proc.Exited, Code: 1})
+	return j, nil
+}
+
+// failed notes the error of a rank, which dies unless it has finalized. J is nil if it has not started.
+func (s *simulatedJob) failed(p *sim.Proc, j *Job, err error) {
+	at := &s.errs[p.ID()]
+	*at = fmt.Errorf("rank %d: %w", p.ID(), err)
+	if j != nil && !j.Finalizing() {
+		p.Die(proc.Cause{Kind: proc.Exited, Code: 1})
 	}
-	return err
 }
 
 // simulated is the bootstrap of a simulated rank.
 type simulated struct {
-	rank, size int
-	perNode    int // ranks on a node
-	sparse     bool
-	proc       *sim.Proc
-	aborted    *error // the reason of a rank that has aborted the job
+	*simulatedJob
+	rank int
+	proc *sim.Proc
 }
 
 func (s simulated) Rank() int { return s.rank }
@@ -138,13 +154,13 @@ func (s simulated) Closing() {}
 
 // Expire implements bootstrap.
 func (s simulated) Expire(why error) {
-	*s.aborted = fmt.Errorf("rank %d ends itself: %w", s.rank, why)
+	s.errs[s.rank] = fmt.Errorf("rank %d ends itself: %w", s.rank, why)
 	s.proc.Die(proc.Cause{Kind: proc.Exited, Code: ExitFenced})
 }
 
 // Abort implements bootstrap: the other ranks are killed, this one exits.
 func (s simulated) Abort(code int, why string) {
-	*s.aborted = errors.New(why)
+	s.errs[s.rank] = errors.New(why)
 	machine := s.proc.Sim()
 	for rank := range s.size {
 		if rank != s.rank {

@@ -4,6 +4,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/shm"
 	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/internal/few"
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
@@ -160,10 +161,11 @@ func (ep *Endpoint) attach(c fabric.Conn) {
 const pageProcs = 64
 
 // table maps process ids to endpoints. It allocates pages on first use, so that memory grows with
-// the peers in use, plus n/8 bytes. A sparse engine has a map instead, which grows with the peers only.
+// the peers in use, plus n/8 bytes. That of a sparse engine grows with the peers only.
 type table struct {
 	pages  []*[pageProcs]*Endpoint
-	sparse map[proc.ID]*Endpoint // nil: there are pages
+	sparse bool // few has them, and there are no pages
+	few    few.Map[proc.ID, *Endpoint]
 	// failed are peers of a sparse engine that failed without a connection. They have no endpoint in
 	// memory: get makes one.
 	failed ft.Set
@@ -173,7 +175,7 @@ func (t *table) get(id proc.ID) *Endpoint {
 	if i := int(id / pageProcs); i < len(t.pages) && t.pages[i] != nil {
 		return t.pages[i][id%pageProcs]
 	}
-	if ep := t.sparse[id]; ep != nil || !t.failed.Has(id) {
+	if ep := t.few.Get(id); ep != nil || !t.failed.Has(id) {
 		return ep
 	}
 	return &Endpoint{Proc: id, State: Failed}
@@ -188,14 +190,14 @@ func (t *table) disconnect() {
 			}
 		}
 	}
-	for _, ep := range t.sparse {
+	for _, ep := range t.few.All() {
 		ep.shm = nil
 	}
 }
 
 func (t *table) put(ep *Endpoint) {
-	if t.sparse != nil {
-		t.sparse[ep.Proc] = ep
+	if t.sparse {
+		t.few.Put(ep.Proc, ep)
 		return
 	}
 	i := int(ep.Proc / pageProcs)

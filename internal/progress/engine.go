@@ -43,6 +43,7 @@ type Engine struct {
 	host       fabric.Host
 	shm        *shm.Provider
 	others     []*other
+	media      []fabric.Provider // that reach other processes, in order of preference
 	loopback   *loopback
 	resolve    Resolver
 	sparse     bool
@@ -93,20 +94,17 @@ func New(cfg Config) *Engine {
 		e.stride = timerStride
 	}
 	e.loopback = newLoopback(cfg.Self, e.Kick)
+	e.media = cfg.Others
 	if e.shm != nil {
 		e.bindSink(&e.sink, e.shm)
+		e.media = append([]fabric.Provider{e.shm}, cfg.Others...)
 	}
 	for _, p := range cfg.Others {
 		o := &other{Provider: p}
 		e.bindSink(&o.sink, p)
 		e.others = append(e.others, o)
 	}
-	if e.sparse {
-		e.endpoints.sparse = make(map[proc.ID]*Endpoint)
-	}
-	self := &Endpoint{Proc: cfg.Self, by: e.loopback}
-	self.attach(e.loopback)
-	e.endpoints.put(self)
+	e.endpoints.sparse = e.sparse
 	return e
 }
 
@@ -228,21 +226,9 @@ func (e *Engine) Close() error {
 	return errors.Join(errs...)
 }
 
-// media iterates over the providers that reach other processes, in order of preference.
-func (e *Engine) media(yield func(fabric.Provider) bool) {
-	if e.shm != nil && !yield(e.shm) {
-		return
-	}
-	for _, o := range e.others {
-		if !yield(o.Provider) {
-			return
-		}
-	}
-}
-
 // providers iterates over all providers, the loopback included.
 func (e *Engine) providers(yield func(fabric.Provider) bool) {
-	for p := range e.media {
+	for _, p := range e.media {
 		if !yield(p) {
 			return
 		}

@@ -101,7 +101,7 @@ func TestReportOfAnUnconnectedPeer(t *testing.T) {
 		ep, err := e[0].Endpoint(1)
 		require.NoError(t, err)
 		require.Equal(t, Failed, ep.State)
-		for p := range e[0].media {
+		for _, p := range e[0].media {
 			_, err := p.Connect(fabric.ConnectSpec{Peer: 1, Address: e[1].shm.Address()})
 			require.True(t, knocked || err != nil, "%s connects to the dead", p.Name())
 		}

@@ -70,7 +70,13 @@ func (e *Engine) Lookup(peer proc.ID) *Endpoint {
 	if ep := e.endpoints.get(peer); ep != nil {
 		return ep
 	}
-	for p := range e.media {
+	if peer == e.self {
+		self := &Endpoint{Proc: peer, by: e.loopback}
+		self.attach(e.loopback)
+		e.endpoints.put(self)
+		return self
+	}
+	for _, p := range e.media {
 		if c := p.Lookup(peer); c != nil {
 			return e.join(&Endpoint{Proc: peer, Accepted: true}, p, c)
 		}
@@ -93,8 +99,13 @@ func (e *Engine) Endpoint(peer proc.ID) (*Endpoint, error) {
 	if ep := e.Lookup(peer); ep != nil {
 		return ep, nil
 	}
+	return e.connectFirst(peer)
+}
+
+// connectFirst connects to a peer by the first provider that joins the pair.
+func (e *Engine) connectFirst(peer proc.ID) (*Endpoint, error) {
 	var tried []error
-	for p := range e.media {
+	for _, p := range e.media {
 		ep, err := e.try(p, peer, tried)
 		if !errors.Is(err, fabric.ErrNoPath) {
 			return ep, err
@@ -129,7 +140,7 @@ func (e *Engine) try(p fabric.Provider, peer proc.ID, tried []error) (*Endpoint,
 	case errors.Is(err, fabric.ErrNoPath):
 		return nil, err
 	case err != nil && !errors.Is(err, fabric.ErrPeerGone):
-		return nil, fmt.Errorf("address of %v: %w", peer, err)
+		return nil, addressError(peer, err)
 	case e.closed:
 		return nil, ErrClosed
 	}
@@ -141,6 +152,9 @@ func (e *Engine) try(p fabric.Provider, peer proc.ID, tried []error) (*Endpoint,
 	}
 	return e.connect(p, peer, addr, tried)
 }
+
+//go:noinline
+func addressError(peer proc.ID, err error) error { return fmt.Errorf("address of %v: %w", peer, err) }
 
 // joinEnded makes the endpoint of a peer that ended before it connected, and reports the end.
 func (e *Engine) joinEnded(ep *Endpoint, p fabric.Provider, cause proc.Cause) *Endpoint {
@@ -213,7 +227,7 @@ func (e *Engine) Report(peer proc.ID, cause proc.Cause) {
 	if ep := e.endpoints.get(peer); e.closed || ep != nil && ep.State != Alive {
 		return
 	}
-	for p := range e.media {
+	for _, p := range e.media {
 		p.Inform(peer, cause)
 	}
 	if e.Lookup(peer) == nil { // no provider has a connection whose end it could report

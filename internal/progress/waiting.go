@@ -30,7 +30,12 @@ func (e *Engine) TryLock(series int) bool {
 
 // Known returns the endpoint of a peer to which there is a connection, or nil. Precondition: the lock
 // is held.
-func (e *Engine) Known(peer proc.ID) *Endpoint { return e.endpoints.get(peer) }
+func (e *Engine) Known(peer proc.ID) *Endpoint {
+	if peer == e.self {
+		return e.Lookup(peer)
+	}
+	return e.endpoints.get(peer)
+}
 
 // stamp notes the time at which the waiter of c first gives up its processor.
 func (e *Engine) stamp(c *Completion) {
