@@ -42,7 +42,7 @@ func CollectiveArgs(file string, each time.Duration, ops []Collective) []string 
 // TimeCollectives runs a command that times collectives and returns their seconds.
 func TimeCollectives(ctx context.Context, each time.Duration, ops []Collective,
 	command func(args []string) Command) ([]float64, error) {
-	text, err := runWithFile(ctx, collectivesMax,
+	text, err := RunWithFile(ctx, collectivesMax,
 		func(file string) Command { return command(CollectiveArgs(file, each, ops)) })
 	if err != nil {
 		return nil, err

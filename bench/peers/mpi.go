@@ -118,6 +118,9 @@ func (m MPI) Startup(ctx context.Context) (Program, error) { return m.program(ct
 // Collectives is [MPI.Startup] with mpi/coll.c, which times collectives; see [CollectiveArgs].
 func (m MPI) Collectives(ctx context.Context) (Program, error) { return m.program(ctx, "coll") }
 
+// Many is [MPI.Startup] with mpi/many.c, an all-to-all of messages; see bench/many.
+func (m MPI) Many(ctx context.Context) (Program, error) { return m.program(ctx, "many") }
+
 // Recovery is [MPI.Startup] with mpi/ulfm.c, which needs fault tolerance, see [ULFM]; its
 // operations have no bytes.
 func (m MPI) Recovery(ctx context.Context) (Program, error) { return m.program(ctx, "ulfm") }

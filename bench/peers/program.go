@@ -135,7 +135,7 @@ func parsePasses(text string, n int) (last time.Duration, err error) {
 func TimeStartup(ctx context.Context, n int, command Program) (passed, ended time.Duration, err error) {
 	var start time.Duration
 	var failed error
-	text, err := runWithFile(ctx, startupMax, func(file string) Command {
+	text, err := RunWithFile(ctx, startupMax, func(file string) Command {
 		start, failed = Monotonic()
 		return command(n, []string{file})
 	})
@@ -150,8 +150,8 @@ func TimeStartup(ctx context.Context, n int, command Program) (passed, ended tim
 	return last - start, end - start, err
 }
 
-// runWithFile runs a command to which it gives an empty file, and returns the file's content.
-func runWithFile(ctx context.Context, limit time.Duration, command func(file string) Command) (string, error) {
+// RunWithFile runs a command to which it gives an empty file, and returns the file's content. The limit bounds it.
+func RunWithFile(ctx context.Context, limit time.Duration, command func(file string) Command) (string, error) {
 	dir, err := Scratch("times")
 	if err != nil {
 		return "", err

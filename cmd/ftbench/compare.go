@@ -14,17 +14,19 @@ import (
 )
 
 type compareCmd struct {
-	Only    []string      `enum:"latency,bw,aware,netpipe,match,startup,coll,crowd,ulfm,tcp,unix,unauthenticated,strangers" default:"latency,bw,aware,netpipe,match,startup,coll,crowd,tcp,unauthenticated" placeholder:"GROUPS" help:"Groups of measures: ${enum}. Default: ${default}."`
+	Only    []string      `enum:"latency,bw,aware,netpipe,match,startup,coll,crowd,many,ulfm,tcp,unix,unauthenticated,strangers" default:"latency,bw,aware,netpipe,match,startup,coll,crowd,tcp,unauthenticated" placeholder:"GROUPS" help:"Groups of measures: ${enum}. Default: ${default}."`
 	Pairs   int           `default:"9" help:"Pairs below which nothing is decided."`
 	MaxTime time.Duration `default:"2m" help:"Budget for each measure; what is not decided by then is undecided, and a round that is under way is dropped, but for the first."`
 	quickFlag
-	Sample  time.Duration `default:"40ms" help:"Duration of one sample."`
-	Sizes   string        `placeholder:"MIN:MAX" help:"netpipe, tcp, unix: only the runs that measure these sizes, in bytes; for a quicker answer."`
-	Entries []int         `default:"10,100,1000,10000" placeholder:"N" help:"match: lengths of the queue. Default: ${default}."`
-	Ranks   int           `short:"n" type:"ranks" default:"64" help:"startup: ranks of the job. Default: ${default}."`
-	ULFM    string        `name:"ulfm" placeholder:"DIR" help:"ulfm: directory with the mpicc and mpiexec of an Open MPI 5 or later. Default: Debian's Open MPI."`
-	Plot    string        `placeholder:"FILE" help:"netpipe, tcp, unix, match: draw the curves of all; .svg or .png."`
-	JSON    string        `placeholder:"FILE" default:"results/compare.json" help:"Store all samples, ratios and the environment; -: print them, and the tables on standard error. Default: ${default}."`
+	Sample    time.Duration `default:"40ms" help:"Duration of one sample."`
+	Sizes     string        `placeholder:"MIN:MAX" help:"netpipe, tcp, unix: only the runs that measure these sizes, in bytes; for a quicker answer."`
+	Entries   []int         `default:"10,100,1000,10000" placeholder:"N" help:"match: lengths of the queue. Default: ${default}."`
+	Ranks     int           `short:"n" type:"ranks" default:"64" help:"startup: ranks of the job. Default: ${default}."`
+	ManyRanks []int         `default:"16,32" placeholder:"RANKS" help:"many: numbers of ranks. Default: ${default}."`
+	ManySizes []int         `default:"8,4096,65536" placeholder:"BYTES" help:"many: sizes of the messages. Default: ${default}."`
+	ULFM      string        `name:"ulfm" placeholder:"DIR" help:"ulfm: directory with the mpicc and mpiexec of an Open MPI 5 or later. Default: Debian's Open MPI."`
+	Plot      string        `placeholder:"FILE" help:"netpipe, tcp, unix, match: draw the curves of all; .svg or .png."`
+	JSON      string        `placeholder:"FILE" default:"results/compare.json" help:"Store all samples, ratios and the environment; -: print them, and the tables on standard error. Default: ${default}."`
 }
 
 // Help explains the method.
@@ -58,6 +60,10 @@ Groups:
   coll, crowd  barrier, broadcast and sum over all of 2 ranks, 8 bytes to
                1 MiB, and of 16 and 64 ranks on these cores; each sample starts
                a job; mean over calls and ranks
+  many         messages from each of 16 and 32 ranks to all others: the first
+               ones in a fresh job (first contact), the second ones, later
+               ones; shared memory of the node (see ftbench many). Not among
+               the default groups
   ulfm         agree, shrink and revoke of 4 to 32 ranks without a failure,
                beside Open MPI 5 with its fault tolerance, for which see
                --ulfm, and processes of bare C that take turns; in jobs too.
@@ -76,6 +82,7 @@ Examples:
   ftbench compare --only tcp --sizes 1:8388608 --plot results/tcp.svg
   ftbench compare --only match --entries 10,1000,100000
   ftbench compare --only startup -n 128
+  ftbench compare --only many --many-ranks 16 --many-sizes 8,65536
   ftbench compare --only ulfm --ulfm /opt/openmpi-5/bin`
 }
 
@@ -133,7 +140,7 @@ func (c *compareCmd) prepare() (o suite.Options, err error) {
 	c.atMost(&c.Ranks, 16)
 	o = suite.Options{
 		Groups: c.Only, Pairs: c.Pairs, MaxTime: c.MaxTime, Sample: c.Sample, Entries: c.Entries, Ranks: c.Ranks,
-		ULFM: c.ULFM,
+		ULFM: c.ULFM, ManyRanks: c.ManyRanks, ManySizes: c.ManySizes,
 	}
 	if c.Sizes != "" {
 		o.Sizes = suite.SizeRange{Low: 1, High: suite.LargestSize}

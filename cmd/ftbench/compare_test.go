@@ -91,6 +91,21 @@ func TestCompare(t *testing.T) {
 	require.Equal(t, match.MaxLength, peers.MaxEntries)
 }
 
+// Messages among ranks: each value of each that is installed.
+func TestCompareMany(t *testing.T) {
+	out, r, ok := comparison(t, "--only many --many-ranks 3 --many-sizes 8,64")
+	if !ok {
+		return
+	}
+	require.Contains(t, out, "messages among 3 ranks")
+	require.Len(t, r.Curves, 1)
+	require.Len(t, r.Curves[0].Points, 7)
+	for _, p := range r.Curves[0].Points {
+		expectPeers(t, r, p.Rounds[0].Samples, map[string][2]string{"openmpi": {"mpicc.openmpi", "openmpi messages"},
+			"mpich": {"mpicc.mpich", "mpich messages"}})
+	}
+}
+
 // expectPeers checks that those that are installed were sampled, and that the others are named with
 // what installs them.
 func expectPeers(t *testing.T, r suite.Results, samples []compare.Sample, tools map[string][2]string) {

@@ -5,6 +5,7 @@
 //	                  the format of OSU
 //	ftbench netpipe   throughput at many sizes, as NetPIPE measures it
 //	ftbench match     time to match against the length of the queues
+//	ftbench many      what many ranks cost each other: first contact, messages, memory
 //	ftbench fault     what failures cost: time from the death of a rank to its error;
 //	                  random programs whose ranks are killed
 //	ftbench compare   Banyan against UCX, Open MPI, MPICH, interleaved

@@ -70,6 +70,7 @@ var shorter = map[string]string{
 	"osu init":               "",
 	"netpipe":                "--trial-time 1us --trials 1",
 	"match":                  "--rounds 1 --min-time 1us",
+	"many":                   "--jobs 1 --repeats 1",
 	"fault detect":           "--kills 2 --per-job 2 --settle 1ms",
 	"fault silence":          "--rounds 1",
 	"fault soak":             "--for 1s --timeout 30s --period 1s",
@@ -91,7 +92,7 @@ var shorter = map[string]string{
 // slow are the examples that start many processes, or take long although they are shortened: only make test-long
 // runs them.
 var slow = regexp.MustCompile(strings.Join([]string{
-	`^mpiexec`, `^ftbench (compare|paper|tune|tour|match$|fault (soak|silence|revoke))`, `ftbench fault \w+$`,
+	`^mpiexec`, `^ftbench (compare|paper|tune|tour|match$|many$|many --ranks|fault (soak|silence|revoke))`, `ftbench fault \w+$`,
 	`-n (16|32|64|128|512)\b`, `4,8,16`, `8192`, `000000`, `-n 8 --rounds`,
 	`rotate`, `--tree binomial,knomial:4$`, `--size 8 `, `fault agree .*1024`, `--wait barrier`, `rss 512`,
 	`--fabric hosts`, `runs 1 `, `-unauth`, `@2s`,

@@ -15,6 +15,7 @@ type commands struct {
 	Osu        osuCmd        `cmd:"" help:"Latency, bandwidth, collectives and start-up, in the format of the OSU micro-benchmarks."`
 	Netpipe    netpipeCmd    `cmd:"" help:"Throughput at many sizes, as NetPIPE measures it."`
 	Match      matchCmd      `cmd:"" help:"Time to match a message against the length of the queue."`
+	Many       manyCmd       `cmd:"" help:"What many ranks cost each other: first contact, steady messages, memory."`
 	Fault      faultCmd      `cmd:"" help:"What failures cost: time from a death to its error."`
 	Sim        simCmd        `cmd:"" help:"Collective operations among failures on a described machine, in virtual time."`
 	Paper      paperCmd      `cmd:"" help:"The experiments of Hursey and Graham (2011) again: a report with figures."`
@@ -36,6 +37,7 @@ type commands struct {
 	Proxy    proxyCmd    `cmd:"" hidden:"" help:"The side of ftbench run on another host."`
 	Meet     meetCmd     `cmd:"" hidden:"" help:"One rank that times collectives."`
 	Mend     mendCmd     `cmd:"" hidden:"" help:"One rank that times recovery."`
+	Crowd    crowdCmd    `cmd:"" hidden:"" help:"One rank that sends to all others."`
 	Join     joinCmd     `cmd:"" hidden:"" help:"One rank that starts, meets and ends."`
 }
 

@@ -45,7 +45,7 @@ func ftbench(t *testing.T, args ...string) (code int, out, errs string) {
 func TestHelp(t *testing.T) {
 	for _, args := range []string{"", "--help", "run --help", "osu --help", "osu latency --help", "osu bw --help",
 		"osu bibw --help", "osu mbw_mr --help", "osu multi_lat --help", "osu latency_mt --help", "osu barrier --help",
-		"osu bcast --help", "osu allreduce --help", "osu init --help", "netpipe --help", "match --help",
+		"osu bcast --help", "osu allreduce --help", "osu init --help", "netpipe --help", "match --help", "many --help",
 		"fault detect --help", "fault barrier --help", "fault bcast --help", "fault allreduce --help",
 		"fault drill --help", "compare --help", "tour --help", "tune --help", "info --help", "doctor --help"} {
 		code, out, errs := ftbench(t, strings.Fields(args)...)
@@ -91,6 +91,9 @@ func TestUsageErrors(t *testing.T) {
 		"run --init-timeout=-2s -- true":            "no time",
 		"run --bnd core -- true":                    "unknown flag --bnd",
 		"run -n 2 -q true":                          "unknown flag -q",
+		"many --ranks 1":                            "1 ranks: 2 to",
+		"many --sizes 0":                            "0 bytes: 1 to",
+		"many --jobs 0":                             "at least 1",
 		"fault detect -n 1":                         "-n 1 is not within",
 		"fault detect --wait asleep":                `must be one of "victim","any","barrier"`,
 		"fault detect --plot x.gif":                 "must end in .svg or .png",

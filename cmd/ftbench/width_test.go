@@ -73,6 +73,7 @@ func TestTablesFit(t *testing.T) {
 		"osu barrier -f --fabric sim",
 		"netpipe -i --fabric sim -l 8388608 -n 1 --trials 1",
 		"match --entries 10 --rounds 1 --min-time 1us",
+		"many --ranks 2,3 --jobs 1 --repeats 1",
 		"info", "doctor --networks lo", "help",
 	} {
 		code, out, errs := ftbench(t, strings.Fields(args)...)

@@ -64,6 +64,7 @@ var house = []place{
 	{"bench/", harnessFloor},            // harnesses on the public interface
 	{"internal/ranktest", harnessFloor}, // ranks for tests of the whole system
 	{"internal/systest/", harnessFloor}, // tests only
+	{"bench/many", 81},                  // messages among many ranks, in jobs as package peers starts them
 	{"bench/compare/suite", 82},         // the measures of ftbench compare, with the programs that they run
 	{"bench/predict/sweep", 82},         // predictions over grids of parameters, and their charts
 	{"bench/tune", 84},                  // what a machine is fastest with, measured by the suite's pairs

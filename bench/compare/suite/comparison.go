@@ -42,7 +42,8 @@ const (
 var implementations = []string{ours, unaware, roomy, overTCP, ucx, openmpi, mpich,
 	peers.OpenMPI.NetPIPEName, peers.MPICH.NetPIPEName, nptcpName, starterName(peers.OpenMPI),
 	starterName(peers.MPICH),
-	collectiveName(peers.OpenMPI), collectiveName(peers.MPICH), ulfm, turns}
+	collectiveName(peers.OpenMPI), collectiveName(peers.MPICH), messagesName(peers.OpenMPI),
+	messagesName(peers.MPICH), ulfm, turns}
 
 // Comparison holds the processes that take part and wait for commands. It is for one goroutine.
 type Comparison struct {
@@ -126,7 +127,7 @@ func (c *Comparison) add(ctx context.Context, name string) error {
 		return nil
 	case groupNetpipe, groupTCP, groupUnix:
 		return c.addNetpipes(ctx, netpipeGroups[name])
-	case startups, collectives, recoveries:
+	case startups, collectives, recoveries, messages:
 		return c.addJobs(ctx, name)
 	case openmpi:
 		s, err = peers.OpenMPI.Start(ctx, c.cpus)
@@ -292,4 +293,5 @@ var (
 	collectiveRank = []string{"meet"}
 	recoveryRank   = []string{"mend"}
 	startupRank    = []string{"join"}
+	messagesRank   = []string{"crowd"}
 )

@@ -22,6 +22,7 @@ const (
 	startups    = "startup"
 	collectives = "collectives"
 	recoveries  = "recovery"
+	messages    = "messages"
 )
 
 // peerJob is the program of a peer.
@@ -42,6 +43,10 @@ func (c *Comparison) peerJobs(kind string) (out []peerJob) {
 		for _, m := range theMPIs {
 			out = append(out, peerJob{m.Name, collectiveName(m), m.Collectives})
 		}
+	case messages:
+		for _, m := range theMPIs {
+			out = append(out, peerJob{m.Name, messagesName(m), m.Many})
+		}
 	case recoveries:
 		out = []peerJob{{ulfm, ulfm, peers.ULFM(c.ULFM).Recovery}, {turns, turns, peers.Turns}}
 	}
@@ -52,6 +57,7 @@ func (c *Comparison) peerJobs(kind string) (out []peerJob) {
 var jobRanks = map[string]struct{ rank, example []string }{
 	startups:    {startupRank, []string{"FILE"}},
 	collectives: {collectiveRank, []string{"FILE", "MILLISECONDS", "barrier:0"}},
+	messages:    {messagesRank, []string{"FILE", "REPEATS", "8"}},
 	recoveries:  {recoveryRank, []string{"FILE", "MILLISECONDS", "agree:0"}},
 }
 
@@ -79,6 +85,9 @@ func (c *Comparison) addJobs(ctx context.Context, kind string) error {
 
 // collectiveName is the name of a program among the absent.
 func collectiveName(m peers.MPI) string { return m.Name + " collectives" }
+
+// messagesName is the name of a program among the absent.
+func messagesName(m peers.MPI) string { return m.Name + " messages" }
 
 // crowds are the numbers of ranks, more than there are cores, that the bounds speak of.
 var crowds = []int{16, 64}

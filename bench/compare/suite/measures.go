@@ -38,6 +38,7 @@ const (
 	groupCollective = "coll"
 	groupCrowd      = "crowd"
 	groupULFM       = "ulfm"
+	groupMany       = "many"
 )
 
 // participants are the implementations that a group needs.
@@ -54,6 +55,7 @@ var participants = map[string][]string{
 	groupCollective: {collectives},
 	groupCrowd:      {collectives},
 	groupULFM:       {recoveries},
+	groupMany:       {messages},
 }
 
 // plans returns the plans of a group; that of the flood is made when the rank has reported its
@@ -84,6 +86,8 @@ func (c *Comparison) sweeps(group string) []*compare.Sweep {
 		return []*compare.Sweep{c.pairCollectives()}
 	case groupCrowd:
 		return c.crowdCollectives()
+	case groupMany:
+		return c.manySweeps()
 	case groupULFM:
 		return c.recoverySweeps()
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/banyan-hpc/banyan/bench/compare"
+	"github.com/banyan-hpc/banyan/bench/many"
 	"github.com/banyan-hpc/banyan/bench/peers"
 	"github.com/banyan-hpc/banyan/bench/table"
 )
@@ -26,6 +27,8 @@ type Options struct {
 	Sizes   SizeRange
 	Entries []int // lengths of the queue of group match
 	Ranks   int   // of group startup
+	// ManyRanks and ManySizes are the numbers of ranks and the sizes of messages of group many.
+	ManyRanks, ManySizes []int
 	// ULFM is the directory of the tools of an Open MPI with fault tolerance; "": Debian's.
 	ULFM string
 }
@@ -51,6 +54,16 @@ func (o *Options) Check() error {
 	if o.Ranks < 1 || o.Ranks > maxStartup {
 		return fmt.Errorf("compare: a start of %d ranks: 1 to %d are possible", o.Ranks, maxStartup)
 	}
+	for _, n := range o.ManyRanks {
+		if n < 2 || n > maxStartup {
+			return fmt.Errorf("compare: messages among %d ranks: 2 to %d are possible", n, maxStartup)
+		}
+	}
+	if len(o.ManySizes) > 0 {
+		if err := (&many.Options{Sizes: o.ManySizes, Repeats: manyRepeats}).Check(); err != nil {
+			return err
+		}
+	}
 	if s := o.Sizes; s != (SizeRange{}) && (s.Low > s.High || s.High < 1 || s.Low > LargestSize) {
 		return fmt.Errorf("compare: --sizes %d:%d: there are sizes from 1 to %d", s.Low, s.High, LargestSize)
 	}
@@ -69,7 +82,7 @@ type Results struct {
 	// Busy is the share of the CPUs that other processes took before the start.
 	Busy     float64           `json:"busy"`
 	Measures []*compare.Result `json:"measures"`
-	// Curves are measures of many points: netpipe, tcp, unix, startup, coll, crowd and ulfm.
+	// Curves are measures of many points: netpipe, tcp, unix, startup, coll, crowd, many and ulfm.
 	Curves []*compare.Curve `json:"curves,omitempty"`
 	// Flood is the flood of unauthenticated connections and its effect on the rank.
 	Flood *flood `json:"unauthenticated,omitempty"`
