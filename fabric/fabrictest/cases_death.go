@@ -87,9 +87,16 @@ func (e *Env) victimsLeft() bool {
 	return slices.ContainsFunc(e.Job.Victims, func(v proc.ID) bool { return !e.Ended(v) })
 }
 
-// killConnect is about the moment of connecting, so no process waits for another.
+// killConnect is about the moment of connecting, so no survivor waits for another. In half of the runs the
+// victim may be killed before anybody has connected, in the others after the first frame.
 func killConnect(e *Env) {
 	if e.ID == 0 {
+		met := e.Rand.IntN(2) == 0
+		e.Others(e.MayEnd)
+		e.pump(forFrames, e.ID, func() bool {
+			e.Others(func(id proc.ID) { met = met || e.Got(id) > 0 })
+			return met
+		})
 		e.Control.Signal(SignalStarted)
 		for { // until it is killed
 			e.pollOrYield()
