@@ -26,7 +26,7 @@ const (
 	// patientYields is the number of yields of a contender before its first pause, briefYields before
 	// each further one.
 	patientYields = 64
-	briefYields   = 4
+	briefYields   = 16
 	// firstPause and longestPause are the pauses of a contender, each twice as long as the last.
 	firstPause   fabric.Time = 50_000
 	longestPause fabric.Time = 1_000_000
@@ -41,7 +41,9 @@ func (l *lock) acquireSlow(h fabric.Host) {
 			h.Yield()
 			continue
 		}
+		l.contenders.Add(-1) // the holder need not yield meanwhile
 		h.Pause(pause)
+		l.contenders.Add(1)
 		yields, pause = briefYields, min(2*pause, longestPause)
 	}
 	l.contenders.Add(-1)
