@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/banyan-hpc/banyan/bench/stats"
+	"github.com/banyan-hpc/banyan/bench/table"
 )
 
 // The widths of OSU's fields, in characters.
@@ -15,7 +16,10 @@ const (
 	osuValueWidth = 18
 	osuCountWidth = 12
 	osuOnlyWidth  = 17 // of the first column where there are no sizes
-	osuTailWidth  = 17 // of a time's percentiles: three behind the size and one value take 79 columns
+	// Of a time's percentiles, which OSU 5.9 does not have: three behind the size and one value take 79 columns.
+	osuTailWidth = 17
+	// Where OSU's lines do not fit: of sizes, and of values before the digits behind the point.
+	osuLeastSize, osuLeastValue = 7, 10
 )
 
 // osuWords are what differs between the tables. The title begins with the words that parsers look
@@ -43,7 +47,8 @@ var osuTables = map[string]osuWords{
 	"allreduce":  {title: "Allreduce Latency", columns: []string{"Avg Latency(us)"}, collective: true},
 }
 
-// OSUTable prints rows in the format of the OSU micro-benchmarks.
+// OSUTable prints rows in the format of the OSU micro-benchmarks. Where several options make OSU's lines
+// wider than the terminal, the columns stand closer, or in a further block that [OSUTable.End] prints.
 type OSUTable struct {
 	W io.Writer
 	// Name is that of OSU's program without "osu_": "latency", "bw", "bibw", "mbw_mr", "multi_lat",
@@ -64,6 +69,9 @@ type OSUTable struct {
 	Pairs, Window int
 	// Senders and Receivers, numbers of threads, stand in lines of latency_mt's.
 	Senders, Receivers int
+
+	fields []osuField
+	narrow *table.Table // where OSU's lines do not fit
 }
 
 // OSURow is one line. The times are seconds per message, for a bandwidth over all messages of all
@@ -96,30 +104,77 @@ func (t *OSUTable) Header() error {
 	if t.Pairs > 0 {
 		fmt.Fprintf(&b, "# [ pairs: %d ] [ window size: %d ]\n", t.Pairs, t.Window)
 	}
+	t.fields = t.fieldsOf(words)
+	t.narrow = nil
+	if sum := widths(t.fields); sum <= table.Width(t.W) {
+		names := make([]string, len(t.fields))
+		for i, f := range t.fields {
+			names[i] = f.name
+		}
+		return t.line(&b, names)
+	}
+	if _, err := io.WriteString(t.W, b.String()); err != nil {
+		return printed(err)
+	}
+	t.narrow = t.narrowTable()
+	return printed(t.narrow.Begin())
+}
+
+// osuField is a column.
+type osuField struct {
+	name string
+	// width is that of OSU's lines, least that of the values.
+	width, least int
+	left, joined bool // see table.Column
+}
+
+func widths(fields []osuField) (sum int) {
+	for _, f := range fields {
+		sum += f.width
+	}
+	return sum
+}
+
+// fieldsOf are the columns of a table, the first names a row.
+func (t *OSUTable) fieldsOf(words osuWords) (fields []osuField) {
+	add := func(name string, width, least int, joined bool) {
+		fields = append(fields, osuField{name: name, width: width, least: least, joined: joined})
+	}
+	value := osuLeastValue + t.Decimals
 	if words.sizeless {
-		b.WriteString("# " + words.columns[0])
+		add("# "+words.columns[0], osuOnlyWidth, value, false)
 	} else {
-		fmt.Fprintf(&b, "%-*s", osuSizeWidth, "# Size")
+		fields = append(fields, osuField{name: "# Size", width: osuSizeWidth, least: osuLeastSize, left: true})
 		for _, c := range t.columns(words) {
-			field(&b, c)
+			add(c, osuValueWidth, value, false)
 		}
 	}
 	if t.Full && words.collective {
-		field(&b, "Min Latency(us)")
-		field(&b, "Max Latency(us)")
-		fmt.Fprintf(&b, "%*s", osuCountWidth, "Iterations")
+		add("Min Latency(us)", osuValueWidth, value, false)
+		add("Max Latency(us)", osuValueWidth, value, true)
+		add("Iterations", osuCountWidth, 0, true)
 	}
 	if t.Validated {
-		field(&b, "Validation")
+		add("Validation", osuValueWidth, 0, false)
 	}
-	for _, p := range t.Percentiles {
+	for i, p := range t.Percentiles {
 		if words.bandwidth {
-			field(&b, fmt.Sprintf("P%d Tail BW(MB/s)", p))
+			add(fmt.Sprintf("P%d Tail BW(MB/s)", p), osuValueWidth, value, i > 0)
 		} else {
-			tail(&b, fmt.Sprintf("P%d Tail Lat(us)", p))
+			add(fmt.Sprintf("P%d Tail Lat(us)", p), osuTailWidth, value, i > 0)
 		}
 	}
-	return t.line(&b)
+	return fields
+}
+
+// narrowTable is the table of columns that OSU's widths make too wide for a line.
+func (t *OSUTable) narrowTable() *table.Table {
+	narrow := &table.Table{W: t.W, Keys: 1}
+	for _, f := range t.fields {
+		narrow.Columns = append(narrow.Columns,
+			table.Column{Name: f.name, Width: f.least, Left: f.left, Joined: f.joined})
+	}
+	return narrow
 }
 
 // columns are those that are printed behind the size.
@@ -144,53 +199,60 @@ func (t *OSUTable) Row(r OSURow) error {
 		}
 		return t.number(1e6 * seconds)
 	}
-	var b strings.Builder
-	if words.sizeless {
-		fmt.Fprintf(&b, "%*s", osuOnlyWidth, value(r.Seconds))
-	} else {
-		fmt.Fprintf(&b, "%-*d", osuSizeWidth, r.Size)
-		field(&b, value(r.Seconds))
+	var cells []string
+	if !words.sizeless {
+		cells = append(cells, strconv.Itoa(r.Size))
 	}
+	cells = append(cells, value(r.Seconds))
 	if len(t.columns(words)) > 1 {
-		field(&b, t.number(1/r.Seconds))
+		cells = append(cells, t.number(1/r.Seconds))
 	}
 	if t.Full && words.collective {
-		field(&b, value(r.Least))
-		field(&b, value(r.Most))
-		fmt.Fprintf(&b, "%*d", osuCountWidth, r.Iterations)
+		cells = append(cells, value(r.Least), value(r.Most), strconv.Itoa(r.Iterations))
 	}
 	if t.Validated {
 		verdict := "Pass"
 		if r.Errors > 0 {
 			verdict = "Fail"
 		}
-		field(&b, verdict)
+		cells = append(cells, verdict)
 	}
 	for _, seconds := range r.Tail {
-		if words.bandwidth {
-			field(&b, value(seconds))
-		} else {
-			tail(&b, value(seconds))
-		}
+		cells = append(cells, value(seconds))
 	}
-	return t.line(&b)
+	if t.narrow == nil {
+		return t.line(&strings.Builder{}, cells)
+	}
+	row := make([]any, len(cells))
+	for i, c := range cells {
+		row[i] = c
+	}
+	return printed(t.narrow.Row(row...))
 }
 
-// field appends a right-aligned column.
-func field(b *strings.Builder, text string) { fmt.Fprintf(b, "%*s", osuValueWidth, text) }
-
-// tail appends a column of a time's percentile, which OSU 5.9 does not have.
-func tail(b *strings.Builder, text string) { fmt.Fprintf(b, "%*s", osuTailWidth, text) }
+// End prints the columns that did not fit beside the others.
+func (t *OSUTable) End() error {
+	if t.narrow == nil {
+		return nil
+	}
+	return printed(t.narrow.End())
+}
 
 func (t *OSUTable) number(v float64) string { return number(v, t.Decimals) }
 
 // number formats a value of a table.
 func number(v float64, decimals int) string { return stats.Text("%."+strconv.Itoa(decimals)+"f", v) }
 
-func (t *OSUTable) line(b *strings.Builder) error {
-	b.WriteByte('\n')
-	if _, err := io.WriteString(t.W, b.String()); err != nil {
-		return fmt.Errorf("report: print the table: %w", err)
+// line prints text and a line of cells in OSU's widths.
+func (t *OSUTable) line(b *strings.Builder, cells []string) error {
+	for i, f := range t.fields {
+		if f.left {
+			fmt.Fprintf(b, "%-*s", f.width, cells[i])
+		} else {
+			fmt.Fprintf(b, "%*s", f.width, cells[i])
+		}
 	}
-	return nil
+	b.WriteByte('\n')
+	_, err := io.WriteString(t.W, b.String())
+	return printed(err)
 }

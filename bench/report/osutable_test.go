@@ -19,6 +19,7 @@ func print(t *testing.T, tab OSUTable, rows ...OSURow) string {
 	for _, r := range rows {
 		require.NoError(t, tab.Row(r))
 	}
+	require.NoError(t, tab.End())
 	return b.String()
 }
 
@@ -69,6 +70,24 @@ func TestOSUTableGolden(t *testing.T) {
 	}
 }
 
+// Each combination of columns fits a terminal of 80.
+func TestOSUTableFits(t *testing.T) {
+	row := OSURow{Size: 4 << 20, Seconds: 1.234567e-3, Least: 1e-3, Most: 1.2345678, Iterations: 10000,
+		Tail: []float64{1e-7, 1e-3, 1}}
+	for name := range osuTables {
+		for options := range 16 {
+			tab := OSUTable{Name: name, Decimals: 2, Validated: options&1 > 0, Full: options&2 > 0,
+				WithoutRate: options&4 > 0}
+			if options&8 > 0 {
+				tab.Percentiles = []int{50, 90, 99}
+			}
+			for line := range strings.Lines(print(t, tab, row, row)) {
+				require.LessOrEqual(t, len(strings.TrimSuffix(line, "\n")), 80, "%s with options %04b: %q", name, options, line)
+			}
+		}
+	}
+}
+
 // The expressions are those of GoogleCloudPlatform/ramble, application osu-micro-benchmarks: it
 // decides by the line of the columns and then matches each row.
 func TestRambleReadsIt(t *testing.T) {
@@ -92,7 +111,8 @@ func TestRambleReadsIt(t *testing.T) {
 		"bw-tail": {`^# Size\s+Bandwidth \(MB/s\) P50 Tail BW\(MB/s\) P90 Tail BW\(MB/s\) P99 Tail BW\(MB/s\)\s*$`,
 			`^\s*(?P<msg_size>[0-9]+)\s+(?P<avg_bw>[0-9\.]+)\s+(?P<p50_bw>[0-9\.]+)\s+(?P<p90_bw>[0-9\.]+)\s+(?P<p99_bw>[0-9\.]+)\s*$`},
 	} {
-		lines := strings.Split(strings.TrimSuffix(print(t, tables[name].tab, tables[name].rows...), "\n"), "\n")
+		first, _, _ := strings.Cut(print(t, tables[name].tab, tables[name].rows...), "\n\n#") // without a further block
+		lines := strings.Split(strings.TrimSuffix(first, "\n"), "\n")
 		var title, header, rows int
 		for _, line := range lines {
 			switch {

@@ -292,7 +292,7 @@ func (t *plainRows) row(p osu.Point) error {
 	})
 }
 
-func (t *plainRows) end() error { return nil }
+func (t *plainRows) end() error { return t.End() }
 
 // windowRows is a line for each size, when the points of all windows are there.
 type windowRows struct {

@@ -89,6 +89,29 @@ func TestTablesFit(t *testing.T) {
 	}
 }
 
+// The tables of OSU fit with every combination of the options that add columns.
+func TestOSUTablesFit(t *testing.T) {
+	for bench, letters := range map[string][]string{
+		"latency": {"-c", "-z"}, "bw": {"-c", "-z"}, "bibw": {"-c", "-z"}, "mbw_mr": {"-c", "-z", "-R 0"},
+		"multi_lat": {"-c", "-z"}, "barrier": {"-f", "-z"}, "bcast": {"-c", "-f", "-z"}, "allreduce": {"-c", "-f", "-z"},
+	} {
+		for set := range 1 << len(letters) {
+			args := "osu " + bench + " --fabric sim -m 4:4 -i 1 -x 0"
+			for i, letter := range letters {
+				if set>>i&1 > 0 {
+					args += " " + letter
+				}
+			}
+			code, out, errs := ftbench(t, strings.Fields(args)...)
+			require.Zero(t, code, "%s: %s", args, errs)
+			requireFits(t, out, args)
+			if strings.Contains(args, "-z") {
+				require.Contains(t, out, "P99 Tail", args)
+			}
+		}
+	}
+}
+
 // The tables of jobs whose ranks are killed, with times that are long.
 func TestTablesOfFailuresFit(t *testing.T) {
 	var out bytes.Buffer
