@@ -41,7 +41,16 @@ _ftbench() {
 }
 compdef _ftbench ftbench
 `,
-	"fish": `complete -c ftbench -a '(set -l w (commandline -opc); $w[1] complete -- $w[2..-1] (commandline -ct) 2>/dev/null)'
+	"fish": `function __ftbench_complete
+	set -l w (commandline -opc)
+	set -l found ($w[1] complete -- $w[2..-1] (commandline -ct) 2>/dev/null)
+	if set -q found[1]
+		printf '%s\n' $found
+	else
+		__fish_complete_path (commandline -ct)
+	end
+end
+complete -c ftbench -f -a '(__ftbench_complete)'
 `,
 }
 
@@ -107,6 +116,14 @@ func candidates(node *kong.Node, words []string) (found []string) {
 func offers(node *kong.Node, open *kong.Flag, last string) (all []string) {
 	if open != nil {
 		return values(open.Value)
+	}
+	if name, _, given := strings.Cut(last, "="); given && strings.HasPrefix(last, "--") {
+		if f := flagOf(node, name); f != nil { // in bash = parts words: zsh and fish have them as one
+			for _, v := range values(f.Value) {
+				all = append(all, name+"="+v)
+			}
+		}
+		return all
 	}
 	if strings.HasPrefix(last, "-") {
 		for _, group := range node.AllFlags(true) {
