@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -48,6 +49,23 @@ func TestFaultRecover(t *testing.T) {
 		requireSource(t, plot, "all fabrics")
 		requireBars(t, plot)
 	}
+}
+
+// The title of a quick run has the rounds and calls that run.
+func TestFaultRecoverQuickTitle(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.json")
+	code, out, errs := ftbench(t, "fault", "agree", "-n", "2", "--quick", "--json", file)
+	require.Zero(t, code, errs)
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var stored struct {
+		Results struct {
+			Jobs []struct{ Options struct{ Rounds, Calls int } }
+		}
+	}
+	require.NoError(t, json.Unmarshal(text, &stored))
+	o := stored.Results.Jobs[0].Options
+	require.Contains(t, unwrapped(out), fmt.Sprintf("; %d rounds of %d calls", o.Rounds, o.Calls))
 }
 
 func TestFaultAgreeSimulated(t *testing.T) {
