@@ -7,7 +7,6 @@ import (
 
 	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/internal/proc"
-	"github.com/banyan-hpc/banyan/p2p"
 )
 
 // onEnd is called when a member has failed or departed. Precondition: the lock is held.
@@ -30,7 +29,7 @@ func (w *Window) onEnd(t *target, failed bool) {
 	t.out, t.replies, t.open = nil, nil, 0
 	w.lock.release(t.rank)
 	w.grant()
-	if failed && !t.agreed && w.core.Profile() == p2p.RunThrough && w.failed == nil {
+	if failed && !t.agreed && w.runThrough && w.failed == nil {
 		w.failed = err // Hursey & Graham: the window is invalid until a validate
 		w.endRequests(err)
 		w.release()
@@ -160,7 +159,7 @@ func (w *Window) Reset(ended []proc.ID) {
 			t.ended, t.failed, t.agreed = true, true, true
 		}
 	}
-	if w.core.Profile() == p2p.RunThrough {
+	if w.runThrough {
 		w.failed = w.lost(every)
 	}
 	w.wake()

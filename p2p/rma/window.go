@@ -23,9 +23,11 @@ type Window struct {
 	failed  error
 	freed   bool
 	fenced  bool // the last fence started an epoch
-	waiters []*progress.Completion
-	results map[uint32]*result
-	token   uint32
+	// runThrough: the profile, which the communicator gives only without the lock.
+	runThrough bool
+	waiters    []*progress.Completion
+	results    map[uint32]*result
+	token      uint32
 }
 
 // target is what a window knows of one of its ranks, this one included.
@@ -235,7 +237,7 @@ func (w *Window) reach(rank int) (*target, error) {
 		return nil, fmt.Errorf("%w: rank %d, want 0 … %d", ft.ErrArgument, rank, len(w.targets)-1)
 	}
 	t := &w.targets[rank]
-	if t.agreed && w.core.Profile() == p2p.RunThrough {
+	if t.agreed && w.runThrough {
 		return nil, nil
 	}
 	if t.ep == nil && !t.ended {

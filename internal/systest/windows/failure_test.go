@@ -130,6 +130,9 @@ func TestLockOfTheDead(t *testing.T) {
 				return err
 			}
 		}
+		if _, err := c.Sendrecv(nil, 1-c.Rank(), 0, nil, 1-c.Rank(), 0); err != nil { // a target that finalizes has departed
+			return err
+		}
 		await(w, win)
 		return failed("lock", win.Lock(banyan.LockShared, 2))
 	})
