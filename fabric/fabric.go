@@ -49,6 +49,7 @@ const (
 	ClassFin    Class = 6 // p2p: the data have been pulled
 	ClassFlow   Class = 7 // p2p: requests and grants of room for unexpected messages
 	ClassColl   Class = 8 // collective fast paths
+	ClassRMA    Class = 9 // p2p/rma: operations on windows
 	ClassDetect Class = 16
 	ClassRevoke Class = 17
 	ClassAgree  Class = 18

@@ -34,9 +34,9 @@ type revocations struct {
 	// everything else there.
 	spare  *ft.OpError
 	notify func(*Comm)
-	// onDone is called for each communicator that has been revoked here, by a notice or by a
+	// onDone are called for each communicator that has been revoked here, by a notice or by a
 	// failure.
-	onDone func(*Comm)
+	onDone []func(*Comm)
 }
 
 // maxUnmade bounds unmade; the oldest context is dropped first.
@@ -46,9 +46,9 @@ const maxUnmade = 1024
 // for each communicator, with the lock held.
 func (e *Engine) OnRevoke(fn func(*Comm)) { e.revoked.notify = fn }
 
-// OnRevoked registers a function that is called, with the lock held, when a communicator has been
+// OnRevoked registers a function, one of several, that is called, with the lock held, when a communicator has been
 // revoked in this process by any member, after its waiting operations have ended.
-func (e *Engine) OnRevoked(fn func(*Comm)) { e.revoked.onDone = fn }
+func (e *Engine) OnRevoked(fn func(*Comm)) { e.revoked.onDone = append(e.revoked.onDone, fn) }
 
 // Revoke ends all communication on the communicator, here at once and soon at every living member.
 // It does not block, and any member may call it at any time. Error: ft.ErrClosed.
@@ -163,8 +163,8 @@ func (e *Engine) endRevoked(c *Comm) {
 		e.dropUnexpected(ctx)
 		e.dropClaims(ctx)
 	}
-	if e.revoked.onDone != nil {
-		e.revoked.onDone(c)
+	for _, done := range e.revoked.onDone {
+		done(c)
 	}
 	e.p.Kick()
 }

@@ -64,6 +64,7 @@ func (j *Job) detach(fn func() error) error {
 
 // close ends all operations of this rank with ErrClosed.
 func (j *Job) close() {
+	j.Windows.Close()
 	j.P2P.Close()
 	j.stopControl()
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/progress"
 	"github.com/banyan-hpc/banyan/p2p"
+	"github.com/banyan-hpc/banyan/p2p/rma"
 )
 
 // Job is one rank's part of a job. The exported fields are set by the constructor and do not change.
@@ -29,6 +30,7 @@ type Job struct {
 	Progress *progress.Engine
 	P2P      *p2p.Engine
 	Repair   *repair.Repair
+	Windows  *rma.Service
 	World    *p2p.Comm   // all ranks of the job
 	Trees    coll.Choice // of World
 	Coll     *coll.World // for the collectives of all communicators
@@ -102,6 +104,7 @@ func newJob(boot bootstrap, cfg progress.Config, c *config) (*Job, error) {
 func (j *Job) startMessages(cfg *progress.Config, c *config) (err error) {
 	j.P2P = p2p.New(j.Progress, !c.Unaware, c.limits)
 	j.P2P.SetProfile(c.Profile)
+	j.Windows = rma.New(j.Progress, j.P2P, !c.Unaware)
 	if j.World, err = j.P2P.NewComm("world", p2p.WorldGroup(j.Size()), j.Rank(), worldContext); err != nil {
 		return err
 	}

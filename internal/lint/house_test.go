@@ -48,6 +48,7 @@ var house = []place{
 	{"internal/progress", 30},           // one per process
 	{"p2p", 40},                         // communicator core, matching, protocols
 	{"ft/control", 40},                  // drivers of agreement and revoke; bypass matching
+	{"p2p/rma", 45},                     // windows: one-sided operations on memory of other ranks
 	{"coll/sm", 45},                     // collectives in memory that ranks share
 	{"coll", 50},                        // collectives over p2p and a plan
 	{"ft/repair", 60},                   // agreement and collectives put together

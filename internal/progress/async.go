@@ -14,11 +14,14 @@ type asyncProgress struct {
 	stopping bool
 }
 
-// StartAsync starts a goroutine that makes progress while no other goroutine does. It ends with
-// Close. Call it at most once, after Handle, OnEnd and OnStall.
+// StartAsync starts a goroutine that makes progress while no other goroutine does, unless there is
+// one. It ends with Close. Call it after Handle, OnEnd and OnStall.
 func (e *Engine) StartAsync() {
 	e.Lock()
 	defer e.Unlock()
+	if e.async != nil || e.closed {
+		return
+	}
 	e.async = &asyncProgress{done: e.host.NewParker()}
 	e.host.Go(func() {
 		e.Lock()

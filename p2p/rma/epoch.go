@@ -1,0 +1,372 @@
+package rma
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/internal/progress"
+)
+
+// await waits until ready reports true or an error. Precondition: the lock is held, as on return.
+func (w *Window) await(ready func() (bool, error)) error {
+	for {
+		ok, err := ready()
+		if ok || err != nil {
+			return err
+		}
+		c := new(progress.Completion)
+		w.waiters = append(w.waiters, c)
+		w.s.e.Wait(c)
+	}
+}
+
+// wake lets the waiting calls look again. Precondition: the lock is held.
+func (w *Window) wake() {
+	for _, c := range w.waiters {
+		c.Finish()
+	}
+	clear(w.waiters)
+	w.waiters = w.waiters[:0]
+}
+
+// flushAll waits until the operations on all targets that want it are complete, or their targets have
+// ended.
+func (w *Window) flushAll(wanted func(*target) bool) error {
+	var list []*target
+	for i := range w.targets {
+		if t := &w.targets[i]; !t.ended && wanted(t) && (t.dirty || t.acked < t.sent) {
+			t.flush()
+			list = append(list, t)
+		}
+	}
+	return w.await(func() (bool, error) {
+		for _, t := range list {
+			if !t.ended && t.acked < t.sent {
+				return false, w.broken()
+			}
+		}
+		return true, nil
+	})
+}
+
+func every(*target) bool { return true }
+
+// Fence ends an epoch and begins the next; barrier is that of the window's communicator. It is called without
+// the lock.
+func (w *Window) Fence(barrier func() error) error {
+	e := w.s.e
+	e.Lock()
+	defer e.Unlock()
+	err := w.broken()
+	if err == nil {
+		err = w.flushAll(every)
+	}
+	if err == nil {
+		err = w.lost(every)
+	}
+	if err == nil {
+		e.Unlock()
+		err = barrier()
+		e.Lock()
+		if errors.Is(err, ft.ErrProcFailed) && w.failed == nil {
+			w.failed = err
+		}
+	}
+	w.fenced = w.fenced || err == nil
+	return w.finish(err)
+}
+
+// Flush waits until the operations on a rank are complete at the rank and here.
+func (w *Window) Flush(rank int) error {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	t, err := w.reach(rank)
+	if err == nil && t != nil {
+		err = w.flushAll(func(o *target) bool { return o == t })
+		if err == nil && t.ended {
+			err = t.endedError()
+		}
+	}
+	return w.finish(err)
+}
+
+// FlushAll is Flush for all ranks.
+func (w *Window) FlushAll() error {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	err := w.broken()
+	if err == nil {
+		err = w.flushAll(every)
+	}
+	if err == nil {
+		err = w.lost(every)
+	}
+	return w.finish(err)
+}
+
+// Lock waits for a lock on a rank's memory.
+func (w *Window) Lock(kind LockKind, rank int) error {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	t, err := w.reach(rank)
+	if err == nil && t != nil {
+		if kind != LockShared && kind != LockExclusive || t.held != 0 {
+			return fmt.Errorf("%w: lock of kind %d; rank %d is locked already, or the kind is unknown", ft.ErrArgument, kind, rank)
+		}
+		t.request(kind)
+		err = w.await(func() (bool, error) {
+			if t.ended {
+				return false, t.endedError()
+			}
+			return t.granted, w.broken()
+		})
+	}
+	return w.finish(err)
+}
+
+// LockAll locks all ranks, shared.
+func (w *Window) LockAll() error {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	err := w.broken()
+	for rank := range w.targets {
+		if err != nil {
+			break
+		}
+		var t *target
+		if t, err = w.reach(rank); err == nil && t != nil && !t.ended && t.held == 0 {
+			t.request(LockShared)
+		}
+	}
+	if err == nil {
+		err = w.await(func() (bool, error) {
+			for i := range w.targets {
+				if t := &w.targets[i]; !t.ended && t.held != 0 && !t.granted {
+					return false, w.broken()
+				}
+			}
+			return true, w.lost(every)
+		})
+	}
+	return w.finish(err)
+}
+
+func (t *target) request(kind LockKind) {
+	if t.ended {
+		return
+	}
+	t.held, t.granted = kind, false
+	t.tell(kindLock, uint64(kind))
+}
+
+// unlock starts an unlock, which is a flush as well.
+func (t *target) unlock() {
+	t.held, t.granted, t.dirty = 0, false, false
+	t.sent++
+	t.tell(kindUnlock, 0)
+}
+
+// Unlock completes the operations on a rank and gives its lock back.
+func (w *Window) Unlock(rank int) error {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	t, err := w.reach(rank)
+	if err == nil && t != nil {
+		if t.held == 0 && !t.ended {
+			return fmt.Errorf("%w: rank %d is not locked", ft.ErrArgument, rank)
+		}
+		err = w.unlockAll([]*target{t})
+		if err == nil && t.ended {
+			err = t.endedError()
+		}
+	}
+	return w.finish(err)
+}
+
+// UnlockAll is Unlock for all ranks.
+func (w *Window) UnlockAll() error {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	err := w.broken()
+	if err == nil {
+		var list []*target
+		for i := range w.targets {
+			if t := &w.targets[i]; t.held != 0 {
+				list = append(list, t)
+			}
+		}
+		err = w.unlockAll(list)
+	}
+	if err == nil {
+		err = w.lost(every)
+	}
+	return w.finish(err)
+}
+
+func (w *Window) unlockAll(list []*target) error {
+	for _, t := range list {
+		t.unlock()
+	}
+	return w.await(func() (bool, error) {
+		for _, t := range list {
+			if !t.ended && t.acked < t.sent {
+				return false, w.broken()
+			}
+		}
+		return true, nil
+	})
+}
+
+// Post begins an exposure epoch for ranks.
+func (w *Window) Post(origins []int) error {
+	return w.eachOf(origins, func(t *target) {
+		t.exposed = true
+		t.tell(kindPost, 0)
+	}, nil)
+}
+
+// StartAccess begins an access epoch: it waits until the targets have posted.
+func (w *Window) StartAccess(targets []int) error {
+	return w.eachOf(targets, func(t *target) { t.access = true }, func() (bool, error) {
+		for _, rank := range targets {
+			if t := &w.targets[rank]; t.access && t.posted == 0 {
+				return false, nil
+			}
+		}
+		for _, rank := range targets {
+			if t := &w.targets[rank]; t.access {
+				t.posted--
+			}
+		}
+		return true, nil
+	})
+}
+
+// eachOf calls do for ranks, and waits until they are ready; it ends if one of them has failed.
+func (w *Window) eachOf(ranks []int, do func(*target), ready func() (bool, error)) error {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	var err error
+	in := func(t *target) bool { return slices.Contains(ranks, t.rank) }
+	for _, rank := range ranks {
+		var t *target
+		if t, err = w.reach(rank); err != nil {
+			return w.finish(err)
+		}
+		switch {
+		case t == nil:
+		case t.agreed:
+			return w.finish(t.endedError())
+		default:
+			do(t)
+		}
+	}
+	if ready == nil {
+		return w.finish(w.gone(in))
+	}
+	return w.finish(w.await(func() (bool, error) {
+		if ok, err := ready(); ok || err != nil {
+			return ok, err
+		}
+		if err := w.gone(in); err != nil {
+			return false, err
+		}
+		return false, w.broken()
+	}))
+}
+
+// Complete ends the access epoch: its operations are complete, and its targets are told.
+func (w *Window) Complete() error {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	in := func(t *target) bool { return t.access }
+	err := w.broken()
+	if err == nil {
+		err = w.flushAll(in)
+	}
+	if err == nil {
+		err = w.lost(in)
+	}
+	w.endAccess()
+	return w.finish(err)
+}
+
+func (w *Window) endAccess() {
+	for i := range w.targets {
+		if t := &w.targets[i]; t.access {
+			t.access = false
+			t.tell(kindComplete, 0)
+		}
+	}
+}
+
+// Wait ends the exposure epoch: all its origins have completed.
+func (w *Window) Wait() error {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	return w.finish(w.await(func() (bool, error) { return w.exposureEnds() }))
+}
+
+// Test is Wait if that would not wait.
+func (w *Window) Test() (bool, error) {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	w.s.e.Progress()
+	done, err := w.exposureEnds()
+	return done, w.finish(err)
+}
+
+func (w *Window) exposureEnds() (bool, error) {
+	if err := w.broken(); err != nil {
+		return false, err
+	}
+	for i := range w.targets {
+		if t := &w.targets[i]; t.exposed && t.completed == 0 {
+			return false, w.gone(func(t *target) bool { return t.exposed && t.completed == 0 })
+		}
+	}
+	for i := range w.targets {
+		if t := &w.targets[i]; t.exposed {
+			t.exposed = false
+			t.completed--
+		}
+	}
+	return true, nil
+}
+
+// WaitNotice waits until a counter of this rank has reached n, and subtracts n.
+func (w *Window) WaitNotice(counter int, n uint64) error {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	return w.finish(w.await(func() (bool, error) {
+		if ok, err := w.testNotice(counter, n); ok || err != nil {
+			return ok, err
+		}
+		return false, w.lost(every)
+	}))
+}
+
+// TestNotice is WaitNotice if that would not wait.
+func (w *Window) TestNotice(counter int, n uint64) (bool, error) {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	w.s.e.Progress()
+	ok, err := w.testNotice(counter, n)
+	return ok, w.finish(err)
+}
+
+func (w *Window) testNotice(counter int, n uint64) (bool, error) {
+	if err := w.broken(); err != nil {
+		return false, err
+	}
+	if uint(counter) >= uint(len(w.notices)) {
+		return false, fmt.Errorf("%w: counter %d, this rank has %d", ft.ErrArgument, counter, len(w.notices))
+	}
+	if w.notices[counter] < n {
+		return false, nil
+	}
+	w.notices[counter] -= n
+	return true, nil
+}

@@ -1,0 +1,176 @@
+package rma
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/internal/proc"
+)
+
+// onEnd is called when a member has failed or departed. Precondition: the lock is held.
+func (w *Window) onEnd(t *target, failed bool) {
+	if t.ended {
+		return
+	}
+	t.ended, t.failed = true, failed
+	err := t.endedError()
+	for token, r := range w.results {
+		if r.t == t {
+			r.done, r.err = true, err
+			delete(w.results, token)
+		}
+	}
+	for _, r := range t.requests {
+		r.promise.Complete(err)
+	}
+	t.requests = nil
+	t.out, t.replies, t.open = nil, nil, 0
+	w.lock.release(t.rank)
+	w.grant()
+	if failed && !t.agreed && w.runThrough && w.failed == nil {
+		w.failed = err // Hursey & Graham: the window is invalid until a validate
+		w.endRequests(err)
+		w.release()
+	}
+	w.wake()
+}
+
+// endedError is the error of an operation that needs a rank that has ended.
+func (t *target) endedError() error {
+	if !t.failed {
+		return fmt.Errorf("rank %d: %w", t.rank, ft.ErrDeparted)
+	}
+	return t.w.core.FailedError([]proc.ID{t.id})
+}
+
+// lost is the error that names the failed ones of some members on which no validate has agreed.
+func (w *Window) lost(of func(*target) bool) error {
+	var failed []proc.ID
+	for i := range w.targets {
+		t := &w.targets[i]
+		if !t.ended || t.agreed || !of(t) {
+			continue
+		}
+		if t.failed {
+			failed = append(failed, t.id)
+		}
+	}
+	if failed == nil {
+		return nil
+	}
+	return w.core.FailedError(failed)
+}
+
+// gone is lost, or names a member that has departed.
+func (w *Window) gone(of func(*target) bool) error {
+	if err := w.lost(of); err != nil {
+		return err
+	}
+	for i := range w.targets {
+		if t := &w.targets[i]; t.ended && !t.failed && of(t) {
+			return t.endedError()
+		}
+	}
+	return nil
+}
+
+// finish ends a synchronisation. If it has found a failure the epoch ends: operations on living targets
+// complete, locks are given back, and the window stays failed (ULFM 17.2.4).
+func (w *Window) finish(err error) error {
+	if err == nil || !errors.Is(err, ft.ErrProcFailed) || w.freed {
+		return err
+	}
+	if w.failed == nil {
+		if w.lost(every) == nil {
+			return err // of a rank that a validate has agreed on: the others go on
+		}
+		w.failed = err
+	}
+	w.completeLiving()
+	w.endAccess()
+	w.release()
+	w.wake()
+	return err
+}
+
+// completeLiving waits for the operations on living targets, whatever has failed.
+func (w *Window) completeLiving() {
+	for i := range w.targets {
+		if t := &w.targets[i]; t.dirty && !t.ended {
+			t.flush()
+		}
+	}
+	_ = w.await(func() (bool, error) {
+		for i := range w.targets {
+			if t := &w.targets[i]; !t.ended && t.acked < t.sent {
+				if w.freed {
+					return false, errFreed
+				}
+				return false, w.core.UnrevokedLocked()
+			}
+		}
+		return true, nil
+	})
+}
+
+// release gives back the locks that this rank holds or has asked for.
+func (w *Window) release() {
+	for i := range w.targets {
+		t := &w.targets[i]
+		if t.held != 0 && !t.ended {
+			t.unlock()
+		}
+		t.held, t.granted, t.exposed = 0, false, false
+	}
+	w.fenced = false
+}
+
+// endRequests ends all requests and results with an error.
+func (w *Window) endRequests(err error) {
+	for i := range w.targets {
+		t := &w.targets[i]
+		for _, r := range t.requests {
+			r.promise.Complete(err)
+		}
+		t.requests = nil
+	}
+	for token, r := range w.results {
+		r.done, r.err = true, err
+		delete(w.results, token)
+	}
+}
+
+// Reset begins a new generation after a validate of the window's communicator, which all living members have
+// called: no epoch, lock or operation is left. Ended are the members that were agreed to have failed. A barrier must
+// follow before the next operation, as a frame of the new generation may not come before its reset.
+func (w *Window) Reset(ended []proc.ID) {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	w.endRequests(ft.ErrProcFailed)
+	w.gen = (w.gen + 1) & generation
+	w.failed, w.fenced = nil, false
+	w.lock.init(len(w.targets))
+	for i := range w.targets {
+		t := &w.targets[i]
+		t.drop()
+		if slices.Contains(ended, t.id) {
+			t.ended, t.failed, t.agreed = true, true, true
+		}
+	}
+	if w.runThrough {
+		w.failed = w.lost(every)
+	}
+	w.wake()
+}
+
+// Fail makes the window fail if there are failures that no validate has agreed on: the barrier after a
+// reset has found one.
+func (w *Window) Fail() {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	if w.failed == nil {
+		w.failed = w.lost(every)
+	}
+}

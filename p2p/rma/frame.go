@@ -1,0 +1,126 @@
+package rma
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/banyan-hpc/banyan/ft"
+)
+
+// A frame's immediate is the window's context, the kind, the generation and a token:
+//
+//	context 32 | kind 8 | generation 4 | token 20
+//
+// The payload begins with a header of 24 bytes. Data follow, or the length of a get.
+const (
+	headBytes  = 24
+	tokenBits  = 20
+	maxTokens  = 1 << tokenBits
+	generation = 1<<4 - 1
+	lastChunk  = 1 // flag: the operation has no more frames
+)
+
+type kind uint8
+
+const (
+	kindPut     kind = 1 + iota
+	kindAcc          // accumulate
+	kindGet          // answered by kindOld, in several frames
+	kindGetAcc       // accumulate, answered by the old values
+	kindCas          // compare and swap: the compared value, then the new one
+	kindOld          // an answer: data for the buffer of a token
+	kindFlush        // answered by kindFlushed
+	kindFlushed      // all operations before it are complete
+	kindLock         // answered by kindGranted
+	kindGranted
+	kindUnlock // answered by kindFlushed
+	kindPost
+	kindComplete
+	kindRefused // an answer: the target has refused an operation
+	kinds
+)
+
+// answers reports whether a frame answers one of the receiver.
+func (k kind) answers() bool {
+	return k == kindOld || k == kindFlushed || k == kindGranted || k == kindRefused
+}
+
+// asks reports whether a frame is answered.
+func (k kind) asks() bool {
+	return k == kindGet || k == kindGetAcc || k == kindCas || k == kindFlush || k == kindLock || k == kindUnlock
+}
+
+// head is the header of a frame.
+type head struct {
+	acc    Acc
+	elem   Elem
+	flags  uint8
+	notice uint32 // the counter, from 1; 0: none
+	at     uint64 // offset in the target's memory; of kindLock the kind of lock
+	off    uint64 // offset in the origin's buffer, of operations with an answer
+}
+
+func (h *head) encode(b []byte) {
+	b[0], b[1], b[2], b[3] = uint8(h.acc), uint8(h.elem), h.flags, 0
+	binary.LittleEndian.PutUint32(b[4:], h.notice)
+	binary.LittleEndian.PutUint64(b[8:], h.at)
+	binary.LittleEndian.PutUint64(b[16:], h.off)
+}
+
+// decode splits a payload into header and data.
+//
+//banyan:decodes
+func decode(b []byte) (h head, data []byte, ok bool) {
+	if len(b) < headBytes {
+		return h, nil, false
+	}
+	h = head{
+		acc: Acc(b[0]), elem: Elem(b[1]), flags: b[2],
+		notice: binary.LittleEndian.Uint32(b[4:]),
+		at:     binary.LittleEndian.Uint64(b[8:]),
+		off:    binary.LittleEndian.Uint64(b[16:]),
+	}
+	return h, b[headBytes:], true
+}
+
+// inside reports whether n bytes at an offset lie in memory of some size.
+func inside(at, n, size uint64) bool { return at <= size && n <= size-at }
+
+// CardBytes is the length of a card.
+const CardBytes = 16
+
+// Card is what this rank tells the others about its memory.
+func (w *Window) Card() (b [CardBytes]byte) {
+	binary.LittleEndian.PutUint64(b[:], uint64(len(w.mem)))
+	binary.LittleEndian.PutUint64(b[8:], uint64(len(w.notices)))
+	return b
+}
+
+// NoCard is the card of a rank that has no window because of an error.
+func NoCard() (b [CardBytes]byte) {
+	binary.LittleEndian.PutUint64(b[:], math.MaxUint64)
+	return b
+}
+
+// Join takes the cards of all ranks, in order. Error: ft.ErrArgument, which names a rank with an error.
+func (w *Window) Join(cards []byte) error {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	return w.join(cards)
+}
+
+//banyan:decodes
+func (w *Window) join(cards []byte) error {
+	if len(cards) != len(w.targets)*CardBytes {
+		return fmt.Errorf("%w: %d bytes of cards", ft.ErrArgument, len(cards))
+	}
+	for i := range w.targets {
+		t, card := &w.targets[i], cards[i*CardBytes:]
+		t.size, t.notices = binary.LittleEndian.Uint64(card), binary.LittleEndian.Uint64(card[8:])
+		if t.size > math.MaxInt64 || t.notices > math.MaxUint32 {
+			return fmt.Errorf("%w: the memory or the options of rank %d", ft.ErrArgument, i)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,51 @@
+package rma
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// Any payload is refused or applied inside of the memory; an answer to no request changes nothing.
+func FuzzFrame(f *testing.F) {
+	for k := range kinds {
+		f.Add(uint8(k), make([]byte, headBytes+8))
+	}
+	f.Add(uint8(kindPut), []byte("short"))
+	f.Fuzz(func(t *testing.T, k uint8, b []byte) {
+		h, data, ok := decode(b)
+		assert.Equal(t, len(b) >= headBytes, ok)
+		if !ok {
+			return
+		}
+		around := Memory(80)
+		w := &Window{s: new(Service), mem: around[8:72:72], notices: make([]uint64, 2), targets: make([]target, 1)}
+		w.lock.init(1)
+		o := &w.targets[0]
+		o.w, o.stalled = w, true
+		if kind(k).answers() {
+			o.answered(kind(k), 3, &h, data)
+		} else {
+			o.serve(kind(k), 3, &h, data)
+		}
+		assert.Equal(t, make([]byte, 8), around[:8])
+		assert.Equal(t, make([]byte, 8), around[72:])
+		again := make([]byte, headBytes)
+		h.encode(again)
+		again[3] = b[3]
+		assert.Equal(t, b, append(again, data...))
+	})
+}
+
+// Cards of a wrong length, or of a rank with an error, are refused.
+func FuzzCards(f *testing.F) {
+	none := NoCard()
+	f.Add(none[:])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		ranks := max(1, len(b)/CardBytes)
+		w := &Window{targets: make([]target, ranks)}
+		if err := w.join(b); err == nil {
+			assert.Len(t, b, ranks*CardBytes)
+		}
+	})
+}

@@ -1,0 +1,132 @@
+package rma
+
+import (
+	"encoding/binary"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/internal/progress"
+)
+
+const (
+	// maxOpen bounds the requests without an answer for each target; more wait here.
+	maxOpen = 1024
+	// maxReplies bounds the answers that wait for a peer's credit: a peer that keeps to maxOpen has
+	// fewer.
+	maxReplies = 4 * maxOpen
+	// maxFrame bounds frames, so that others get their turn.
+	maxFrame = 64 << 10
+)
+
+// item is an operation or answer that is being sent, in as many frames as it takes.
+type item struct {
+	kind  kind
+	token uint32
+	head  head
+	data  []byte
+	n     uint64 // bytes of data, or wanted by a get
+	done  uint64 // bytes sent
+}
+
+// pump sends what waits, and returns the number of frames. Precondition: the lock is held.
+func (t *target) pump() (sent int) {
+	if t.ended || t.stalled {
+		return 0
+	}
+	if t.ep == nil {
+		t.ep = t.w.s.e.Lookup(t.id)
+	}
+	if t.ep == nil || t.ep.State != progress.Alive {
+		return 0
+	}
+	for len(t.replies) > 0 {
+		n, all := t.send(&t.replies[0])
+		sent += n
+		if !all {
+			return sent
+		}
+		t.replies = pop(t.replies)
+	}
+	for len(t.out) > 0 && t.open < maxOpen {
+		it := &t.out[0]
+		n, all := t.send(it)
+		sent += n
+		if !all {
+			return sent
+		}
+		if it.kind.asks() {
+			t.open++
+		}
+		t.out = pop(t.out)
+	}
+	return sent
+}
+
+// pop drops the first of a queue, and keeps its memory when it is empty.
+func pop(q []item) []item {
+	q[0] = item{}
+	if len(q) == 1 {
+		return q[:0]
+	}
+	return q[1:]
+}
+
+// send sends the remaining frames of an item. Without credit the target is stalled.
+func (t *target) send(it *item) (sent int, all bool) {
+	s := t.w.s
+	room := uint64(min(t.ep.MaxFrame, maxFrame)-headBytes) &^ 15
+	imm := uint64(t.w.ctx)<<32 | uint64(it.kind)<<24 | uint64(t.w.gen)<<tokenBits | uint64(it.token)
+	for {
+		h, n := it.head, min(it.n-it.done, room)
+		h.at, h.off = h.at+it.done, h.off+it.done
+		s.frame = append(s.frame[:0], make([]byte, headBytes)...)
+		switch {
+		case it.kind == kindGet:
+			n = it.n
+			s.frame = binary.LittleEndian.AppendUint64(s.frame, n)
+		case it.data != nil:
+			s.frame = append(s.frame, it.data[it.done:it.done+n]...)
+		}
+		if it.done+n == it.n {
+			h.flags |= lastChunk
+		}
+		h.encode(s.frame)
+		if !t.ep.TrySend(fabric.ClassRMA, imm, s.frame) {
+			t.stalled = true
+			s.stalled = append(s.stalled, t)
+			return sent, false
+		}
+		sent++
+		if it.done += n; it.done >= it.n {
+			return sent, true
+		}
+	}
+}
+
+// tell sends a frame without data. Precondition: the lock is held.
+func (t *target) tell(k kind, at uint64) {
+	if t.ended {
+		return
+	}
+	if it := (item{kind: k, head: head{at: at}}); k.answers() {
+		t.replies = append(t.replies, it)
+	} else {
+		t.out = append(t.out, it)
+	}
+	t.pump()
+}
+
+// flush starts a flush and gives its number.
+func (t *target) flush() uint64 {
+	t.dirty = false
+	t.sent++
+	t.tell(kindFlush, 0)
+	return t.sent
+}
+
+// drop forgets all that is under way with the rank.
+func (t *target) drop() {
+	t.out, t.replies, t.open = nil, nil, 0
+	t.sent, t.acked = 0, 0
+	t.held, t.granted, t.dirty = 0, false, false
+	t.posted, t.completed, t.access, t.exposed = 0, 0, false, false
+}

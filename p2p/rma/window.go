@@ -1,0 +1,279 @@
+package rma
+
+import (
+	"fmt"
+
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/progress"
+	"github.com/banyan-hpc/banyan/p2p"
+)
+
+// Window is one process's part of a window. Any goroutine may call its methods; synchronisation is
+// called by one goroutine at a time. The engine's lock guards all fields, and the memory against frames.
+type Window struct {
+	s       *Service
+	core    *p2p.Comm
+	ctx     uint32
+	gen     uint8 // generation
+	mem     []byte
+	notices []uint64
+	targets []target
+	lock    lock // of mem
+	failed  error
+	freed   bool
+	fenced  bool // the last fence started an epoch
+	// runThrough: the profile, which the communicator gives only without the lock.
+	runThrough bool
+	waiters    []*progress.Completion
+	results    map[uint32]*result
+	token      uint32
+}
+
+// target is what a window knows of one of its ranks, this one included.
+type target struct {
+	w       *Window
+	rank    int
+	id      proc.ID
+	ep      *progress.Endpoint
+	size    uint64
+	notices uint64
+	out     []item // requests, in order
+	replies []item // answers, in order
+	open    int    // requests that were sent and have no answer yet
+	stalled bool   // it is in the service's list
+	dirty   bool   // operations were started since the last flush
+	// Flushes and unlocks are numbered: sent have been started, acked answered.
+	sent, acked uint64
+	requests    []request
+	held        LockKind
+	granted     bool
+	posted      int  // posts of the rank that no start has used
+	completed   int  // the same of completes and wait
+	access      bool // in the group of the last start
+	exposed     bool // in the group of the last post
+	ended       bool
+	failed      bool // else it has departed
+	agreed      bool // a validate has agreed that it failed
+}
+
+// request is an operation that completes with a flush.
+type request struct {
+	flush   uint64
+	promise p2p.Promise
+}
+
+// result is where the answers to an operation go.
+type result struct {
+	t    *target
+	buf  []byte
+	left uint64
+	done bool
+	err  error
+}
+
+// Op is an operation. Data is read, Old written: they belong to the window until a flush.
+type Op struct {
+	Kind   Kind
+	Acc    Acc
+	Elem   Elem
+	Data   []byte // what is put or accumulated; of CompareAndSwap the compared value, then the new one
+	Old    []byte // what is read
+	Rank   int
+	At     uint64 // offset in bytes
+	Notice int    // of Put: the counter, from 1; 0: none
+}
+
+// Kind is what an operation does.
+type Kind uint8
+
+// The kinds of operations.
+const (
+	Put            = Kind(kindPut)
+	Get            = Kind(kindGet)
+	Accumulate     = Kind(kindAcc)
+	GetAccumulate  = Kind(kindGetAcc)
+	CompareAndSwap = Kind(kindCas)
+)
+
+var errFreed = fmt.Errorf("%w: the window has been freed", ft.ErrClosed)
+
+// errNoEpoch: see Window.Start.
+var errNoEpoch = fmt.Errorf("%w: no epoch: Fence, Start, Lock or LockAll begins one", ft.ErrArgument)
+
+// broken is the error of every call on a window that cannot be used. Precondition: the lock is held.
+func (w *Window) broken() error {
+	if w.freed {
+		return errFreed
+	}
+	if err := w.core.UnrevokedLocked(); err != nil {
+		return err
+	}
+	return w.failed
+}
+
+// Do starts an operation. Errors: ft.ErrArgument, and that of a window that has failed; the death of the
+// target is found by the synchronisation.
+func (w *Window) Do(op *Op) error {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	_, _, err := w.start(op)
+	return err
+}
+
+// Fetch is Do, and waits for what the operation reads.
+func (w *Window) Fetch(op *Op) error {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	t, r, err := w.start(op)
+	if err != nil || r == nil {
+		return err
+	}
+	return w.finish(w.await(func() (bool, error) {
+		switch {
+		case r.done:
+			return true, r.err
+		case t.ended:
+			return false, t.endedError()
+		}
+		return false, w.broken()
+	}))
+}
+
+// Request is Do; the request completes when the operation is complete, at the target too.
+func (w *Window) Request(op *Op, name string) p2p.Handle {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	t, _, err := w.start(op)
+	promise, h := w.s.p.NewPromise(w.core, name)
+	switch {
+	case err != nil || t == nil:
+		promise.Complete(err)
+	case t.ended:
+		promise.Complete(t.endedError())
+	default:
+		t.requests = append(t.requests, request{t.flush(), promise})
+	}
+	return h
+}
+
+// start starts an operation. r is nil if nothing is read, t if there is nothing to do.
+func (w *Window) start(op *Op) (t *target, r *result, err error) {
+	t, err = w.reach(op.Rank)
+	if err != nil || t == nil {
+		return nil, nil, err
+	}
+	if !w.fenced && !t.access && !t.granted {
+		return nil, nil, errNoEpoch
+	}
+	n := uint64(max(len(op.Data), len(op.Old)))
+	if op.Kind == CompareAndSwap {
+		n = uint64(len(op.Old))
+	}
+	if err := op.check(t, n); err != nil {
+		return nil, nil, err
+	}
+	if n == 0 && op.Notice == 0 || t.ended {
+		return t, nil, nil
+	}
+	it := item{
+		kind: kind(op.Kind), head: head{acc: op.Acc, elem: op.Elem, at: op.At, notice: uint32(op.Notice)},
+		data: op.Data, n: uint64(len(op.Data)),
+	}
+	if op.Kind == Get {
+		it.n = n
+	}
+	if it.kind.asks() {
+		if it.token, err = w.newToken(); err != nil {
+			return nil, nil, err
+		}
+		r = &result{t: t, buf: op.Old, left: n}
+		w.results[it.token] = r
+	}
+	t.dirty = true
+	t.out = append(t.out, it)
+	t.pump()
+	return t, r, nil
+}
+
+func (op *Op) check(t *target, n uint64) error {
+	if !inside(op.At, n, t.size) {
+		return fmt.Errorf("%w: %d bytes at %d of rank %d, whose memory has %d", ft.ErrArgument, n, op.At, t.rank, t.size)
+	}
+	if uint64(op.Notice) > t.notices {
+		return fmt.Errorf("%w: counter %d of rank %d, which has %d", ft.ErrArgument, op.Notice-1, t.rank, t.notices)
+	}
+	if op.Kind == Put || op.Kind == Get {
+		return nil
+	}
+	if s := uint64(op.Elem.size()); s == 0 || n%s != 0 || op.At%s != 0 || !op.Acc.applies(op.Elem) ||
+		op.Kind == CompareAndSwap && (n != s || len(op.Data) != int(2*s)) ||
+		op.Kind == GetAccumulate && len(op.Old) != len(op.Data) {
+		return fmt.Errorf("%w: operation, type, lengths and offset do not fit", ft.ErrArgument)
+	}
+	return nil
+}
+
+func (w *Window) newToken() (uint32, error) {
+	for range maxTokens {
+		w.token = (w.token + 1) % maxTokens
+		if w.results[w.token] == nil {
+			return w.token, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: 2^%d operations are under way: flush", ft.ErrArgument, tokenBits)
+}
+
+// reach checks the window and a rank, and connects to it if need be. It is nil for a rank on which
+// operations do nothing. Precondition: the lock is held, as on return; it is released to connect.
+func (w *Window) reach(rank int) (*target, error) {
+	if err := w.broken(); err != nil {
+		return nil, err
+	}
+	if rank == p2p.ProcNull {
+		return nil, nil
+	}
+	if uint(rank) >= uint(len(w.targets)) {
+		return nil, fmt.Errorf("%w: rank %d, want 0 … %d", ft.ErrArgument, rank, len(w.targets)-1)
+	}
+	t := &w.targets[rank]
+	if t.agreed && w.runThrough {
+		return nil, nil
+	}
+	if t.ep == nil && !t.ended {
+		w.s.e.Unlock()
+		ep, err := w.s.e.Endpoint(t.id)
+		w.s.e.Lock()
+		if err != nil {
+			return nil, err
+		}
+		t.ep = ep
+		if err := w.broken(); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// Bytes is this rank's memory.
+func (w *Window) Bytes() []byte { return w.mem }
+
+// SizeAt is the length of a rank's memory. Precondition: the rank exists.
+func (w *Window) SizeAt(rank int) int { return int(w.targets[rank].size) }
+
+// Free ends the window here.
+func (w *Window) Free() {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	w.free()
+}
+
+func (w *Window) free() {
+	w.freed = true
+	delete(w.s.windows, w.ctx)
+	for i := range w.targets {
+		w.targets[i].drop()
+	}
+	w.endRequests(errFreed)
+	w.wake()
+}
