@@ -64,9 +64,7 @@ func (c *Comm) newWindow(op string, mem []byte, wrong error, opts []WindowOption
 	if c.IsInter() {
 		return nil, c.notifyOf(op, fmt.Errorf("%w: an intercommunicator has no windows", ErrArgument))
 	}
-	if err := c.awaitTurns(nil, op); err != nil {
-		return nil, err
-	}
+	c.core.AwaitTurns()
 	core, err := c.core.Dup()
 	d, p := c.derived(core), c.parent()
 	if err = p.Outcome(repair.Dup, core, err); err != nil {
