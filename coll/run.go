@@ -120,7 +120,11 @@ func (s *Schedule) advance() bool {
 			s.work(*st)
 		}
 	}
-	return s.awaitRest()
+	if !s.awaitRest() {
+		return false
+	}
+	s.e.EndBursts() // a rank that dies after its success has sent what the others need
+	return true
 }
 
 // data is what is sent in place of data: nothing if a length did not fit.

@@ -158,6 +158,13 @@ type Traffic struct {
 	Broken, Healed uint64
 }
 
+// Burster is a Provider that may keep short frames back for others that follow. EndBurst sends them.
+// Preconditions: as Poll.
+type Burster interface {
+	Provider
+	EndBurst()
+}
+
 // Meter is a Conn that counts its traffic. The engine calls it with its lock held.
 type Meter interface {
 	Conn

@@ -246,3 +246,12 @@ const (
 	// announced, because it may have to buffer them.
 	LongestEager = 64 << 20
 )
+
+// EndBursts sends the frames that providers keep back for others that may follow.
+func (e *Engine) EndBursts() {
+	if e.p.KeepsBursts() {
+		e.p.Lock()
+		e.p.EndBursts()
+		e.p.Unlock()
+	}
+}

@@ -161,9 +161,9 @@ func (c *Conn) addShort(h *header, payload []byte) {
 	c.out.append(payload)
 }
 
-// endBurst writes the frames that wait. Every call that polls, or changes a connection, makes it
+// EndBurst implements fabric.Burster: it writes the frames that wait. Every call that polls, or changes a connection, makes it
 // first.
-func (p *Provider) endBurst() {
+func (p *Provider) EndBurst() {
 	p.sent = nil
 	if p.corked != nil {
 		p.uncork()

@@ -94,7 +94,7 @@ func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 	if p.sent == c && len(payload) < burstFrame && c.joinBurst(&h, payload) {
 		return true
 	}
-	p.endBurst()
+	p.EndBurst()
 	if !c.admits(len(payload)) {
 		return c.state == ended && !p.departing
 	}
@@ -126,7 +126,7 @@ const directSend = 8 << 10
 //
 // Preconditions: as TrySend, except the length, which is 1 to Lends.
 func (c *Conn) TryLend(class fabric.Class, imm uint64, payload []byte) bool {
-	c.p.endBurst()
+	c.p.EndBurst()
 	if !c.admits(0) {
 		return c.state == ended && !c.p.departing
 	}
@@ -158,7 +158,7 @@ func (c *Conn) Lends() int { return maxLent }
 
 // DetachBuffers implements fabric.Lender.
 func (c *Conn) DetachBuffers() {
-	c.p.endBurst()
+	c.p.EndBurst()
 	for i := range c.out.lent {
 		c.out.lent[i].data = bytes.Clone(c.out.lent[i].data)
 	}
@@ -243,7 +243,7 @@ func (c *Conn) Invalidate() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 	}
-	p.endBurst()
+	p.EndBurst()
 	c.invalidated = true
 	c.finish()
 }

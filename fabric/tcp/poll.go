@@ -35,7 +35,7 @@ func (p *Provider) Poll(s *fabric.Sink) int {
 }
 
 func (p *Provider) poll(s *fabric.Sink) int {
-	p.endBurst()
+	p.EndBurst()
 	p.sink = s
 	n, before := 0, p.frames
 	if c := p.undelivered; c != nil {
@@ -82,7 +82,7 @@ func (p *Provider) poll(s *fabric.Sink) int {
 	if len(p.ends) > 0 {
 		n += p.report(s)
 	}
-	p.endBurst()
+	p.EndBurst()
 	p.sink = nil
 	return n
 }
@@ -253,7 +253,7 @@ func (p *Provider) Ready() bool {
 	if p.closed {
 		return false
 	}
-	p.endBurst()
+	p.EndBurst()
 	if p.creditReturned {
 		p.creditReturned = false
 		return true

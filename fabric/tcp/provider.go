@@ -223,7 +223,7 @@ func (p *Provider) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.endBurst()
+	p.EndBurst()
 	p.acceptDuringConnect() // the peer may be calling
 	if c := p.conns[spec.Peer]; c != nil {
 		return c, nil

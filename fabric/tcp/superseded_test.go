@@ -22,7 +22,7 @@ func TestAwaitStepsOver(t *testing.T) {
 	require.Equal(t, c[1], p[1].recent)
 	for range 3 * unwatchAfter {
 		require.True(t, c[0].TrySend(fabric.ClassTest, 0, nil))
-		p[0].endBurst()
+		p[0].EndBurst()
 		sent++
 		for len(s[1].got) < sent {
 			p[1].Poll(&s[1].Sink)

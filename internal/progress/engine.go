@@ -43,6 +43,7 @@ type Engine struct {
 	host       fabric.Host
 	shm        *shm.Provider
 	others     []*other
+	bursters   []fabric.Burster  // of others
 	media      []fabric.Provider // that reach other processes, in order of preference
 	loopback   *loopback
 	resolve    Resolver
@@ -103,6 +104,9 @@ func New(cfg Config) *Engine {
 		o := &other{Provider: p}
 		e.bindSink(&o.sink, p)
 		e.others = append(e.others, o)
+		if b, ok := p.(fabric.Burster); ok {
+			e.bursters = append(e.bursters, b)
+		}
 	}
 	e.endpoints.sparse = e.sparse
 	return e
@@ -123,6 +127,17 @@ func (e *Engine) HandleBackground(class fabric.Class, fn func(from proc.ID, imm 
 		e.background++
 		fn(from, imm, payload)
 	})
+}
+
+// KeepsBursts reports whether EndBursts may have something to do. Any goroutine may call it.
+func (e *Engine) KeepsBursts() bool { return len(e.bursters) > 0 }
+
+// EndBursts sends the frames that providers keep back for others that may follow. Precondition: the
+// lock is held.
+func (e *Engine) EndBursts() {
+	for _, b := range e.bursters {
+		b.EndBurst()
+	}
 }
 
 // OnEnd registers a function that is called, with the lock held, when a peer has departed or

@@ -18,6 +18,7 @@ var roles = ranktest.Roles{
 	"flat":                       flatRank,
 	"long chain":                 longChain,
 	"ranged":                     rangedRank,
+	"root that leaves":           rootThatLeaves,
 	"staged":                     stagedRank,
 	"uniform":                    uniformRank,
 }
