@@ -56,22 +56,13 @@ func (c *Comm) NewWindow(mem []byte, opts ...WindowOption) (*Window, error) {
 	return c.newWindow("NewWindow", mem, nil, opts)
 }
 
-func (c *Comm) newWindow(op string, mem []byte, wrong error, opts []WindowOption) (*Window, error) {
+func (c *Comm) newWindow(op string, mem []byte, wrong error, opts []WindowOption) (w *Window, err error) {
 	if err := c.present(op); err != nil {
 		return nil, err
 	}
-	c = c.valid()
-	if c.IsInter() {
-		return nil, c.notifyOf(op, fmt.Errorf("%w: an intercommunicator has no windows", ErrArgument))
-	}
-	c.core.AwaitTurns()
-	core, err := c.core.Dup()
-	d, p := c.derived(core), c.parent()
-	if err = p.Outcome(repair.Dup, core, err); err != nil {
-		if d != nil {
-			_ = d.free()
-		}
-		return nil, c.notifyOf(op, err)
+	c, ctx, err := c.enter(op)
+	if err != nil {
+		return nil, err
 	}
 	var o windowOptions
 	for _, opt := range opts {
@@ -81,34 +72,69 @@ func (c *Comm) newWindow(op string, mem []byte, wrong error, opts []WindowOption
 		wrong = fmt.Errorf("%w: %d counters, want 0 … %d", ErrArgument, o.notices, maxNotices)
 		o.notices = 0
 	}
-	w := &Window{c: d}
-	if err = p.Outcome(repair.Dup, core, w.meet(mem, o.notices, wrong)); err != nil {
-		if w.core != nil {
-			w.core.Free()
-		}
-		_ = d.free()
-		return nil, c.notifyOf(op, err)
+	if ctx == nil {
+		c.core.AwaitTurns()
+		w, err = c.makeWindow(mem, o, wrong, manner{})
+		return w, c.notifyOf(op, err)
+	}
+	err = c.apart(ctx, op, true, &errand{
+		do: func() (err error) {
+			w, err = c.makeWindow(mem, o, wrong, manner{inTurn: true})
+			return c.opError(op, err)
+		},
+		drop: func() { w.discard() },
+	})
+	if err != nil {
+		return nil, err // w is not ours: the goroutine may still use it
 	}
 	return w, nil
 }
 
-// meet exchanges cards. A rank with an error takes part, so that all have one.
-func (w *Window) meet(mem []byte, notices int, wrong error) error {
-	if wrong == nil {
-		w.core, wrong = w.c.world.job.Windows.Prepare(w.c.core, mem, notices)
+// makeWindow exchanges cards over c, so that a revocation of it ends the call. A rank with an error takes
+// part, so that all have one.
+func (c *Comm) makeWindow(mem []byte, o windowOptions, wrong error, m manner) (*Window, error) {
+	if c.IsInter() {
+		return nil, fmt.Errorf("%w: an intercommunicator has no windows", ErrArgument)
 	}
+	core, err := c.core.Dup()
+	w, p := &Window{c: c.derived(core)}, c.parent()
+	p.InTurn = m.inTurn
+	if err == nil && wrong == nil {
+		w.core, wrong = c.world.job.Windows.Prepare(core, mem, o.notices)
+	}
+	if err = p.Outcome(repair.Dup, core, err); err == nil {
+		err = p.Outcome(repair.Dup, core, w.meet(c, wrong, m))
+	}
+	if err != nil {
+		w.discard()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *Window) meet(c *Comm, wrong error, m manner) error {
 	card := rma.NoCard()
 	if wrong == nil {
 		card = w.core.Card()
 	}
-	all := make([]byte, len(card)*w.c.Size())
-	if err := w.c.doAllgather(card[:], all, manner{}); err != nil {
+	all := make([]byte, len(card)*c.Size())
+	if err := c.doAllgather(card[:], all, m); err != nil {
 		return err
 	}
 	if wrong != nil {
 		return wrong
 	}
 	return w.core.Join(all)
+}
+
+// discard frees what there is of a window that nobody gets.
+func (w *Window) discard() {
+	if w.core != nil {
+		w.core.Free()
+	}
+	if w.c != nil {
+		_ = w.c.free()
+	}
 }
 
 // valid reports whether this is a window.

@@ -43,14 +43,17 @@ func TestOsuAlone(t *testing.T) {
 	} {
 		code, out, errs := ftbench(t, append(strings.Fields(c.args), "-c", "-z", "--json", file)...)
 		require.Zero(t, code, "%s: %s", c.args, errs)
-		rows := 0
+		rows := map[string]string{} // by size; a wide table is in two blocks
 		for line := range strings.Lines(out) {
 			if line != "\n" && !strings.HasPrefix(line, "#") {
-				require.Regexp(t, fmt.Sprintf(`^\d+( +[\d.]+){%d} +Pass( +[\d.]+){3}\n$`, c.values), line)
-				rows++
+				size, values, _ := strings.Cut(strings.TrimSpace(line), " ")
+				rows[size] += " " + values
 			}
 		}
-		require.Equal(t, 16, rows, c.args)
+		require.Len(t, rows, 16, c.args)
+		for size, values := range rows {
+			require.Regexp(t, fmt.Sprintf(`^( +[\d.]+){%d} +Pass( +[\d.]+){3}$`, c.values), values, "%s: %s", c.args, size)
+		}
 		require.Regexp(t, `(?m)^# OSU MPI .* Test v5\.9`, out)
 		checkOsuFile(t, file, c.args, c.ranks)
 	}
@@ -104,7 +107,8 @@ func TestOsuNames(t *testing.T) {
 	require.Zero(t, code, errs)
 	require.Contains(t, out, "[ window size: 3 ]")
 	require.NotContains(t, out, "Messages/s")
-	require.Regexp(t, `(?m)^8 +[\d.]+ +Pass( +[\d.]+){3}$`, out)
+	require.Regexp(t, `(?m)^8 +[\d.]+ +Pass$`, out)
+	require.Regexp(t, `(?m)^8( +[\d.]+){3}$`, out)
 
 	code, out, errs = ftbench(t, strings.Fields("osu latency_mt --num-test-calls 2:3 -m 8:8 -i 20 -x 1")...)
 	require.Zero(t, code, errs)

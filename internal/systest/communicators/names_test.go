@@ -159,7 +159,7 @@ func TestAliasesShowTheirFields(t *testing.T) {
 		"MissingError": reflect.TypeFor[banyan.MissingError](), "ProcID": reflect.TypeFor[banyan.ProcID](),
 		"Cause": reflect.TypeFor[banyan.Cause](), "Profile": reflect.TypeFor[banyan.Profile](),
 		"ErrorRange": reflect.TypeFor[banyan.ErrorRange](), "Uniformity": reflect.TypeFor[banyan.Uniformity](),
-		"Design": reflect.TypeFor[banyan.Design](),
+		"Design": reflect.TypeFor[banyan.Design](), "LockKind": reflect.TypeFor[banyan.LockKind](),
 	}
 	docs := aliases(t, "../../..")
 	require.Len(t, docs, len(types), "aliases: %v", docs)
