@@ -8,7 +8,8 @@ import (
 )
 
 var roles = ranktest.Roles{
-	"operations": func(w *banyan.World) error { return operations(w.Comm()) },
+	"random program": randomProgram,
+	"operations":     func(w *banyan.World) error { return operations(w.Comm()) },
 }
 
 func TestMain(m *testing.M) { ranktest.Main(m, roles, nil) }

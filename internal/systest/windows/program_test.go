@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +26,7 @@ type program struct {
 	c      *banyan.Comm
 	win    *banyan.Window
 	seed   uint64
+	step   atomic.Int64 // phases so far
 	phases uint64
 	next   uint64 // phase
 	// By target: what this rank has added, the increments that it has tried, and those that succeeded.
@@ -39,6 +42,9 @@ func (p *program) note(rank, k int) int { return p.c.Size() + 2 + 3*rank + k }
 func newProgram(w *banyan.World, seed uint64) (*program, error) {
 	c := w.Comm()
 	n := c.Size()
+	if err := c.SetUniformity(banyan.UniformCreation); err != nil {
+		return nil, err
+	}
 	win, err := c.AllocWindow(8 * (4*n + 2))
 	return &program{
 		w: w, c: c, win: win, phases: 6, next: 1, seed: seed,
@@ -47,11 +53,12 @@ func newProgram(w *banyan.World, seed uint64) (*program, error) {
 }
 
 // run runs all phases and compares notes. A failure is followed by Validate, after which the living ranks
-// go on with the same phase. They end together: a rank that had left could not take part in a further one.
+// go on with the furthest phase. They end together: a rank that had left could not take part in a further
+// Validate.
 func (p *program) run() error {
-	for {
-		var err error
+	for err := error(nil); ; {
 		for err == nil && p.next <= p.phases {
+			p.step.Add(1)
 			if err = p.phase(p.next); err == nil {
 				p.next++
 			}
@@ -62,15 +69,15 @@ func (p *program) run() error {
 		if err != nil && !errors.Is(err, banyan.ErrProcFailed) {
 			return err
 		}
-		all, agreed := p.c.Agree(flag(err == nil && p.next > p.phases))
+		all, agreed := p.c.Agree(flag(err == nil))
 		if agreed != nil && !errors.Is(agreed, banyan.ErrProcFailed) {
 			return fmt.Errorf("agree: %w", agreed)
 		}
 		if all == 1 {
 			return nil
 		}
-		if err := p.recover(); err != nil {
-			return err
+		if _, err = p.win.Validate(); err == nil {
+			err = p.meet()
 		}
 	}
 }
@@ -80,19 +87,6 @@ func flag(ok bool) uint64 {
 		return 1
 	}
 	return 0
-}
-
-// recover validates the window and agrees on the next phase.
-func (p *program) recover() error {
-	for {
-		_, err := p.win.Validate()
-		if err == nil {
-			err = p.meet()
-		}
-		if err == nil || !errors.Is(err, banyan.ErrProcFailed) {
-			return err
-		}
-	}
 }
 
 // meet makes the furthest phase of the living ranks the next one of all.
@@ -244,7 +238,11 @@ func (p *program) compare() error {
 // of the living loses an operation, and every lock can be taken again.
 func TestRandomPrograms(t *testing.T) {
 	failures := 0
-	for seed := range uint64(ranktest.Scaled(150, 20)) {
+	seeds := ranktest.Scaled(1000, 20)
+	if os.Getenv("BANYAN_LONG") != "" {
+		seeds = 100_000
+	}
+	for seed := range uint64(seeds) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		n := 2 + rng.IntN(4)
 		var faults []banyan.Fault
@@ -254,16 +252,41 @@ func TestRandomPrograms(t *testing.T) {
 		err := banyan.Simulate(n, banyan.Simulation{Seed: seed, Faults: banyan.Faults(faults...), Options: []banyan.Option{
 			banyan.WithDetection(200*time.Millisecond, time.Second)}}, func(w *banyan.World) error {
 			p, err := newProgram(w, seed)
+			if errors.Is(err, banyan.ErrProcFailed) {
+				return nil // at all ranks
+			}
 			if err == nil {
 				err = p.run()
 				failures += len(p.win.FailedRanks())
-			}
-			if errors.Is(err, banyan.ErrProcFailed) && p.win == nil {
-				return nil // before there was a window
 			}
 			return err
 		})
 		require.NoError(t, err, "seed %d, %d ranks", seed, n)
 	}
 	ranktest.Occurred(t, failures, "no rank was seen to fail")
+}
+
+// randomProgram is the program of a process; one or two of them kill themselves in the middle of it.
+func randomProgram(w *banyan.World) error {
+	seed, err := ranktest.JobSeed()
+	if err != nil {
+		return err
+	}
+	p, err := newProgram(w, seed)
+	if err != nil {
+		return err
+	}
+	p.phases = 100
+	rng := rand.New(rand.NewPCG(seed, 7))
+	for range 2 {
+		victim, at, looks := 1+rng.IntN(w.Comm().Size()-1), 1+rng.IntN(90), rng.IntN(400_000)
+		if victim == w.Comm().Rank() {
+			ranktest.KillSelfAt(&p.step, at, looks)
+		}
+	}
+	return p.run()
+}
+
+func TestRandomProgramsOfProcesses(t *testing.T) {
+	ranktest.JobsWithDeaths(t, "random program", 6, 2, ranktest.JobSeeds(1, 100)...)
 }
