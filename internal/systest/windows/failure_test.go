@@ -28,6 +28,7 @@ func dying(t *testing.T, profile banyan.Profile, body func(w *banyan.World, win 
 			return errDies
 		})
 	assert.ErrorIs(t, err, errDies)
+	assert.NotContains(t, fmt.Sprint(err), "sim:", "a rank waits for ever")
 	assert.NotContains(t, fmt.Sprint(err), "rank 0:")
 	assert.NotContains(t, fmt.Sprint(err), "rank 1:")
 }
