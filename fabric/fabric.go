@@ -147,6 +147,9 @@ type Lender interface {
 	Received() uint64
 	// Lends is the longest payload of TryLend.
 	Lends() int
+	// Unsent reports whether the death of this process may lose a part of an accepted frame, because it
+	// waits for room in the operating system or at the peer. Ready is true when that changes.
+	Unsent() bool
 	// DetachBuffers makes the connection continue without memory of others: lent payloads are
 	// copied, and placed ones are read to the end and dropped. Neither is reported.
 	DetachBuffers()
@@ -158,11 +161,12 @@ type Traffic struct {
 	Broken, Healed uint64
 }
 
-// Burster is a Provider that may keep short frames back for others that follow. EndBurst sends them.
-// Preconditions: as Poll.
+// Burster is a Provider that may keep short frames back for others that follow. EndBurst sends them. It
+// reports whether all frames that connections have accepted are with the operating system, so that the
+// death of this process loses none. Preconditions: as Poll.
 type Burster interface {
 	Provider
-	EndBurst()
+	EndBurst() (all bool)
 }
 
 // Meter is a Conn that counts its traffic. The engine calls it with its lock held.
@@ -222,6 +226,35 @@ type Provider interface {
 	Close() error
 }
 
+// BlockName names a block among the processes that may open it.
+type BlockName [24]byte
+
+// Blocks is a Provider over which processes share memory: a block is memory of one process that others
+// map. It stays as long as one of them uses it, whoever dies, and is not used again for something else.
+// So a process that is about to die changes nothing but the block.
+type Blocks interface {
+	Provider
+	// MakeBlock makes a block of n > 0 zeroed bytes, aligned to 8. Any goroutine may call it. Errors name
+	// the missing memory or permission; ErrUnsupported: this provider makes none.
+	MakeBlock(n int) (mem []byte, name BlockName, err error)
+	// OpenBlock maps n bytes of a block of a peer to which there is a connection. Errors: ErrPeerGone,
+	// ErrUnsupported, or one that names what was wrong with the name or the memory. Preconditions: as Poll.
+	OpenBlock(owner proc.ID, name BlockName, n int) ([]byte, error)
+	// CloseBlock ends the use of what MakeBlock or OpenBlock gave. Any goroutine may call it.
+	CloseBlock(mem []byte) error
+}
+
+// Viewer is a Conn of a provider with Blocks: this process can look at memory in blocks of the peer.
+type Viewer interface {
+	Conn
+	// View maps the memory that the peer has exposed, read only, until end is called, once, by any
+	// goroutine. It stays, whatever becomes of the peer, the connection or the owner's use of the block. A
+	// view that is alone has a mapping of its own, so that every access after end is a fault. Errors:
+	// ErrUnsupported for memory outside of blocks, ErrPeerGone, or one that names what was wrong.
+	// Preconditions: as Poll.
+	View(remote Region, alone bool) (mem []byte, end func() error, err error)
+}
+
 // Time is nanoseconds since an origin fixed per job in the simulator and per process elsewhere.
 // Only differences have a meaning.
 type Time int64
@@ -257,6 +290,9 @@ type Host interface {
 	// Relax is Yield for a goroutine that polls repeatedly without result: other processes first,
 	// and goroutines of this one at least now and then, or as soon as they have a processor.
 	Relax()
+	// Wanted lets the other goroutines of this process run, and reports whether they have kept its
+	// processors for long: a sleep would then keep one of them from them.
+	Wanted() bool
 	// Arm announces that the process is about to sleep. Every later arrival rings the bell;
 	// Provider.Ready finds earlier ones.
 	Arm()

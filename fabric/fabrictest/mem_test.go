@@ -299,6 +299,8 @@ func (h memHost) Yield() {
 
 func (h memHost) Relax() { h.Yield() }
 
+func (h memHost) Wanted() bool { return false }
+
 func (h memHost) Arm() {
 	h.p.step()
 	defer h.p.net.mu.Unlock()

@@ -107,6 +107,17 @@ func (h *Host) Relax() {
 	h.Yield()
 }
 
+// longTurn is the time after which goroutines of the application count as computing.
+const longTurn = 200 * time.Microsecond
+
+// Wanted implements fabric.Host. A goroutine that blocks in a system call keeps its processor until
+// the monitor of Go's runtime takes it away, which has been 10 ms after the last time that it looked.
+func (h *Host) Wanted() bool {
+	start := time.Now()
+	runtime.Gosched()
+	return time.Since(start) > longTurn
+}
+
 // Arm implements fabric.Host.
 func (h *Host) Arm() { h.bell.Arm() }
 

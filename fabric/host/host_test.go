@@ -207,3 +207,21 @@ func TestSleepAndPark(t *testing.T) {
 		require.True(t, woken.Load(), "%s: nobody has rung", name)
 	}
 }
+
+// A goroutine that computes without a pause keeps the only processor.
+func TestWanted(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	h := New(Config{})
+	for h.Wanted() { // on a busy machine another process may have had the core
+	}
+	var stop atomic.Bool
+	done := make(chan struct{})
+	go func() {
+		for !stop.Load() {
+		}
+		close(done)
+	}()
+	require.True(t, h.Wanted())
+	stop.Store(true)
+	<-done
+}

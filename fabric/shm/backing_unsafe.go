@@ -126,17 +126,22 @@ func holdsToken(fd int, a *address) error {
 // checkSealed makes sure that nobody can shrink the segment under our mapping, which would end this
 // process with SIGBUS.
 func (s *segment) checkSealed(unsealed bool) error {
+	return checkFile(s.fd, s.segmentBytes(), unsealed)
+}
+
+// checkFile is checkSealed for a file of a length.
+func checkFile(fd int, size int64, unsealed bool) error {
 	var st unix.Stat_t
-	if err := unix.Fstat(s.fd, &st); err != nil {
+	if err := unix.Fstat(fd, &st); err != nil {
 		return fmt.Errorf("shm: looking at the peer's segment: fstat: %w", err)
 	}
-	if st.Size != s.segmentBytes() {
-		return fmt.Errorf("shm: the peer's segment has %d bytes, its address says %d", st.Size, s.segmentBytes())
+	if st.Size != size {
+		return fmt.Errorf("shm: the peer's segment has %d bytes, its address says %d", st.Size, size)
 	}
 	if unsealed {
 		return nil
 	}
-	got, err := unix.FcntlInt(uintptr(s.fd), unix.F_GET_SEALS, 0)
+	got, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	if err != nil && !errors.Is(err, unix.EINVAL) { // of files without seals
 		return fmt.Errorf("shm: the seals of the peer's segment: fcntl: %w", err)
 	}

@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,8 @@ type Conn struct {
 	visited uint64
 
 	segment *segment
+	theirs  theirs
+	short   uint32  // messages that ReadInPlace has looked at and that near cores send in frames
 	address address // the peer's, once live
 	reader  reader
 	// watchKey identifies the connection to the watcher.
@@ -194,16 +197,23 @@ func (c *Conn) Await(class fabric.Class, imm uint64, buf []byte, spins int) int 
 	return n
 }
 
-// Expose implements fabric.Conn. Ordinary memory needs no registration.
+// Expose implements fabric.Conn. Memory of a block is named by it; other memory needs no registration.
 func (c *Conn) Expose(buf []byte) (fabric.Region, error) {
+	from, n := addressOf(buf), uint64(len(buf))
+	if o := c.p.blocks.holding(from, n); o != nil {
+		for i := range o.markers {
+			o.markers[i].Add(1)
+		}
+		return fabric.Region{Addr: from - o.from, Len: n, Key: o.name[:]}, nil
+	}
 	return fabric.Region{Addr: addressOf(buf), Len: uint64(len(buf))}, nil
 }
 
-// Get implements fabric.Conn: one kernel copy.
+// Get implements fabric.Conn: one copy, by the kernel unless the memory is that of a block.
 func (c *Conn) Get(local []byte, remote fabric.Region, offset uint64) error {
 	n := uint64(len(local))
 	switch {
-	case !c.get:
+	case !c.get && len(remote.Key) == 0:
 		return fabric.ErrUnsupported
 	case offset > remote.Len || n > remote.Len-offset:
 		return fmt.Errorf("shm: get of %d bytes at %d from a region of %d", n, offset, remote.Len)
@@ -211,6 +221,8 @@ func (c *Conn) Get(local []byte, remote fabric.Region, offset uint64) error {
 		return nil
 	case c.gone.Load():
 		return fabric.ErrPeerGone
+	case len(remote.Key) > 0:
+		return c.readBlock(local, remote.Key, remote.Addr+offset)
 	}
 	return c.reader.read(local, remote.Addr+offset)
 }
@@ -255,5 +267,5 @@ func (c *Conn) release() error {
 		_ = unix.Close(c.reader.pidfd)
 		c.reader.pidfd = -1
 	}
-	return c.segment.close()
+	return errors.Join(c.theirs.close(), c.segment.close())
 }

@@ -12,7 +12,8 @@ import (
 )
 
 // A pair that has something to send beyond the occasional small frame earns a long ring: by a frame
-// that the short ring cannot hold, by a burst that fills it, or by the number of its frames. The
+// that the short ring cannot hold, by a burst that fills it, or by the number of its frames. The first
+// long messages are announced and copied by the kernel, which takes less time than the memory of a ring. The
 // long ring gets memory as its cursors advance for the first time. So the memory of a node grows
 // with its traffic, and not with the square of its processes.
 //
@@ -25,6 +26,8 @@ const (
 	// asks once more.
 	earnFrames = 64
 	earnAgain  = 1024
+	// earnLong is the number of messages longer than shortFrame that are announced before one earns it.
+	earnLong = 8
 	// The memory that a long ring gets first, in bytes of lines and of bulk. The rest comes at once when
 	// that has been used: in pieces it is slower, by a fifth of the bandwidth of 64 bytes.
 	linesPiece = 2 * pageBytes
@@ -39,11 +42,12 @@ const (
 
 // ringState is what decides on the long ring of the sending side of a pair.
 type ringState struct {
-	spent  int64     // memory of the long ring
-	left   uint32    // long rings that this side has left
-	wanted time.Time // since when a frame of needed bytes cannot be sent for lack of memory; or zero
-	needed int
-	awaits bool // a frame waits for the peer to give back the memory of the last ring
+	spent     int64     // memory of the long ring
+	left      uint32    // long rings that this side has left
+	wanted    time.Time // since when a frame of needed bytes cannot be sent for lack of memory; or zero
+	needed    int
+	announced int  // messages for lack of a long ring, up to earnLong
+	awaits    bool // a frame waits for the peer to give back the memory of the last ring
 	// visited is producer.sent at visitedAt, the last visit of shortenIdle after frames.
 	visited   uint64
 	visitedAt time.Time
@@ -92,6 +96,9 @@ func (c *Conn) afford(n int) bool {
 	case c.out.long:
 		_, end := c.out.place(c.out.bulkTail, n)
 		return end <= c.out.bulkStop || c.p.affords()
+	case c.ring.announced < earnLong:
+		c.ring.announced++
+		return false
 	default:
 		return c.lengthen(false)
 	}

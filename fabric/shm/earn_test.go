@@ -160,8 +160,14 @@ func TestShareOfLongRings(t *testing.T) {
 		conns, ends = append(conns, c), append(ends, newNumbered(t, c, b))
 	}
 	require.True(t, conns[0].Caps().Get, "this machine must allow process_vm_readv")
+	for range earnLong { // few long messages take no memory
+		require.False(t, conns[0].Eager(1000))
+	}
+	require.Zero(t, a.spent)
 	require.True(t, conns[0].Eager(1000))
-	require.False(t, conns[1].Eager(1000))
+	for range earnLong + 1 {
+		require.False(t, conns[1].Eager(1000))
+	}
 	require.True(t, conns[1].Eager(shortFrame))
 	for range 10 * earnFrames {
 		ends[1].send(8)

@@ -51,6 +51,9 @@ func FuzzLimits(f *testing.F) {
 			"sys/fs/cgroup/job/memory.current": file(used), "sys/fs/cgroup/job/memory.stat": file(stat),
 		}
 		n &= math.MaxInt64
+		if err := checkMachine(fstest.MapFS{"proc/meminfo": file("MemAvailable: " + stat)}, n); err != nil {
+			require.ErrorIs(t, err, ErrNoSpace)
+		}
 		_, err := checkCgroup(root, n)
 		number := func(s string) *big.Int {
 			v, ok := new(big.Int).SetString(strings.TrimSpace(s), 10)

@@ -71,6 +71,7 @@ func TestEagerLimitsOfConfig(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, shortFrame, c.AlwaysEager(), "without a long ring")
 	require.Equal(t, 9000, c.Caps().Eager)
+	require.True(t, c.lengthen(true))
 	require.True(t, c.Eager(9000), "the far limit is no more than the near one")
 	require.False(t, c.Eager(9001))
 

@@ -107,3 +107,22 @@ func allowReading() {
 }
 
 func addressOf(buf []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(buf)))) }
+
+// mapAgain maps a part of a shared mapping once more, and gives a function that unmaps it.
+func mapAgain(all []byte, from, n int) (mem []byte, end func() error, err error) {
+	page := os.Getpagesize()
+	before := from % page
+	length := uintptr(before + n)
+	at, _, errno := unix.Syscall6(unix.SYS_MREMAP, uintptr(unsafe.Pointer(&all[from-before])), 0, length, unix.MREMAP_MAYMOVE, 0, 0)
+	if errno != 0 {
+		return nil, nil, fmt.Errorf("shm: mapping %d KiB once more: mremap: %w%s", n>>10, errno, remedy(errno))
+	}
+	// The address is the kernel's, not of Go's memory.
+	mem = unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(nil), at)), length)[before:]
+	return mem, func() error {
+		if _, _, errno := unix.Syscall(unix.SYS_MUNMAP, at, length, 0); errno != 0 {
+			return fmt.Errorf("shm: ending a view: munmap: %w", errno)
+		}
+		return nil
+	}, nil
+}

@@ -99,6 +99,44 @@ func statKey(root fs.FS, name, key string) int64 {
 	return 0
 }
 
+// checkMachine checks whether the machine has n bytes of memory to spare. Where it has not, the OOM killer
+// would end a process.
+func checkMachine(root fs.FS, n int64) error {
+	if spare := available(root); n > spare {
+		return fmt.Errorf("%w: %d KiB more than the %d KiB that the machine has available: use a smaller window, "+
+			"allocate less, or start fewer processes", ErrNoSpace, n>>10, spare>>10)
+	}
+	return nil
+}
+
+// available is how many bytes the machine has to spare, as far as it says.
+func available(root fs.FS) int64 {
+	list, err := fs.ReadFile(root, "proc/meminfo")
+	if err != nil {
+		return math.MaxInt64 // nothing to compare with
+	}
+	for line := range bytes.Lines(list) {
+		rest, found := bytes.CutPrefix(line, []byte("MemAvailable:"))
+		if !found {
+			continue
+		}
+		spare, err := strconv.ParseInt(string(bytes.TrimSuffix(bytes.TrimSpace(rest), []byte(" kB"))), 10, 64)
+		if err == nil && spare >= 0 && spare < math.MaxInt64>>10 {
+			return spare << 10
+		}
+	}
+	return math.MaxInt64
+}
+
+// Spare is how many bytes of memory the machine and the control groups of this process have left.
+func Spare() int64 {
+	left := int64(math.MaxInt64)
+	if n, err := checkLimits(0); err == nil {
+		left = n
+	}
+	return min(left, available(os.DirFS("/")))
+}
+
 // reserve allocates the range, so that touching it later cannot fail.
 func reserve(fd int, offset, length int64) error {
 	if err := limits.take(length); err != nil {

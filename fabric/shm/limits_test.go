@@ -2,6 +2,7 @@ package shm
 
 import (
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -117,4 +118,19 @@ func TestFileBacking(t *testing.T) {
 		b.Poll(sink)
 	}
 	require.Equal(t, 1000, got)
+}
+
+// A block that the machine has no memory for is refused before the OOM killer answers.
+func TestMachineHasMemory(t *testing.T) {
+	for text, most := range map[string]int64{
+		"MemTotal: 9 kB\nMemAvailable:    100 kB\n": 100 << 10,
+		"": math.MaxInt64, "MemAvailable: much kB\n": math.MaxInt64,
+	} {
+		root := fstest.MapFS{"proc/meminfo": {Data: []byte(text)}}
+		require.NoError(t, checkMachine(root, most))
+		if most < math.MaxInt64 {
+			require.ErrorIs(t, checkMachine(root, most+1024), ErrNoSpace)
+		}
+	}
+	require.NoError(t, checkMachine(fstest.MapFS{}, math.MaxInt64))
 }

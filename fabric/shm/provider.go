@@ -39,6 +39,7 @@ type Provider struct {
 	starved    bool
 	retry      retryState
 	boards     Boards
+	blocks     blocks
 	knocksSeen uint32 // at the last check of the bitmap
 	deathsSeen uint32 // header.deaths, as last read
 	// ended: see releaseEnded.
@@ -296,7 +297,7 @@ func (p *Provider) Close() error {
 	p.bell.Cut()
 	clear(p.conns)
 	p.inbound = nil
-	errs = append(errs, p.boards.close(), p.own.close())
+	errs = append(errs, p.boards.close(), p.blocks.close(), p.own.close())
 	// Poll keeps reading the header after Close, and finds no knocks in this one: so it needs no
 	// check of its own.
 	p.own.header, p.knocksSeen, p.deathsSeen = make([]byte, headerBytes), 0, 0

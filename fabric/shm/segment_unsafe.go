@@ -21,7 +21,7 @@ import (
 // checked.
 
 // header is the first page of a segment. Its owner writes it before any process has the address;
-// afterwards only state, fenced, endSpread, bell and knocks change.
+// afterwards only state, fenced, endSpread, turn, bell, knocks and deaths change.
 type header struct {
 	magic      uint64
 	version    uint32
@@ -35,8 +35,10 @@ type header struct {
 	fenced atomic.Uint32
 	// endSpread: 1 once a peer has notified others of the owner's end; see Provider.notifyPeers.
 	endSpread atomic.Uint32
-	_         [20]byte
-	bell      futex.Bell
+	// turn is odd while the owner, which shares its cores with others, has one and does not yield.
+	turn atomic.Uint32
+	_    [16]byte
+	bell futex.Bell
 	// knocks: incremented by every process that has set its bit in the bitmap; read by the owner in
 	// every Poll.
 	knocks atomic.Uint32
@@ -68,6 +70,18 @@ func (s *segment) words() []robust.Word {
 func (s *segment) word(id proc.ID) *robust.Word {
 	w := s.words()
 	return &w[int(id)%len(w)]
+}
+
+// marker is a line in the header of a block that its owner writes to and the others read; see distance.
+type marker struct {
+	atomic.Uint64
+	_ [56]byte
+}
+
+const markersAt = 1024
+
+func (s *segment) markers() *[markers]marker {
+	return (*[markers]marker)(unsafe.Pointer(&s.header[markersAt]))
 }
 
 // entry starts a page with the address of the connecting process. Written by that process before it
@@ -149,7 +163,16 @@ func (s *segment) create(cfg *Config) (err error) {
 }
 
 func mapRange(fd int, offset, length int64) ([]byte, error) {
-	b, err := unix.Mmap(fd, offset, int(length), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	return mapAs(unix.PROT_READ|unix.PROT_WRITE, fd, offset, length)
+}
+
+// mapToRead is mapRange of what a store is not to change: it ends the process.
+func mapToRead(fd int, offset, length int64) ([]byte, error) {
+	return mapAs(unix.PROT_READ, fd, offset, length)
+}
+
+func mapAs(protection, fd int, offset, length int64) ([]byte, error) {
+	b, err := unix.Mmap(fd, offset, int(length), protection, unix.MAP_SHARED)
 	if err != nil {
 		return nil, fmt.Errorf("shm: mapping %d KiB: mmap: %w%s", length>>10, err, remedy(err))
 	}

@@ -93,7 +93,9 @@ type Config struct {
 	// Inline, MaxFrame and Eager are reported in Caps, in bytes. Only MaxFrame is enforced.
 	Inline, MaxFrame, Eager int
 	// Get gives connections one-sided reads.
-	Get       bool
+	Get bool
+	// Blocks lets processes of a node share memory; see fabric.Blocks. An access costs no time.
+	Blocks    bool
 	Detection Detection
 	Spikes    Spikes
 	// LossAtDeath is the probability, per peer, that a death loses frames in flight; then their

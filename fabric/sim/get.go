@@ -2,9 +2,11 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 func (c *conn) Expose(buf []byte) (fabric.Region, error) {
@@ -90,3 +92,32 @@ func (e *endpoint) endGets(peer *Proc) {
 		}
 	}
 }
+
+// View implements fabric.Viewer, for processes of a node and memory in a block. It takes no time. What a view
+// shows is the peer's memory itself: a store is not found.
+//
+//banyan:decodes
+func (c *conn) View(remote fabric.Region, _ bool) (mem []byte, end func() error, err error) {
+	f := (*flow)(c)
+	p, s := f.from, f.from.sim
+	p.step()
+	per := proc.ID(s.cfg.Topology.ProcsPerNode)
+	switch {
+	case !s.cfg.Get || !s.cfg.Blocks || f.to.id/per != p.id/per:
+		return nil, nil, fabric.ErrUnsupported
+	case f.dead() || !f.to.end.open():
+		return nil, nil, fmt.Errorf("sim: view of %v: %w", f.to.id, fabric.ErrPeerGone)
+	}
+	mem, err = f.to.end.regions.find(remote, 0, int(min(remote.Len, math.MaxInt)))
+	if err != nil {
+		return nil, nil, fmt.Errorf("sim: view of %v: %w", f.to.id, err)
+	}
+	for _, b := range s.blocks {
+		if b.owner == f.to.id && within(mem, b.mem) {
+			return mem[:len(mem):len(mem)], func() error { return nil }, nil
+		}
+	}
+	return nil, nil, fabric.ErrUnsupported
+}
+
+var _ fabric.Viewer = (*conn)(nil)

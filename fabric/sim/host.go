@@ -62,6 +62,9 @@ func (h *host) Yield() {
 
 func (h *host) Relax() { h.Yield() }
 
+// Wanted implements fabric.Host: activities have no processors.
+func (h *host) Wanted() bool { return false }
+
 func (h *host) Arm() {
 	h.p.step()
 	h.armed, h.rung = true, false

@@ -59,3 +59,9 @@ func (t *regionTable) find(r fabric.Region, offset uint64, size int) ([]byte, er
 	}
 	return buf[offset:][:size], nil
 }
+
+// within reports whether memory lies in all.
+func within(memory, all []byte) bool {
+	from, first := uintptr(unsafe.Pointer(unsafe.SliceData(memory))), uintptr(unsafe.Pointer(unsafe.SliceData(all)))
+	return from >= first && from-first <= uintptr(len(all)) && uintptr(len(memory)) <= uintptr(len(all))-(from-first)
+}

@@ -31,6 +31,7 @@ type Sim struct {
 	trace        tracer
 	frames       framePool
 	engines      []engine // of the nodes, if ports are shared
+	blocks       []block
 }
 
 // New makes a simulation without processes. The error names the field of cfg that is out of its

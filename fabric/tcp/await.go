@@ -12,7 +12,7 @@ const (
 // delivered last.
 func (c *Conn) Await(class fabric.Class, imm uint64, buf []byte, looks int) int {
 	p, in := c.p, &c.in
-	p.EndBurst()
+	p.endBurst()
 	if p.recent != c || p.idlePolls >= recentPolls || c.state != up || in.placed || in.r != in.w || len(p.blocked) > 0 {
 		return forPoll
 	}

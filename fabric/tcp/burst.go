@@ -161,9 +161,8 @@ func (c *Conn) addShort(h *header, payload []byte) {
 	c.out.append(payload)
 }
 
-// EndBurst implements fabric.Burster: it writes the frames that wait. Every call that polls, or changes a connection, makes it
-// first.
-func (p *Provider) EndBurst() {
+// endBurst writes the frames that wait. Every call that polls, or changes a connection, makes it first.
+func (p *Provider) endBurst() {
 	p.sent = nil
 	if p.corked != nil {
 		p.uncork()

@@ -113,7 +113,7 @@ func TestBurstDoesNotAllocate(t *testing.T) {
 		for range 64 {
 			tp.conn.TrySend(fabric.ClassTest, 0, payload)
 		}
-		tp.EndBurst()
+		tp.endBurst()
 		_, _ = recvBytes(tp.fd, into)
 		tp.conn.out.taken(tp.conn.out.next)
 	}

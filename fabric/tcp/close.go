@@ -25,7 +25,7 @@ func (p *Provider) Depart() {
 	if p.departing {
 		return
 	}
-	p.EndBurst()
+	p.endBurst()
 	for _, c := range p.conns {
 		if c.state != ended {
 			h := header{kind: kindBye, taken: c.ack()}
@@ -112,7 +112,7 @@ func (p *Provider) Close() error {
 		p.linger()
 		p.acceptRound() // newcomers of the meantime
 	}
-	p.EndBurst()
+	p.endBurst()
 	p.departing, p.closed = true, true
 	for _, c := range p.conns {
 		c.finish()

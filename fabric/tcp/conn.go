@@ -36,6 +36,8 @@ type Conn struct {
 	starving, blocked bool
 	// watched: epoll reports when the socket takes more.
 	watched bool
+	// long: it is in Provider.long. settling: it is in Provider.blocked until the kernel has sent all.
+	long, settling bool
 
 	// grown: it is in Provider.grown. sentThen is out.next when that was last looked at.
 	grown    bool
@@ -94,7 +96,7 @@ func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 	if p.sent == c && len(payload) < burstFrame && c.joinBurst(&h, payload) {
 		return true
 	}
-	p.EndBurst()
+	p.endBurst()
 	if !c.admits(len(payload)) {
 		return c.state == ended && !p.departing
 	}
@@ -126,13 +128,14 @@ const directSend = 8 << 10
 //
 // Preconditions: as TrySend, except the length, which is 1 to Lends.
 func (c *Conn) TryLend(class fabric.Class, imm uint64, payload []byte) bool {
-	c.p.EndBurst()
+	c.p.endBurst()
 	if !c.admits(0) {
 		return c.state == ended && !c.p.departing
 	}
 	h := header{length: uint32(len(payload)), kind: kind(class), flags: flagLent, taken: c.ack(), imm: imm}
 	c.add(&h, 0)
 	c.out.lend(payload)
+	c.noteLong(len(payload))
 	c.flush()
 	return true
 }
@@ -143,6 +146,7 @@ func (c *Conn) add(h *header, n int) {
 	if len(c.out.buf) > idleRing && !c.grown {
 		c.p.grows(c)
 	}
+	c.noteLong(n)
 }
 
 // Received implements fabric.Lender.
@@ -158,7 +162,7 @@ func (c *Conn) Lends() int { return maxLent }
 
 // DetachBuffers implements fabric.Lender.
 func (c *Conn) DetachBuffers() {
-	c.p.EndBurst()
+	c.p.endBurst()
 	for i := range c.out.lent {
 		c.out.lent[i].data = bytes.Clone(c.out.lent[i].data)
 	}
@@ -243,7 +247,7 @@ func (c *Conn) Invalidate() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 	}
-	p.EndBurst()
+	p.endBurst()
 	c.invalidated = true
 	c.finish()
 }
@@ -266,7 +270,7 @@ func (c *Conn) hangUp() {
 		c.p.discard(c.fd, c.key)
 		c.fd = -1
 	}
-	c.watched, c.blocked = false, false
+	c.watched, c.blocked, c.settling = false, false, false
 	c.p.suspects = slices.DeleteFunc(c.p.suspects, func(o *Conn) bool { return o == c })
 }
 

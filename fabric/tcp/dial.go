@@ -218,7 +218,11 @@ func (c *Conn) readVerdict(now time.Time) error {
 		}
 		c.reportEnd(c.endCauseOf(proc.Refused)) // the peer may have given up first
 	case noResources:
-		return fmt.Errorf("the other side cannot take a connection: %w", s.shortage)
+		err := fmt.Errorf("the other side cannot take a connection: %w", s.shortage)
+		if !isPressure(s.shortage) { // an error of the other side is none of this one's calls
+			err = errors.New(err.Error())
+		}
+		return err
 	case departed:
 		c.reportEnd(proc.Cause{Kind: proc.Departed})
 	}

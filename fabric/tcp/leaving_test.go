@@ -76,6 +76,37 @@ func TestUndeliveredInTheKernel(t *testing.T) {
 	until(t, p, s, func() bool { return len(s[1].got) == frames })
 }
 
+// The same for the death of this process: the engine sleeps until the kernel has sent all of it.
+func TestUnsentByTheKernel(t *testing.T) {
+	p, c := pair(t, Config{Inet: true, Networks: []string{"127.0.0.0/8"}})
+	require.NoError(t, unix.SetsockoptInt(c[0].fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 200_000))
+	const frames = 10 // more than the receive window of a peer that has not read
+	require.True(t, p[0].EndBurst())
+	for range frames {
+		require.True(t, c[0].TrySend(fabric.ClassTest, 0, noise(1, 30_000)))
+	}
+	require.False(t, c[0].out.unsent())
+	require.False(t, p[0].EndBurst())
+	require.True(t, c[0].Unsent())
+	s := [2]*collector{newCollector(), newCollector()}
+	for turns := 0; p[0].Ready(); turns++ {
+		require.Less(t, turns, 1000, "the peer's window is full, and nothing waits for it")
+		p[0].Poll(&s[0].Sink)
+	}
+	require.Equal(t, c[:1], p[0].blocked)
+	for turns := 0; !p[0].Ready(); turns++ {
+		require.Less(t, turns, 1_000_000, "the peer reads, and nothing wakes this process")
+		p[1].Poll(&s[1].Sink)
+	}
+	until(t, p, s, func() bool { return !c[0].Unsent() && p[0].EndBurst() })
+	require.Empty(t, p[0].blocked)
+	until(t, p, s, func() bool { return len(s[1].got) == frames })
+	// What follows takes as much as the kernel has room for.
+	lowat, err := unix.GetsockoptInt(c[0].fd, unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT)
+	require.NoError(t, err)
+	require.NotEqual(t, 1, lowat)
+}
+
 // Over a Unix socket they are: unread data stay there for the peer, so Close waits no longer than a
 // peer may be silent, and ends though nobody ever reads them.
 func TestUndeliveredToASilentPeer(t *testing.T) {

@@ -30,7 +30,7 @@ const byeRoom = headerBytes
 
 // room reports whether a frame with n bytes in the ring may be added.
 func (o *outbox) room(n int) bool {
-	return int(o.tail-o.head)+headerBytes+n <= o.size-byeRoom
+	return o.bytes()+headerBytes+n <= o.size-byeRoom
 }
 
 // firstRing is the least size of the ring, ringGrowth the factor by which it grows.
@@ -42,7 +42,7 @@ const (
 // grow makes the ring long enough for n bytes more.
 func (o *outbox) grow(n int) {
 	size := max(firstRing, ringGrowth*len(o.buf))
-	for size < int(o.tail-o.head)+n {
+	for size < o.bytes()+n {
 		size *= 2
 	}
 	o.resize(min(size, o.size))
@@ -75,7 +75,7 @@ func (o *outbox) resize(size int) {
 
 // add appends a frame's header. Its payload follows by append, which takes n bytes, or lend.
 func (o *outbox) add(h *header, n int) {
-	if int(o.tail-o.head)+headerBytes+n > len(o.buf) {
+	if o.bytes()+headerBytes+n > len(o.buf) {
 		o.grow(headerBytes + n)
 	}
 	if o.head == o.tail && len(o.lent) == 0 { // start over, in cached memory
@@ -117,6 +117,9 @@ func (o *outbox) progress() progress {
 
 // kept reports whether a frame is unacknowledged.
 func (o *outbox) kept() bool { return o.first != o.next }
+
+// bytes is the number of unacknowledged bytes in the ring.
+func (o *outbox) bytes() int { return int(o.tail - o.head) }
 
 // gather lists the next data to write, in at most len(pieces) pieces.
 func (o *outbox) gather(pieces [][]byte) int {

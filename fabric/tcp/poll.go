@@ -35,7 +35,7 @@ func (p *Provider) Poll(s *fabric.Sink) int {
 }
 
 func (p *Provider) poll(s *fabric.Sink) int {
-	p.EndBurst()
+	p.endBurst()
 	p.sink = s
 	n, before := 0, p.frames
 	if c := p.undelivered; c != nil {
@@ -82,7 +82,7 @@ func (p *Provider) poll(s *fabric.Sink) int {
 	if len(p.ends) > 0 {
 		n += p.report(s)
 	}
-	p.EndBurst()
+	p.endBurst()
 	p.sink = nil
 	return n
 }
@@ -162,7 +162,7 @@ func (p *Provider) unblock() int {
 		}
 	}
 	p.blocked = slices.DeleteFunc(p.blocked, func(c *Conn) bool {
-		c.blocked = c.state == up && c.out.unsent()
+		c.blocked = c.state == up && (c.out.unsent() || c.settling && c.settle())
 		if !c.blocked && c.watched {
 			c.watched = false
 			_ = p.connSet.change(c.fd, c.key, unix.EPOLLIN)
@@ -253,7 +253,7 @@ func (p *Provider) Ready() bool {
 	if p.closed {
 		return false
 	}
-	p.EndBurst()
+	p.endBurst()
 	if p.creditReturned {
 		p.creditReturned = false
 		return true

@@ -43,6 +43,7 @@ type Provider struct {
 	frames         int // received
 	events         [64]unix.EpollEvent
 	blocked        []*Conn // connections with data to write, and a full socket
+	long           []*Conn // connections that had settleFrom bytes on their way
 	reconnecting   []*Conn // connections to be made
 	suspects       []*Conn // connections that could not be written to
 	ends           []*Conn // connections whose end is to be reported
@@ -223,7 +224,7 @@ func (p *Provider) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.EndBurst()
+	p.endBurst()
 	p.acceptDuringConnect() // the peer may be calling
 	if c := p.conns[spec.Peer]; c != nil {
 		return c, nil

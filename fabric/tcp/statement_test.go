@@ -25,6 +25,8 @@ func statements(f *testing.F) {
 		{outbox: minOutbox, outcome: duplicate}, {outbox: minOutbox, outcome: noResources, shortage: unix.EMFILE},
 		{outbox: minOutbox, outcome: noResources, shortage: 0xffffffff}, {outbox: 1}, {outbox: minOutbox,
 			outcome: noResources + 1},
+		// Found by fuzzing: it counted as the refusal of this side's own call, and so as the peer's end.
+		{outbox: minOutbox, outcome: noResources, shortage: unix.ECONNREFUSED},
 	} {
 		f.Add(s.seal(secret, roleDialler, nil)[:statementBytes])
 	}

@@ -32,6 +32,7 @@ var house = []place{
 	{"ft", 10},                          // the words of failure
 	{"coll/tree", 10},                   // pure: alive set in, plan out
 	{"ft/agree", 10},                    // pure: event in, actions out
+	{"fabric/heap", 15},                 // memory in blocks of a provider
 	{"fabric/fabrictest", 15},           // the conformance suite stands on the contract it checks
 	{"ft/detect", 15},                   // pure: evidence and time in, deaths and messages out; uses fabric's Time
 	{"fabric/host", 20},                 // the real clock, scheduler and sleeping place

@@ -43,9 +43,16 @@ func (e *Engine) asyncStep() {
 		e.asyncWait()
 		return
 	}
-	e.sleep()
+	e.Unlock()
+	wanted := e.host.Wanted()
+	e.Lock()
 	if e.progressing || e.async.stopping {
 		return
+	}
+	if !wanted {
+		if e.sleep(); e.progressing || e.async.stopping {
+			return
+		}
 	}
 	e.progressing = true
 	found := 0

@@ -45,6 +45,10 @@ type Endpoint struct {
 	lender  fabric.Lender
 	awaiter fabric.Awaiter
 	reply   int // Caps.Reply
+	// turn is that of the peer when it was last looked at, patience the number of polls that a wait for
+	// the peer may still take in it: see runs.
+	turn     uint32
+	patience int
 }
 
 // TrySend sends a frame to the peer; false means no credit. Preconditions as fabric.Conn.
@@ -69,6 +73,9 @@ func (ep *Endpoint) Eager(n int) bool {
 	}
 	return n <= ep.MaxEager
 }
+
+// ReadInPlace reports whether the peer reads memory where it lies, in a block.
+func (ep *Endpoint) ReadInPlace(buf []byte) bool { return ep.shm != nil && ep.shm.ReadInPlace(buf) }
 
 const (
 	// awaitMax bounds how long Await polls one peer alone: about ten microseconds.
@@ -99,10 +106,28 @@ func (e *Engine) Await(ep *Endpoint, class fabric.Class, imm uint64, buf []byte)
 		if e.contenders.Load() != 0 {
 			return -1
 		}
-		if n := ep.shm.Await(class, imm, buf, e.awaitSpins); n != shm.NotYet || looks == 0 {
+		n := ep.shm.Await(class, imm, buf, e.awaitSpins)
+		switch {
+		case n != shm.NotYet:
+			return n
+		case looks > 0:
+		case e.crowded:
+			return e.awaitRunning(ep, class, imm, buf)
+		default:
 			return n
 		}
 	}
+}
+
+// awaitRunning is Await while the peer has a core.
+func (e *Engine) awaitRunning(ep *Endpoint, class fabric.Class, imm uint64, buf []byte) int {
+	for ep.runs(awaitPolls) && e.contenders.Load() == 0 {
+		if n := ep.shm.Await(class, imm, buf, awaitPolls); n != shm.NotYet {
+			ep.answered()
+			return n
+		}
+	}
+	return -1
 }
 
 // Spins is the number of polls of a wait before it yields, for callers that poll something of their
@@ -132,6 +157,9 @@ func (ep *Endpoint) Received() uint64 {
 	}
 	return 0
 }
+
+// Unsent reports whether the death of this process may lose a part of an accepted frame.
+func (ep *Endpoint) Unsent() bool { return ep.lender != nil && ep.lender.Unsent() }
 
 // Traffic counts the frames to and from the peer, where the connection counts them; else it is zero.
 func (ep *Endpoint) Traffic() fabric.Traffic {

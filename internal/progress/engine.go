@@ -62,6 +62,7 @@ type Engine struct {
 
 	spins, yields    int
 	yieldMost        fabric.Time // longest time of yields without result; Forever: their number decides
+	crowded          bool        // the processes of this node share cores
 	awaitLooks       int         // number of times that Await polls one peer awaitSpins times
 	awaitSpins       int
 	lull             lull
@@ -89,6 +90,7 @@ func New(cfg Config) *Engine {
 		stalled: func() int { return 0 },
 	}
 	e.spins, e.yields, e.yieldMost = cfg.Host.Patience()
+	e.crowded = e.yieldMost != fabric.Forever
 	e.patientAwait(e.spins)
 	e.stride = 1 // without spinning, reading the clock costs little in comparison
 	if e.spins > 0 {
@@ -132,12 +134,14 @@ func (e *Engine) HandleBackground(class fabric.Class, fn func(from proc.ID, imm 
 // KeepsBursts reports whether EndBursts may have something to do. Any goroutine may call it.
 func (e *Engine) KeepsBursts() bool { return len(e.bursters) > 0 }
 
-// EndBursts sends the frames that providers keep back for others that may follow. Precondition: the
-// lock is held.
-func (e *Engine) EndBursts() {
+// EndBursts sends the frames that providers keep back for others that may follow. It reports whether all
+// accepted frames have left this process. Precondition: the lock is held.
+func (e *Engine) EndBursts() (all bool) {
+	all = true
 	for _, b := range e.bursters {
-		b.EndBurst()
+		all = b.EndBurst() && all
 	}
+	return all
 }
 
 // OnEnd registers a function that is called, with the lock held, when a peer has departed or

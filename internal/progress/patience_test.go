@@ -16,12 +16,21 @@ type sharedHost struct {
 	now    fabric.Time
 	yields int
 	slept  func()
+	// relaxed, if not nil, is called in each yield.
+	relaxed func()
 }
 
 func (h *sharedHost) Patience() (spins, yields int, most fabric.Time) { return 0, 1000, 100 }
 func (h *sharedHost) Now() fabric.Time                                { return h.now }
-func (h *sharedHost) Relax()                                          { h.yields++; h.now += 60 }
 func (h *sharedHost) Sleep(fabric.Time)                               { h.slept() }
+
+func (h *sharedHost) Relax() {
+	if h.relaxed != nil {
+		h.relaxed()
+	}
+	h.yields++
+	h.now += 60
+}
 
 // Where yields take long a process sleeps after few of them, and counts anew after a wake-up.
 func TestYieldsAreBoundedByTime(t *testing.T) {
@@ -71,4 +80,56 @@ func TestBackgroundFramesAreNotWaitedFor(t *testing.T) {
 		require.Equal(t, yields, h.yields, class)
 		require.NoError(t, e.Close())
 	}
+}
+
+// computing is a host whose processors other goroutines want for a while.
+type computing struct {
+	*host.Host
+	wanted func() bool
+	paused func()
+	slept  chan struct{} // the first sleep
+}
+
+func (h *computing) Wanted() bool { return h.wanted() }
+
+func (h *computing) Pause(d fabric.Time) {
+	h.paused()
+	h.Host.Pause(d)
+}
+
+func (h *computing) Sleep(until fabric.Time) {
+	select {
+	case h.slept <- struct{}{}:
+	default:
+	}
+	h.Host.Sleep(until)
+}
+
+// While goroutines of the application compute on all processors, the progress goroutine does not sleep in
+// the kernel, where it would keep one of them. Nor does it sleep if another makes progress meanwhile.
+func TestProgressLeavesTheProcessor(t *testing.T) {
+	h := &computing{Host: host.New(host.Config{}), slept: make(chan struct{}, 1)}
+	e := New(Config{Host: h})
+	asked := 0
+	setProgressing := func(progressing bool) {
+		e.Lock()
+		e.progressing = progressing
+		e.Unlock()
+	}
+	h.wanted = func() bool {
+		if asked++; asked == 6 {
+			setProgressing(true)
+		}
+		return asked <= 5
+	}
+	h.paused = func() {
+		if asked == 6 {
+			require.Empty(t, h.slept)
+			setProgressing(false)
+		}
+	}
+	e.StartAsync()
+	<-h.slept
+	require.Equal(t, 7, asked)
+	require.NoError(t, e.Close())
 }

@@ -15,6 +15,7 @@ type Completion struct {
 	parker    fabric.Parker // allocated at the first park
 	then      func()        // called when it finishes
 	next      *Completion   // in the engine's list of parked completions
+	partner   *Endpoint     // the peer that it depends on, if the processes share cores and it is known
 	since     fabric.Time   // start of the first sleep or park of its waiter; 0: there was none
 }
 
@@ -176,6 +177,8 @@ func (e *Engine) drive(c *Completion) bool {
 		case e.lull.left > 0 && idle < e.spins+e.yields:
 			e.lull.left--
 			e.sometimesPollDeaths()
+		case c.partner != nil && c.partner.runs(roundPolls):
+			e.sometimesPollDeaths()
 		case idle < e.spins+e.yields && e.mayYield(idle, &since):
 			idle++
 			e.yieldProcess()
@@ -194,6 +197,7 @@ func (e *Engine) drive(c *Completion) bool {
 			e.yield()
 		}
 	}
+	c.partner.answered()
 	return true
 }
 
@@ -288,34 +292,6 @@ func (e *Engine) yield() {
 	e.Lock()
 }
 
-// YieldProcess lets other processes run once, unless this host prefers to sleep, and reports
-// whether it has. Precondition: the lock is held, as on return.
-func (e *Engine) YieldProcess() bool {
-	if e.yields == 0 || e.contenders.Load() != 0 {
-		return false
-	}
-	e.yieldProcess()
-	return true
-}
-
-// yieldProcess is yield for a goroutine that has found nothing and delays nobody.
-func (e *Engine) yieldProcess() {
-	e.gapLeft = 0
-	if e.yieldMost == fabric.Forever {
-		e.Unlock()
-		e.host.Relax()
-		e.Lock()
-		return
-	}
-	start := e.host.Now()
-	e.Unlock()
-	e.host.Relax()
-	e.Lock()
-	if e.lull.yielded(e.host.Now() - start) {
-		e.patientAwait(e.lull.polls)
-	}
-}
-
 // sleep is the one place where the process sleeps. It returns at once if timers are due: the
 // caller's completion may be done.
 func (e *Engine) sleep() {
@@ -330,9 +306,11 @@ func (e *Engine) sleep() {
 	}
 	e.asleep = true
 	until := e.timers.next()
+	e.setRuns(false)
 	e.Unlock()
 	e.host.Sleep(until)
 	e.Lock()
+	e.setRuns(true)
 	e.asleep = false
 	e.runTimers()
 }

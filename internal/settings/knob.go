@@ -33,6 +33,7 @@ const (
 	TCPOutbox
 	TCPHeal
 	Unexpected
+	MemoryLimit
 	Spins
 	Yields
 	Async
@@ -105,6 +106,9 @@ var (
 
 // longestHeal is an hour, as milliseconds; so is the longest silence.
 const longestHeal = 3_600_000
+
+// mostMemory is more than a rank allocates.
+const mostMemory = 1 << 40
 
 // millis is a time of the contract in this table's unit.
 func millis(t fabric.Time) int { return int(t / 1_000_000) }
@@ -194,6 +198,13 @@ var table = [numKnobs]Knob{
 			"Short messages, each counted with 256 bytes more, that this rank sends to another",
 			"one before that has said that it has room. Less memory, or longer bursts. Of more than",
 			"4m the receiver has to have as much, else its own value counts.",
+		},
+	},
+	MemoryLimit: {
+		Name: "memory.limit", Unit: Bytes, Min: 1, Max: mostMemory, Auto: true, Default: Auto,
+		Meaning: []string{
+			"Memory that a rank may allocate with Alloc. auto: half of what the machine, or the",
+			"control group, has left at the first call, divided by the ranks of the machine.",
 		},
 	},
 	Spins: {

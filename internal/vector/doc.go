@@ -18,5 +18,7 @@
 // A [Table] finds such loops for functions that the program names, such as the sum of two numbers of the public
 // interface.
 //
+// [Stream] copies past the caches.
+//
 // Floor 0.5.
 package vector

@@ -1,0 +1,83 @@
+package progress
+
+import "github.com/banyan-hpc/banyan/fabric"
+
+const (
+	// partnerPolls is the number of polls of one peer in vain, some 40 µs, for which a wait stays on its
+	// core while that peer has one. A round takes as long as roundPolls. Await does awaitPolls at a time.
+	partnerPolls = 2048
+	roundPolls   = 4
+	awaitPolls   = 32
+)
+
+// runs reports whether the peer has a core now and may be expected to answer soon. Ranks that share
+// cores yield in each wait; two of them that have cores at the same time exchange messages without, until
+// one of them loses its core. A peer that does not answer is waited for once in each of its turns: the
+// caller is about to take so many polls.
+func (ep *Endpoint) runs(polls int) bool {
+	if ep.shm == nil {
+		return false
+	}
+	if turn := ep.shm.Turn(); turn != ep.turn {
+		ep.turn, ep.patience = turn, partnerPolls
+	}
+	if ep.turn%2 == 0 || ep.patience < polls {
+		return false
+	}
+	ep.patience -= polls
+	return true
+}
+
+// answered notes that the wait for the peer, which may be nil, has ended.
+func (ep *Endpoint) answered() {
+	if ep != nil {
+		ep.patience = partnerPolls
+	}
+}
+
+// Crowded reports whether the processes of this node share cores.
+func (e *Engine) Crowded() bool { return e.crowded }
+
+// WaitFor is Wait for what the peer does next.
+func (e *Engine) WaitFor(c *Completion, ep *Endpoint) {
+	c.partner = ep
+	e.Wait(c)
+	c.partner = nil
+}
+
+// setRuns tells the peers whether this process has a core or gives it to others.
+func (e *Engine) setRuns(runs bool) {
+	if e.crowded && e.shm != nil {
+		e.shm.SetRuns(runs)
+	}
+}
+
+// YieldProcess lets other processes run once, unless this host prefers to sleep, and reports
+// whether it has. Precondition: the lock is held, as on return.
+func (e *Engine) YieldProcess() bool {
+	if e.yields == 0 || e.contenders.Load() != 0 {
+		return false
+	}
+	e.yieldProcess()
+	return true
+}
+
+// yieldProcess is yield for a goroutine that has found nothing and delays nobody.
+func (e *Engine) yieldProcess() {
+	e.gapLeft = 0
+	if e.yieldMost == fabric.Forever {
+		e.Unlock()
+		e.host.Relax()
+		e.Lock()
+		return
+	}
+	start := e.host.Now()
+	e.setRuns(false)
+	e.Unlock()
+	e.host.Relax()
+	e.Lock()
+	e.setRuns(true)
+	if e.lull.yielded(e.host.Now() - start) {
+		e.patientAwait(e.lull.polls)
+	}
+}

@@ -1,0 +1,6 @@
+//go:build !amd64
+
+package vector
+
+// Stream copies len(from) bytes to the beginning of to.
+func Stream(to, from []byte) { copy(to, from) }
