@@ -22,6 +22,9 @@ var (
 	ErrArgument          = ft.ErrArgument          // a mistake of the program; the text names it
 )
 
+// ErrNoMemory: [Alloc] has reached the limit, or the machine has no more; the text names the cure.
+var ErrNoMemory = errors.New("not enough memory")
+
 // The names of ErrProcFailed in run-through stabilization.
 var (
 	ErrProcFailStop = ft.ErrProcFailStop
@@ -80,6 +83,7 @@ const (
 	ClassClosed                         // ErrClosed
 	ClassArgument                       // ErrArgument
 	ClassContext                        // context.Canceled, context.DeadlineExceeded
+	ClassNoMemory                       // ErrNoMemory
 	ClassOther                          // any other error
 )
 
@@ -88,13 +92,14 @@ var classes = [ClassOther][]error{
 	ClassRevoked: {ErrRevoked}, ClassProcFailed: {ErrProcFailed}, ClassProcFailedPending: {ErrProcFailedPending},
 	ClassDeparted: {ErrDeparted}, ClassTruncate: {ErrTruncate}, ClassClosed: {ErrClosed},
 	ClassArgument: {ErrArgument}, ClassContext: {context.Canceled, context.DeadlineExceeded},
+	ClassNoMemory: {ErrNoMemory},
 }
 
 var classNames = [...]string{
 	ClassNone: "none", ClassRevoked: "revoked", ClassProcFailed: "process failed",
 	ClassProcFailedPending: "process failed, receive pending", ClassDeparted: "departed",
 	ClassTruncate: "truncated", ClassClosed: "closed", ClassArgument: "argument", ClassContext: "context",
-	ClassOther: "other",
+	ClassNoMemory: "no memory", ClassOther: "other",
 }
 
 // String gives the class's name: "revoked".

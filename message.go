@@ -234,7 +234,7 @@ func (c *Comm) Probe(src, tag int) (Status, error) {
 	case err != nil:
 		return Status{}, err
 	case ctx != nil && src != ProcNull:
-		return c.beginProbe(src, tag, false).finish(ctx)
+		return c.beginProbe(src, tag, p2p.ForProbe).finish(ctx)
 	}
 	if c.mode == modeUnaware {
 		st, err := p2p.Probe[p2p.Unaware](c.core, src, tag)
@@ -273,7 +273,7 @@ func (c *Comm) Mprobe(src, tag int) (*Message, error) {
 	case err != nil:
 		return nil, err
 	case ctx != nil && src != ProcNull:
-		return c.mprobe(ctx, src, tag)
+		return c.mprobe(ctx, src, tag, p2p.ForMprobe)
 	}
 	var m p2p.Message
 	if c.mode == modeUnaware {
@@ -287,9 +287,9 @@ func (c *Comm) Mprobe(src, tag int) (*Message, error) {
 	return &Message{m, c}, nil
 }
 
-// mprobe is Mprobe with a context.
-func (c *Comm) mprobe(ctx context.Context, src, tag int) (*Message, error) {
-	r := c.beginProbe(src, tag, true)
+// mprobe is Mprobe or a Borrow's with a context.
+func (c *Comm) mprobe(ctx context.Context, src, tag int, kind p2p.Probing) (*Message, error) {
+	r := c.beginProbe(src, tag, kind)
 	c.e.Lock()
 	if _, err := r.settle(contexts{ctx}); err != nil {
 		c.e.Unlock()
@@ -303,12 +303,34 @@ func (c *Comm) mprobe(ctx context.Context, src, tag int) (*Message, error) {
 	return &Message{m, c}, nil
 }
 
-func (c *Comm) beginProbe(src, tag int, claim bool) Request {
-	if c.mode == modeUnaware {
-		return Request{p2p.BeginProbe[p2p.Unaware](c.core, src, tag, claim), c}
+// probeToBorrow is Mprobe for a Borrow.
+func (c *Comm) probeToBorrow(src, tag int) (Message, error) {
+	c, ctx, err := c.enter("Borrow")
+	switch {
+	case err != nil:
+		return Message{}, err
+	case ctx != nil && src != ProcNull:
+		m, err := c.mprobe(ctx, src, tag, p2p.ForBorrow)
+		if m == nil {
+			m = new(Message)
+		}
+		return *m, err
 	}
-	h := p2p.BeginProbe[p2p.Aware](c.core, src, tag, claim)
-	if c.mode == modeDebug && !claim {
+	var m p2p.Message
+	if c.mode == modeUnaware {
+		m, err = p2p.MprobeFor[p2p.Unaware](c.core, src, tag)
+	} else {
+		m, err = p2p.MprobeFor[p2p.Aware](c.core, src, tag)
+	}
+	return Message{m, c}, c.notify(err)
+}
+
+func (c *Comm) beginProbe(src, tag int, kind p2p.Probing) Request {
+	if c.mode == modeUnaware {
+		return Request{p2p.BeginProbe[p2p.Unaware](c.core, src, tag, kind), c}
+	}
+	h := p2p.BeginProbe[p2p.Aware](c.core, src, tag, kind)
+	if c.mode == modeDebug && kind == p2p.ForProbe {
 		h = c.e.Wrap(h, func(st Status, err error) (Status, error) {
 			st.Count = c.payload(st.Count)
 			return st, err

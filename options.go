@@ -82,6 +82,11 @@ func WithEagerLimit(bytes int) Option { return func(o *options) { o.EagerLimit =
 // eager limit.
 func WithUnexpectedLimit(bytes int) Option { return func(o *options) { o.UnexpectedLimit = bytes } }
 
+// WithMemoryLimit sets how many bytes this rank may allocate with [Alloc], up to 1 TiB. 0 leaves it to the
+// user's settings (memory.limit); by default it is this rank's share of half of the memory that the machine, or
+// the control group, has left at the first call. Ranks may choose differently.
+func WithMemoryLimit(bytes int) Option { return func(o *options) { o.MemoryLimit = bytes } }
+
 // WithAsyncProgress starts a progress goroutine, which answers peers while this rank computes:
 // rendezvous transfers and queued messages proceed without a call. Without it, the default, they
 // wait for the next call that waits or tests. The goroutine sleeps until a message comes. It costs

@@ -1,9 +1,11 @@
 package banyan
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/internal/debug"
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
@@ -347,4 +349,43 @@ func takeComplete(e *p2p.Engine, reqs []Request, out []Outcome) (more []Outcome,
 func (c *Comm) failed(op string, cause error, args ...ft.Arg) Request {
 	c = c.valid()
 	return Request{c.e.Failed(c.core, c.opError(op, cause, args...)), c}
+}
+
+// checkedLend lends a copy behind a header, in memory of Alloc if there is some.
+func (c *Comm) checkedLend(buf []byte, dst, tag int) Request {
+	call := c.calls("lend of %d bytes to rank %d, tag %d", len(buf), dst, tag)
+	log, pool := c.world.checks, c.world.job.Heap
+	number, sum := log.Open(call), debug.Sum(buf)
+	room, full := pool.Alloc(debug.Header + len(buf))
+	if full != nil {
+		room = debug.Room(len(buf))
+	}
+	log.Lent(buf)
+	h := p2p.Lend[p2p.Aware](c.core, debug.FrameIn(room, buf, debug.Bytes), dst, tag)
+	return Request{c.e.Wrap(h, func(st Status, err error) (Status, error) {
+		log.Close(number)
+		log.Back(buf)
+		if full == nil {
+			_ = pool.Free(room) // it was allocated
+		}
+		if err == nil {
+			err = c.opError("Send", debug.Unchanged(call, buf, sum), arg("dst", dst), arg("tag", tag), arg("bytes", len(buf)))
+		} else if framed, ok := err.(*OpError); ok {
+			own := *framed
+			own.Args[2].Value, err = len(buf), &own
+		}
+		return st, err
+	}), c}
+}
+
+// checkedBorrow takes the header off a loan, and lists it until its return.
+func (c *Comm) checkedBorrow(l *Loan) (*Loan, error) {
+	st := l.Status()
+	call := c.calls("borrow of %d bytes from rank %d, tag %d", c.payload(st.Count), st.Source, st.Tag)
+	if err := c.sameType(call, l.Bytes(), debug.Bytes, st); err != nil {
+		return nil, errors.Join(c.notifyOf("Borrow", err), l.Return())
+	}
+	number := c.world.checks.Open(call)
+	p2p.TrimLoan(l, debug.Header, func() { c.world.checks.Close(number) })
+	return l, nil
 }

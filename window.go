@@ -1,144 +1,23 @@
 package banyan
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
 
-	"github.com/banyan-hpc/banyan/ft/repair"
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/p2p/rma"
 )
 
-// Window is memory of the ranks of a communicator that each of them reads and writes without a call of
-// the owner (MPI-4, chapter 12). Offsets are bytes in methods and elements in generic functions. Operations
-// lie in an epoch: after a Fence, between Start and Complete, Lock and Unlock, or LockAll and UnlockAll;
-// one outside is ErrArgument. Their buffers belong to the library until a Flush or the end of the epoch.
-//
-// Any goroutine may start operations; synchronisation calls of one window are made by one goroutine at a
-// time. Accumulates of any kind on the same element are atomic, and those of one rank on one target take effect
-// in order.
-//
-// The owner may look at its memory ([Window.Bytes]) only between a synchronisation that ends all
-// accesses and the next epoch: a Fence, Wait, or a lock of its own memory.
-//
-// An operation reports wrong arguments, not a failure: the synchronisation that needs the failed rank does,
-// and ends the epoch. From then on every call on the window has that error in this process, until
-// [Window.Validate]. Under [RTS] the failure of any member does so at once.
-type Window struct {
-	core *rma.Window
-	c    *Comm // of its own: a duplicate
+// near gives memory for an operation at once, or nil.
+func (w *Window) near(rank int, at uint64, n int) []byte {
+	if !w.valid() {
+		return nil
+	}
+	return w.core.Near(rank, at, n)
 }
-
-// WindowOption changes how a window is made.
-type WindowOption func(*windowOptions)
-
-type windowOptions struct{ notices int }
-
-// maxNotices bounds the counters of a rank.
-const maxNotices = 1024
-
-// WithNotices gives this rank so many notification counters, 0 … 1024, for [Window.PutNotify].
-func WithNotices(n int) WindowOption { return func(o *windowOptions) { o.notices = n } }
-
-// AllocWindow makes a window of so many zeroed bytes at this rank; other ranks may give other numbers. It
-// is collective over the communicator. Errors: ErrArgument, at all ranks, on an intercommunicator too;
-// ErrProcFailed, ErrRevoked, ErrClosed. The outcome is the same at all ranks with UniformCreation
-// ([Comm.SetUniformity]).
-func (c *Comm) AllocWindow(bytes int, opts ...WindowOption) (*Window, error) {
-	if bytes < 0 || uint64(bytes) > math.MaxInt64/2 {
-		return c.newWindow("AllocWindow", nil, fmt.Errorf("%w: %d bytes", ErrArgument, bytes), opts)
-	}
-	return c.newWindow("AllocWindow", rma.Memory(bytes), nil, opts)
-}
-
-// NewWindow is AllocWindow with memory of the caller, which is aligned to 8 bytes.
-func (c *Comm) NewWindow(mem []byte, opts ...WindowOption) (*Window, error) {
-	return c.newWindow("NewWindow", mem, nil, opts)
-}
-
-func (c *Comm) newWindow(op string, mem []byte, wrong error, opts []WindowOption) (w *Window, err error) {
-	if err := c.present(op); err != nil {
-		return nil, err
-	}
-	c, ctx, err := c.enter(op)
-	if err != nil {
-		return nil, err
-	}
-	var o windowOptions
-	for _, opt := range opts {
-		opt(&o)
-	}
-	if o.notices < 0 || o.notices > maxNotices {
-		wrong = fmt.Errorf("%w: %d counters, want 0 … %d", ErrArgument, o.notices, maxNotices)
-		o.notices = 0
-	}
-	if ctx == nil {
-		c.core.AwaitTurns()
-		w, err = c.makeWindow(mem, o, wrong, manner{})
-		return w, c.notifyOf(op, err)
-	}
-	err = c.apart(ctx, op, true, &errand{
-		do: func() (err error) {
-			w, err = c.makeWindow(mem, o, wrong, manner{inTurn: true})
-			return c.opError(op, err)
-		},
-		drop: func() { w.discard() },
-	})
-	if err != nil {
-		return nil, err // w is not ours: the goroutine may still use it
-	}
-	return w, nil
-}
-
-// makeWindow exchanges cards over c, so that a revocation of it ends the call. A rank with an error takes
-// part, so that all have one.
-func (c *Comm) makeWindow(mem []byte, o windowOptions, wrong error, m manner) (*Window, error) {
-	if c.IsInter() {
-		return nil, fmt.Errorf("%w: an intercommunicator has no windows", ErrArgument)
-	}
-	core, err := c.core.Dup()
-	w, p := &Window{c: c.derived(core)}, c.parent()
-	p.InTurn = m.inTurn
-	if err == nil && wrong == nil {
-		w.core, wrong = c.world.job.Windows.Prepare(core, mem, o.notices)
-	}
-	if err = p.Outcome(repair.Dup, core, err); err == nil {
-		err = p.Outcome(repair.Dup, core, w.meet(c, wrong, m))
-	}
-	if err != nil {
-		w.discard()
-		return nil, err
-	}
-	return w, nil
-}
-
-func (w *Window) meet(c *Comm, wrong error, m manner) error {
-	card := rma.NoCard()
-	if wrong == nil {
-		card = w.core.Card()
-	}
-	all := make([]byte, len(card)*c.Size())
-	if err := c.doAllgather(card[:], all, m); err != nil {
-		return err
-	}
-	if wrong != nil {
-		return wrong
-	}
-	return w.core.Join(all)
-}
-
-// discard frees what there is of a window that nobody gets.
-func (w *Window) discard() {
-	if w.core != nil {
-		w.core.Free()
-	}
-	if w.c != nil {
-		_ = w.c.free()
-	}
-}
-
-// valid reports whether this is a window.
-func (w *Window) valid() bool { return w != nil && w.core != nil }
 
 // do starts an operation.
 func (w *Window) do(name string, op rma.Op) error {
@@ -165,11 +44,19 @@ func negative(at int) uint64 {
 
 // Put writes buf to a rank's memory, at an offset.
 func (w *Window) Put(buf []byte, rank, at int) error {
+	if mem := w.near(rank, uint64(at), len(buf)); mem != nil {
+		copy(mem, buf)
+		return nil
+	}
 	return w.do("Put", rma.Op{Kind: rma.Put, Data: buf, Rank: rank, At: negative(at)})
 }
 
 // Get reads from a rank's memory, at an offset, into buf.
 func (w *Window) Get(buf []byte, rank, at int) error {
+	if mem := w.near(rank, uint64(at), len(buf)); mem != nil {
+		copy(buf, mem)
+		return nil
+	}
 	return w.do("Get", rma.Op{Kind: rma.Get, Old: buf, Rank: rank, At: negative(at)})
 }
 
@@ -232,11 +119,19 @@ func at[T Number](i int) uint64 {
 
 // Put writes elements to a rank's memory; as [Window.Put] otherwise.
 func Put[T Number](w *Window, data []T, rank, i int) error {
+	if mem := w.near(rank, at[T](i), len(data)*size[T]()); mem != nil {
+		copy(mem, Bytes(data))
+		return nil
+	}
 	return w.do("Put", rma.Op{Kind: rma.Put, Data: Bytes(data), Rank: rank, At: at[T](i)})
 }
 
 // Get reads elements from a rank's memory; as [Window.Get] otherwise.
 func Get[T Number](w *Window, data []T, rank, i int) error {
+	if mem := w.near(rank, at[T](i), len(data)*size[T]()); mem != nil {
+		copy(Bytes(data), mem)
+		return nil
+	}
 	return w.do("Get", rma.Op{Kind: rma.Get, Old: Bytes(data), Rank: rank, At: at[T](i)})
 }
 
@@ -258,6 +153,12 @@ func GetAccumulate[T Number](w *Window, data, old []T, rank, i int, op AccOp) er
 // FetchAndOp combines a value with an element of a rank's memory and gives the old one. It waits for that: its
 // errors are those of a synchronisation too.
 func FetchAndOp[T Number](w *Window, value T, rank, i int, op AccOp) (T, error) {
+	if mem := w.near(rank, at[T](i), size[T]()); mem != nil {
+		data, old := [1]T{value}, [1]T{}
+		if rma.Combine(rma.Acc(op), elem[T](), mem, Bytes(data[:]), Bytes(old[:])) {
+			return old[0], nil
+		}
+	}
 	old := make([]T, 1)
 	err := w.fetch("FetchAndOp", rma.Op{
 		Kind: rma.GetAccumulate, Acc: rma.Acc(op), Elem: elem[T](), Data: Bytes([]T{value}), Old: Bytes(old),
@@ -269,6 +170,12 @@ func FetchAndOp[T Number](w *Window, value T, rank, i int, op AccOp) (T, error) 
 // CompareAndSwap puts a value in place of an element of a rank's memory that equals compare, and gives the old
 // one. As [FetchAndOp] otherwise.
 func CompareAndSwap[T Integer](w *Window, compare, value T, rank, i int) (T, error) {
+	if mem := w.near(rank, at[T](i), size[T]()); mem != nil {
+		data, old := [2]T{compare, value}, [1]T{}
+		if rma.Exchange(mem, Bytes(data[:1]), Bytes(data[1:]), Bytes(old[:])) {
+			return old[0], nil
+		}
+	}
 	old := make([]T, 1)
 	err := w.fetch("CompareAndSwap", rma.Op{
 		Kind: rma.CompareAndSwap, Elem: elem[T](), Data: Bytes([]T{compare, value}), Old: Bytes(old),
@@ -282,4 +189,185 @@ func (w *Window) fetch(name string, op rma.Op) error {
 		return misuse(name, errAbsent)
 	}
 	return w.sync(name, w.core.Fetch(&op), arg("rank", op.Rank))
+}
+
+// Synchronisation of windows. Errors of all: ErrProcFailed, if a rank that the call needs has failed;
+// ErrDeparted, ErrRevoked, ErrClosed, ErrArgument. Fence, FlushAll, LockAll, UnlockAll and WaitNotice need all
+// members, Flush, Lock and Unlock the target, Start, Post, Complete and Wait their group.
+
+// LockKind is how memory is locked.
+type LockKind = rma.LockKind
+
+// The kinds of locks. Several ranks may hold LockShared at once.
+const (
+	LockShared    = rma.LockShared
+	LockExclusive = rma.LockExclusive
+)
+
+// end is the error of an operation.
+func (w *Window) end(op string, err error, args ...ft.Arg) error {
+	if err == nil {
+		return nil
+	}
+	return w.c.notifyOf(op, err, args...)
+}
+
+// wrong is the error of a wrong argument.
+func (w *Window) wrong(op string, err error) error {
+	if !w.valid() {
+		return misuse(op, errAbsent)
+	}
+	return w.c.notifyOf(op, err)
+}
+
+// sync is the error of a synchronisation. After a failure other ranks that wait for this one in a fence learn
+// that it does not come.
+func (w *Window) sync(op string, err error, args ...ft.Arg) error {
+	if errors.Is(err, ErrProcFailed) {
+		w.c.core.Coll().GiveUp()
+	}
+	return w.end(op, err, args...)
+}
+
+// Fence completes all operations on this rank's memory and of this rank, and begins an epoch at all
+// ranks. It is collective.
+func (w *Window) Fence() error {
+	if !w.valid() {
+		return misuse("Fence", errAbsent)
+	}
+	return w.sync("Fence", w.core.Fence(func() error { return w.c.doBarrier(manner{}) }))
+}
+
+// Post lets ranks access this rank's memory, until Wait.
+func (w *Window) Post(origins Group) error {
+	return w.among("Post", origins, (*rma.Window).Post)
+}
+
+// Start waits until ranks have posted, and lets this rank access their memory until Complete.
+func (w *Window) Start(targets Group) error {
+	return w.among("Start", targets, (*rma.Window).StartAccess)
+}
+
+func (w *Window) among(op string, g Group, do func(*rma.Window, []int) error) error {
+	if !w.valid() {
+		return misuse(op, errAbsent)
+	}
+	var ranks []int
+	for _, p := range g.g.Procs() {
+		rank := w.c.core.Members().Rank(p)
+		if rank < 0 {
+			return w.wrong(op, fmt.Errorf("%w: %v is no rank of the window", ErrArgument, p))
+		}
+		ranks = append(ranks, rank)
+	}
+	return w.sync(op, do(w.core, ranks))
+}
+
+// Complete ends what Start began: the operations are complete.
+func (w *Window) Complete() error { return w.call("Complete", (*rma.Window).Complete) }
+
+// Wait ends what Post began, when all ranks of its group have called Complete.
+func (w *Window) Wait() error { return w.call("Wait", (*rma.Window).Wait) }
+
+func (w *Window) call(op string, do func(*rma.Window) error) error {
+	if !w.valid() {
+		return misuse(op, errAbsent)
+	}
+	return w.sync(op, do(w.core))
+}
+
+func (w *Window) callOn(op string, rank int, do func(*rma.Window, int) error) error {
+	if !w.valid() {
+		return misuse(op, errAbsent)
+	}
+	return w.sync(op, do(w.core, rank), arg("rank", rank))
+}
+
+// Test makes progress and is Wait if all have called Complete; else it reports false.
+func (w *Window) Test() (done bool, err error) {
+	if !w.valid() {
+		return false, misuse("Test", errAbsent)
+	}
+	done, err = w.core.Test()
+	return done, w.sync("Test", err)
+}
+
+// Lock waits for a lock of a rank's memory, and lets this rank access it until Unlock. Locks are granted in the
+// order of requests. That of a rank that has died is free.
+func (w *Window) Lock(kind LockKind, rank int) error {
+	return w.callOn("Lock", rank, func(w *rma.Window, rank int) error { return w.Lock(kind, rank) })
+}
+
+// Unlock completes the operations on the rank and releases the lock.
+func (w *Window) Unlock(rank int) error { return w.callOn("Unlock", rank, (*rma.Window).Unlock) }
+
+// LockAll is Lock of all ranks, shared. It is not collective.
+func (w *Window) LockAll() error { return w.call("LockAll", (*rma.Window).LockAll) }
+
+// UnlockAll is Unlock of all ranks that are locked.
+func (w *Window) UnlockAll() error { return w.call("UnlockAll", (*rma.Window).UnlockAll) }
+
+// Flush completes the operations on a rank: at the rank, and what they read is here.
+func (w *Window) Flush(rank int) error {
+	if w.valid() && w.core.Settled(rank) {
+		return nil
+	}
+	return w.callOn("Flush", rank, (*rma.Window).Flush)
+}
+
+// FlushLocal waits until the buffers of the operations on a rank may be used again; at the rank the operations may
+// not be complete.
+func (w *Window) FlushLocal(rank int) error {
+	return w.callOn("FlushLocal", rank, (*rma.Window).FlushLocal)
+}
+
+// FlushLocalAll is FlushLocal of all ranks.
+func (w *Window) FlushLocalAll() error { return w.call("FlushLocalAll", (*rma.Window).FlushLocalAll) }
+
+// Sync orders this rank's own loads and stores on memory of the window, its own and [Window.Shared], and makes
+// progress.
+func (w *Window) Sync() error { return w.call("Sync", (*rma.Window).Sync) }
+
+// FlushAll is Flush of all ranks.
+func (w *Window) FlushAll() error { return w.call("FlushAll", (*rma.Window).FlushAll) }
+
+// WaitNotice waits until a counter of this rank has reached n, and subtracts n ([Window.PutNotify]). It needs
+// no epoch. The failure of any member ends it, unless the counter is there.
+func (w *Window) WaitNotice(counter int, n uint64) error {
+	return w.call("WaitNotice", func(w *rma.Window) error { return w.WaitNotice(counter, n) })
+}
+
+// TestNotice makes progress and is WaitNotice if the counter is there; else it reports false.
+func (w *Window) TestNotice(counter int, n uint64) (bool, error) {
+	if !w.valid() {
+		return false, misuse("TestNotice", errAbsent)
+	}
+	ok, err := w.core.TestNotice(counter, n)
+	return ok, w.sync("TestNotice", err)
+}
+
+// Validate makes the window work again after failures, among the remaining ranks; see [Comm.Validate].
+// All living ranks call it. No epoch, lock or notice that waits is left; memory and counters keep their
+// values. Operations on the agreed failed ranks do nothing under [RTS]; under [ULFM] synchronisation
+// with them alone is ErrProcFailed. ErrProcFailed: another rank has failed meanwhile, call it again. A revoked
+// window remains revoked.
+func (w *Window) Validate() (Group, error) {
+	if !w.valid() {
+		return Group{}, misuse("Validate", errAbsent)
+	}
+	var failed Group
+	err := w.c.wait(w.c.validate([]*Comm{w.c}, func(_ int, g Group) { failed = g }))
+	if err != nil {
+		return Group{}, w.end("Validate", err)
+	}
+	var ended []proc.ID
+	ended = append(ended, failed.g.Procs()...)
+	w.core.Reset(ended)
+	if w.c.core.Revoked() {
+		return failed, nil
+	}
+	if err = w.c.doBarrier(manner{}); err != nil {
+		w.core.Fail()
+	}
+	return failed, w.sync("Validate", err)
 }

@@ -378,6 +378,7 @@ type PeerCounters struct {
 	// long, synchronous, or beyond the limit of unexpected messages, with their bytes.
 	RendezvousSent, RendezvousReceived           uint64
 	RendezvousBytesSent, RendezvousBytesReceived uint64
+	Borrowed, BorrowedCopies                     uint64 // messages that the rank lent and Borrow gave in place, and by a copy
 	// Broken counts the breaks of the connection, Healed those after which it was made again.
 	Broken, Healed uint64
 }

@@ -123,8 +123,21 @@ func (s *Schedule) advance() bool {
 	if !s.awaitRest() {
 		return false
 	}
-	s.e.EndBursts() // a rank that dies after its success has sent what the others need
-	return true
+	return s.handOver()
+}
+
+// handOver waits until the sent messages have left this process: a rank that dies after its success has
+// sent what the others need. Where sockets have taken everything, which is usual, it waits for nothing.
+func (s *Schedule) handOver() bool {
+	if s.e.EndBursts() || s.ended || s.w == nil {
+		return true
+	}
+	for _, st := range s.steps { // segments go only to ranks that steps have sent to
+		if st.kind == stepSend || st.kind == stepRelay || st.kind == stepExchange {
+			s.pend(s.w.HandOver(int(st.peer)), sent)
+		}
+	}
+	return s.await()
 }
 
 // data is what is sent in place of data: nothing if a length did not fit.

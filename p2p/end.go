@@ -104,6 +104,7 @@ func (e *Engine) dropQueue(l *link) {
 	for l.first != nil {
 		o := l.first
 		l.first = o.next
+		o.handedOver.Complete(nil)
 		e.freeOp(o)
 	}
 	for l.held != nil {

@@ -40,6 +40,7 @@ type Engine struct {
 	watches     *Watch            // free watches
 	unreachable []unreachablePeer // see Comm.UnreachablePeers
 	detached    []*Request        // sends that no goroutine waits for any more
+	borrowed    *Loan             // what is lent to this process
 	// scratch is where control frames are encoded: a local array would escape to the heap through
 	// the connection.
 	scratch [controlBytes]byte
@@ -106,6 +107,7 @@ type link struct {
 	loans                loans    // loans of our sends that have not been returned
 	// announcedEver, heardEver count the messages by rendezvous, to the peer and from it.
 	announcedEver, heardEver Rendezvous
+	borrowedEver             Borrowed
 }
 
 // findLink returns the link to a connected peer, or nil. Precondition: the lock is held.
@@ -151,10 +153,15 @@ func (l *link) open() {
 	}
 }
 
-// eager reports whether a message of n bytes is sent without an announcement.
-func (l *link) eager(n int) bool {
+// eager reports whether a message is sent without an announcement. One that the peer reads in place is
+// announced, unless it is short.
+func (l *link) eager(buf []byte) bool {
+	n := len(buf)
 	if l.limit > 0 {
 		return n <= l.limit
+	}
+	if n > l.ep.AlwaysEager && l.ep.ReadInPlace(buf) {
+		return false
 	}
 	return l.ep.Eager(n) || n <= l.ep.Reply() && l.hasReplied()
 }
@@ -173,7 +180,7 @@ func (l *link) hasReplied() bool {
 // tryFrame sends a message in one frame, if that is possible now.
 func (l *link) tryFrame(imm uint64, buf []byte) bool {
 	n := len(buf)
-	if n > l.small && (l.small < 0 || n > l.ep.MaxFrame || !l.eager(n)) {
+	if n > l.small && (l.small < 0 || n > l.ep.MaxFrame || !l.eager(buf)) {
 		return false
 	}
 	return l.ep.TrySend(fabric.ClassEager, imm, buf)
@@ -247,11 +254,29 @@ const (
 	LongestEager = 64 << 20
 )
 
-// EndBursts sends the frames that providers keep back for others that may follow.
-func (e *Engine) EndBursts() {
-	if e.p.KeepsBursts() {
-		e.p.Lock()
-		e.p.EndBursts()
-		e.p.Unlock()
+// EndBursts sends the frames that providers keep back for others that may follow. It reports whether
+// all accepted frames have left this process; if not, HandOver waits for those to one rank.
+func (e *Engine) EndBursts() (all bool) {
+	if !e.p.KeepsBursts() {
+		return true
 	}
+	e.p.Lock()
+	defer e.p.Unlock()
+	return e.p.EndBursts()
+}
+
+// Uses reports whether a message that is under way is read from memory or written there.
+func (e *Engine) Uses(memory []byte) (found bool) {
+	e.p.Lock()
+	defer e.p.Unlock()
+	e.posted.all(func(r *Request) { found = found || shareBytes(r.buf, memory) })
+	if e.active == 0 {
+		return found
+	}
+	for l := range e.links.all() {
+		for r := l.active; r != nil && !found; r = r.next {
+			found = shareBytes(r.buf, memory)
+		}
+	}
+	return found
 }

@@ -161,14 +161,14 @@ func (e *Engine) onFlow(from proc.ID, imm uint64, payload []byte) {
 
 // issue sends a request as its length and the flow control demand. It returns false if the message
 // must be announced and too many are.
-func (e *Engine) issue(l *link, r *Request, imm uint64, synchronous bool) bool {
+func (e *Engine) issue(l *link, r *Request, imm uint64, how manner) bool {
 	n := len(r.buf)
 	switch {
-	case synchronous || !l.eager(n) || !e.charge(l, n):
+	case how != standard || !l.eager(r.buf) || !e.charge(l, n):
 		if l.announced == maxAnnounced {
 			return false
 		}
-		e.sendRendezvous(l, r, imm)
+		e.sendRendezvous(l, r, imm, how)
 	case n > l.ep.MaxFrame:
 		e.control(l, fabric.ClassFirst, imm, appendUint64(e.scratch[:0], uint64(n)))
 		e.data(l, r, fabric.ClassFrag, 0, true)
@@ -179,9 +179,9 @@ func (e *Engine) issue(l *link, r *Request, imm uint64, synchronous bool) bool {
 }
 
 // hold appends a send to those that may not be sent yet.
-func (e *Engine) hold(l *link, r *Request, imm uint64, synchronous bool) {
+func (e *Engine) hold(l *link, r *Request, imm uint64, how manner) {
 	o := e.newOp()
-	o.req, o.imm, o.synchronous, o.next = r, imm, synchronous, nil
+	o.req, o.imm, o.how, o.next = r, imm, how, nil
 	l.addActive(r)
 	if l.held == nil {
 		l.held = o
@@ -197,7 +197,7 @@ func (e *Engine) unhold(l *link) {
 	for l.held != nil {
 		o := l.held
 		l.removeActive(o.req)
-		if !e.issue(l, o.req, o.imm, o.synchronous) {
+		if !e.issue(l, o.req, o.imm, o.how) {
 			l.addActive(o.req)
 			return
 		}

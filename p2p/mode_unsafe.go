@@ -17,3 +17,9 @@ func checked[M Mode]() bool {
 	var m M
 	return unsafe.Sizeof(m) != 0
 }
+
+// shareBytes reports whether two slices have memory in common.
+func shareBytes(a, b []byte) bool {
+	x, y := uintptr(unsafe.Pointer(unsafe.SliceData(a))), uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	return x < y+uintptr(len(b)) && y < x+uintptr(len(a))
+}

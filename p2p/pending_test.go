@@ -141,12 +141,12 @@ func TestBlockingWildcardsEnd(t *testing.T) {
 		"improbe":  func(c *Comm) error { _, _, err := Improbe[Aware](c, AnySource, 1); return err },
 		"started probe": func(c *Comm) error {
 			_,
-				err := c.e.Wait(BeginProbe[Aware](c, AnySource, 1, false))
+				err := c.e.Wait(BeginProbe[Aware](c, AnySource, 1, ForProbe))
 			return err
 		},
 		"started mprobe": func(c *Comm) error {
 			_,
-				err := c.e.Wait(BeginProbe[Aware](c, AnySource, 1, true))
+				err := c.e.Wait(BeginProbe[Aware](c, AnySource, 1, ForMprobe))
 			return err
 		},
 	} {
@@ -173,9 +173,9 @@ func TestBlockingWildcardsEnd(t *testing.T) {
 
 // A waiting probe of either kind ends when the possible sender fails.
 func TestWaitingProbesEnd(t *testing.T) {
-	for _, claim := range []bool{false, true} {
+	for _, kind := range []Probing{ForProbe, ForMprobe, ForBorrow} {
 		_, e, c, kill := fourRanks(t)
-		h := BeginProbe[Aware](c, AnySource, 1, claim)
+		h := BeginProbe[Aware](c, AnySource, 1, kind)
 		require.Equal(t, Pending, e.State(h))
 		kill(2)
 		require.Equal(t, Complete, e.State(h))

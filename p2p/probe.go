@@ -29,6 +29,12 @@ func Mprobe[M Mode](c *Comm, src, tag int) (Message, error) {
 	return m, err
 }
 
+// MprobeFor is Mprobe for a Borrow, which errors name.
+func MprobeFor[M Mode](c *Comm, src, tag int) (Message, error) {
+	m, _, err := probe[M](c, reqBorrow, src, tag, true)
+	return m, err
+}
+
 // Improbe makes progress and does what Mprobe would do, if at once.
 func Improbe[M Mode](c *Comm, src, tag int) (Message, bool, error) {
 	return probe[M](c, reqClaim, src, tag, false)
@@ -88,7 +94,7 @@ func (g *Message) Irecv(buf []byte) Handle {
 	return h
 }
 
-// probe looks for a message, removes it from matching if kind is reqClaim, and waits for one if
+// probe looks for a message, removes it from matching unless kind is reqProbe, and waits for one if
 // wait is set.
 func probe[M Mode](c *Comm, kind reqKind, src, tag int, wait bool) (Message, bool, error) {
 	if checked[M]() && c.state.Load() != 0 {
@@ -120,13 +126,18 @@ func probe[M Mode](c *Comm, kind reqKind, src, tag int, wait bool) (Message, boo
 	return g, found && err == nil, err
 }
 
-// BeginProbe starts a Probe, or with claim an Mprobe, as a request. Errors are the request's;
-// TakeMessage ends an Mprobe.
-func BeginProbe[M Mode](c *Comm, src, tag int, claim bool) Handle {
-	kind := reqProbe
-	if claim {
-		kind = reqClaim
-	}
+// Probing is what BeginProbe begins.
+type Probing = reqKind
+
+// The calls that probe. TakeMessage ends an Mprobe, and that of a Borrow.
+const (
+	ForProbe  = reqProbe
+	ForMprobe = reqClaim
+	ForBorrow = reqBorrow
+)
+
+// BeginProbe starts a probe as a request. Errors are the request's.
+func BeginProbe[M Mode](c *Comm, src, tag int, kind Probing) Handle {
 	if checked[M]() && c.state.Load() != 0 {
 		if err := c.checkState(src == AnySource); err != nil {
 			return c.e.failedRecv(c, kind, src, tag, err)
@@ -184,7 +195,7 @@ func (e *Engine) tryProbe(r *Request) {
 func (e *Engine) completeProbe(r *Request, m *message) {
 	r.matched(m.from, m.imm)
 	r.count = m.total
-	if r.kind == reqClaim {
+	if r.kind != reqProbe {
 		e.unexpected.claim(m)
 		r.claimed = m
 	}

@@ -32,12 +32,13 @@ func (e *Engine) NewAgreement(c *Comm, op string) (Promise, Handle) {
 	return p, h
 }
 
-// Complete ends the request with nil, the error of an operation, or the cause of one. It does nothing if Close has ended it.
+// Complete ends the request with nil, the error of an operation, or the cause of one. It does nothing
+// if Close has ended it, or p is zero.
 //
 // Precondition: the lock is held.
 func (p Promise) Complete(err error) {
 	r := p.h.r
-	if r.gen != p.h.gen || r.Done() {
+	if r == nil || r.gen != p.h.gen || r.Done() {
 		return
 	}
 	p.e.promises.remove(r)

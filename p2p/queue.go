@@ -2,6 +2,7 @@ package p2p
 
 import (
 	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
 // op is a frame, or a run of fragments, that waits for credit.
@@ -13,11 +14,12 @@ type op struct {
 	frags bool
 	// req completes when the last byte has been handed over; nil for control frames.
 	req *Request
-	// synchronous: the held send is a synchronous one.
-	synchronous bool
-	answer      bool               // counted in link.answers
-	small       [controlBytes]byte // holds the data of control frames
-	next        *op
+	how manner // of a held send
+	// handedOver: no frame; it completes when all frames before it have left this process.
+	handedOver Promise
+	answer     bool               // counted in link.answers
+	small      [controlBytes]byte // holds the data of control frames
+	next       *op
 }
 
 // controlBytes bounds a control frame: an RTS with its key.
@@ -33,7 +35,7 @@ func (e *Engine) newOp() *op {
 }
 
 func (e *Engine) freeOp(o *op) {
-	o.data, o.req, o.frags, o.synchronous, o.answer = nil, nil, false, false, false
+	o.data, o.req, o.frags, o.how, o.answer, o.handedOver = nil, nil, false, standard, false, Promise{}
 	o.next = e.freeOps
 	e.freeOps = o
 }
@@ -61,6 +63,23 @@ func (e *Engine) data(l *link, r *Request, class fabric.Class, imm uint64, frags
 	o.class, o.imm, o.data, o.req, o.frags = class, imm, r.buf, r, frags
 	l.addActive(r)
 	e.enqueue(l, o)
+}
+
+// HandOver returns a request that completes when all frames to rank dst have left this process, so that
+// its death loses none of them, or when dst has ended. The zero Handle: that is so already.
+func (c *Comm) HandOver(dst int) Handle {
+	e := c.e
+	e.p.Lock()
+	defer e.p.Unlock()
+	l := e.findLink(c.peers.Proc(dst))
+	if l == nil || l.first == nil && !l.ep.Unsent() || l.ep.State != progress.Alive {
+		return Handle{}
+	}
+	o := e.newOp()
+	var h Handle
+	o.handedOver, h = e.NewPromise(c, "collective")
+	e.enqueue(l, o)
+	return h
 }
 
 func (e *Engine) enqueue(l *link, o *op) {
@@ -120,6 +139,7 @@ func (e *Engine) shift(l *link) {
 	if o.answer {
 		l.answers--
 	}
+	o.handedOver.Complete(nil)
 	if r := o.req; r != nil && r.lent > 0 {
 		r.handed = true // onReturned completes it
 	} else if r != nil {
@@ -134,6 +154,9 @@ const pumpFrames = 16
 
 // send hands over as much as credit permits.
 func (o *op) send(l *link) (frames int, done bool) {
+	if o.handedOver != (Promise{}) {
+		return 0, !l.ep.Unsent()
+	}
 	if !o.frags {
 		ok := l.ep.TrySend(o.class, o.imm, o.data)
 		if !ok {

@@ -35,7 +35,7 @@ func Recv[M Mode](c *Comm, buf []byte, src, tag int) (Status, error) {
 // finish waits for a posted receive from rank src. It is a separate function to keep Recv's frame
 // small. Precondition: the lock is held; finish releases it.
 func (e *Engine) finish(r *Request, src int) (Status, error) {
-	e.p.Wait(&r.Completion)
+	e.p.WaitFor(&r.Completion, e.partner(r))
 	c, st, err := r.comm, Status{Source: src, Tag: r.tag, Count: r.count}, r.err
 	e.recycle(r)
 	e.p.Unlock()

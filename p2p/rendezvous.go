@@ -25,7 +25,7 @@ func (e *Engine) Announced(peer proc.ID) (sent, received Rendezvous) {
 }
 
 // sendRendezvous announces the message and keeps the buffer for the receiver.
-func (e *Engine) sendRendezvous(l *link, r *Request, imm uint64) {
+func (e *Engine) sendRendezvous(l *link, r *Request, imm uint64, how manner) {
 	var region fabric.Region
 	if len(r.buf) > 0 {
 		var err error
@@ -38,7 +38,7 @@ func (e *Engine) sendRendezvous(l *link, r *Request, imm uint64) {
 	l.announced++
 	l.announcedEver.add(len(r.buf))
 	e.control(l, fabric.ClassRTS, imm, appendRTS(e.scratch[:0],
-		rts{sender: r.wire(), total: uint64(len(r.buf)), region: region}))
+		rts{sender: r.wire(), total: uint64(len(r.buf)), lent: how == lent, region: region}))
 }
 
 // onCTS streams the data of an announced message.
@@ -96,7 +96,7 @@ func (e *Engine) onRTS(from proc.ID, imm uint64, payload []byte) {
 	l.waiting++
 	l.heardEver.add(int(a.total))
 	m.from, m.imm, m.total, m.rts, m.link = from, imm, int(a.total), true, l
-	m.region, m.remote = a.region, a.sender
+	m.region, m.remote, m.lent = a.region, a.sender, a.lent
 	if r := e.posted.match(from, imm); r != nil {
 		e.take(r, m)
 		return
@@ -112,7 +112,7 @@ func (e *Engine) fetch(l *link, r *Request) {
 		return
 	}
 	l.addActive(r)
-	if l.ep.Get && r.region.Len != 0 {
+	if (l.ep.Get || len(r.region.Key) > 0) && r.region.Len != 0 {
 		r.busy = true
 		r.job = progress.Job{Run: runPull, Done: donePull, Arg: r}
 		e.p.Submit(&r.job)
@@ -131,7 +131,7 @@ func runPull(j *progress.Job) {
 
 // donePull completes the receive. If the copy failed because of the peer's end, the report of that
 // end completes the receive. After any other error the data are streamed, and the connection does
-// not use Get again.
+// not use Get again for memory without a key.
 func donePull(j *progress.Job) {
 	r := j.Arg.(*Request)
 	e, l := r.comm.e, r.link
@@ -145,7 +145,10 @@ func donePull(j *progress.Job) {
 		e.control(l, fabric.ClassFin, r.remote, nil)
 		r.received(r.total)
 	case !isPeerGone(r.pullErr):
-		l.ep.Get = false
+		if len(r.region.Key) == 0 {
+			l.ep.Get = false
+		}
+		r.region = fabric.Region{Key: r.region.Key[:0]}
 		l.removeActive(r)
 		e.fetch(l, r)
 	}

@@ -76,12 +76,13 @@ const (
 	reqSend
 	reqProbe
 	reqClaim   // a matched probe
+	reqBorrow  // the matched probe of Borrow
 	reqNull    // a receive from a null rank
 	reqPromise // of a layer above: see Promise
 )
 
 func (k reqKind) String() string {
-	return [...]string{"Recv", "Send", "Probe", "Mprobe", "Recv", "operation"}[k]
+	return [...]string{"Recv", "Send", "Probe", "Mprobe", "Borrow", "Recv", "operation"}[k]
 }
 
 // Handle identifies a request to the application. The zero Handle is a request that has completed
@@ -254,7 +255,7 @@ func (e *Engine) await(r *Request) error {
 	if r.ways != 0 {
 		err = e.waitSpecially(r)
 	} else {
-		e.p.Wait(&r.Completion)
+		e.p.WaitFor(&r.Completion, e.partner(r))
 	}
 	r.awaited = false
 	if err != nil {
@@ -264,6 +265,21 @@ func (e *Engine) await(r *Request) error {
 		return r.opError(r.comm.unacknowledgedError(true))
 	}
 	return nil
+}
+
+// partner is the peer whose next step a request waits for, if the processes share cores and it is known.
+func (e *Engine) partner(r *Request) *progress.Endpoint {
+	l := r.link
+	switch {
+	case !e.p.Crowded():
+		return nil
+	case l == nil && r.kind == reqRecv && r.src != proc.None:
+		l = e.findLink(r.src)
+	}
+	if l == nil {
+		return nil
+	}
+	return l.ep
 }
 
 // twoWaiters is the error of a second goroutine that waits for a request or tests it: as soon as

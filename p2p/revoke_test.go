@@ -51,11 +51,11 @@ func TestRevokeEndsWaiting(t *testing.T) {
 			"pending":  doubtful,
 			"recv":     Irecv[Aware](c, nil, 1, 5),
 			"recv any": Irecv[Aware](c, nil, 1, AnyTag),
-			"probe":    BeginProbe[Aware](c, 1, 5, false),
-			"mprobe":   BeginProbe[Aware](c, 1, AnyTag, true),
+			"probe":    BeginProbe[Aware](c, 1, 5, ForProbe),
+			"mprobe":   BeginProbe[Aware](c, 1, AnyTag, ForMprobe),
 		}
 		live := []Handle{
-			Irecv[Aware](other, nil, 1, 5), Issend[Aware](other, nil, 1, 5), BeginProbe[Aware](other, 1, 5, false),
+			Irecv[Aware](other, nil, 1, 5), Issend[Aware](other, nil, 1, 5), BeginProbe[Aware](other, 1, 5, ForProbe),
 		}
 		if here {
 			require.NoError(t, c.Revoke())

@@ -264,7 +264,7 @@ func TestRevokedAfterFree(t *testing.T) {
 	_, e, c := newScripted(t)
 	told := 0
 	e.OnRevoke(func(*Comm) { told++ })
-	h, p := Irecv[Aware](c, nil, 1, 5), BeginProbe[Aware](c, 1, 6, true)
+	h, p := Irecv[Aware](c, nil, 1, 5), BeginProbe[Aware](c, 1, 6, ForMprobe)
 	require.NoError(t, c.Free())
 	require.ErrorIs(t, c.Revoke(), ft.ErrClosed)
 	require.Equal(t, Pending, e.State(h))

@@ -76,7 +76,7 @@ func (c *Comm) isendSlow(buf []byte, dst, tag int) Handle {
 	if l := c.sparseLink(dst); l != nil && uint(tag) <= MaxTag && c.sendAtOnce(l, buf, tag) {
 		return Handle{}
 	}
-	return c.begin(buf, dst, tag, false)
+	return c.begin(buf, dst, tag, standard)
 }
 
 // sendAtOnce is what Send does first in an engine that is not sparse.
@@ -92,8 +92,17 @@ func (c *Comm) sendAtOnce(l *link, buf []byte, tag int) bool {
 	return false
 }
 
-// begin starts a send; a synchronous one is announced whatever its length.
-func (c *Comm) begin(buf []byte, dst, tag int, synchronous bool) Handle {
+// manner is how a message is sent. All but standard ones are announced, whatever their length.
+type manner uint8
+
+const (
+	standard manner = iota
+	synchronous
+	lent // see Lend
+)
+
+// begin starts a send.
+func (c *Comm) begin(buf []byte, dst, tag int, how manner) Handle {
 	l, err := c.target(dst, tag)
 	if err != nil {
 		return c.e.Failed(c, c.opError(reqSend, dst, tag, len(buf), err))
@@ -101,11 +110,11 @@ func (c *Comm) begin(buf []byte, dst, tag int, synchronous bool) Handle {
 	if l == nil {
 		return Handle{}
 	}
-	return c.beginTo(l, buf, tag, synchronous)
+	return c.beginTo(l, buf, tag, how)
 }
 
 // beginTo is begin for a link.
-func (c *Comm) beginTo(l *link, buf []byte, tag int, synchronous bool) Handle {
+func (c *Comm) beginTo(l *link, buf []byte, tag int, how manner) Handle {
 	e := c.e
 	e.p.Lock()
 	defer e.p.Unlock()
@@ -123,8 +132,8 @@ func (c *Comm) beginTo(l *link, buf []byte, tag int, synchronous bool) Handle {
 		r.fail(c.peerEndedError(l))
 		e.giveUpOwn(r)
 	case c.state.Load() != 0 && r.mustInquire() && !e.mayWait(l, r):
-	case l.held != nil || !e.issue(l, r, imm, synchronous):
-		e.hold(l, r, imm, synchronous)
+	case l.held != nil || !e.issue(l, r, imm, how):
+		e.hold(l, r, imm, how)
 	}
 	if e.pump(l) > 0 && l.first != nil {
 		e.p.Kick() // a sleeping goroutine does not wait for this credit yet

@@ -15,7 +15,7 @@ func Issend[M Mode](c *Comm, buf []byte, dst, tag int) Handle {
 			return c.e.Failed(c, c.opError(reqSend, dst, tag, len(buf), err))
 		}
 	}
-	return c.begin(buf, dst, tag, true)
+	return c.begin(buf, dst, tag, synchronous)
 }
 
 // Rsend is the ready send: the receive has been posted. A standard send is as fast, since a posted

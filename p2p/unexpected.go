@@ -20,6 +20,7 @@ type message struct {
 	rts        bool
 	claimed    bool          // removed from matching by a matched probe, not received yet
 	orphan     bool          // still arriving, to be dropped
+	lent       bool          // rts: the receiver may look at the sender's memory; see loan.go
 	placed     bool          // the provider writes into data or the receive's buffer until the message is complete
 	region     fabric.Region // rts: location of the data
 	remote     uint64        // rts: the sender's request

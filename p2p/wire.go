@@ -10,8 +10,12 @@ import (
 type rts struct {
 	sender uint64 // the sender's request, returned in CTS and Fin
 	total  uint64
+	lent   bool // the receiver may look at the memory, and answers when it has returned it
 	region fabric.Region
 }
+
+// lentBit marks the length of a message that is lent.
+const lentBit = 1 << 63
 
 const rtsFixed = 4 * 8
 
@@ -24,7 +28,11 @@ const maxKey = controlBytes - rtsFixed
 func appendRTS(b []byte, m rts) []byte {
 	le := binary.LittleEndian
 	b = le.AppendUint64(b, m.sender)
-	b = le.AppendUint64(b, m.total)
+	total := m.total
+	if m.lent {
+		total |= lentBit
+	}
+	b = le.AppendUint64(b, total)
 	b = le.AppendUint64(b, m.region.Addr)
 	b = le.AppendUint64(b, m.region.Len)
 	return append(b, m.region.Key...)
@@ -38,6 +46,7 @@ func decodeRTS(b, key []byte) (m rts, ok bool) {
 	}
 	le := binary.LittleEndian
 	m.sender, m.total = le.Uint64(b), le.Uint64(b[8:])
+	m.total, m.lent = m.total&^lentBit, m.total&lentBit != 0
 	m.region.Addr, m.region.Len = le.Uint64(b[16:]), le.Uint64(b[24:])
 	m.region.Key = append(key[:0], b[rtsFixed:]...)
 	return m, m.total <= maxMessage && (m.region.Len == 0 || m.region.Len == m.total)

@@ -48,8 +48,10 @@ const Header = 16
 const sign = "banyan debug: "
 
 // Frame copies a message behind a header.
-func Frame(buf []byte, k Kind) []byte {
-	f := Room(len(buf))
+func Frame(buf []byte, k Kind) []byte { return FrameIn(Room(len(buf)), buf, k) }
+
+// FrameIn is Frame into f, of Header bytes more.
+func FrameIn(f, buf []byte, k Kind) []byte {
 	copy(f, sign)
 	f[len(sign)] = byte(k)
 	copy(f[Header:], buf)

@@ -24,3 +24,9 @@ func lend(a, b []byte) (_, _ []byte) {
 	copy(q, b)
 	return p, q
 }
+
+// shareBytes reports whether two slices have memory in common.
+func shareBytes(a, b []byte) bool {
+	x, y := uintptr(unsafe.Pointer(unsafe.SliceData(a))), uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	return x < y+uintptr(len(b)) && y < x+uintptr(len(a))
+}

@@ -24,6 +24,31 @@ type Log struct {
 	next uint64
 	open map[uint64]Call
 	kept map[any]uint64 // what Enter has entered
+	lent [][]byte       // by Lent
+}
+
+// Lent notes memory that other ranks look at, until Back.
+func (l *Log) Lent(memory []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lent = append(l.lent, memory)
+}
+
+// Back takes out what Lent has noted, once.
+func (l *Log) Back(memory []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	same := func(b []byte) bool { return len(b) == len(memory) && (len(b) == 0 || &b[0] == &memory[0]) }
+	if i := slices.IndexFunc(l.lent, same); i >= 0 {
+		l.lent = slices.Delete(l.lent, i, i+1)
+	}
+}
+
+// Lends reports whether other ranks look at a part of memory.
+func (l *Log) Lends(memory []byte) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.lent, func(b []byte) bool { return shareBytes(b, memory) })
 }
 
 // Open enters a call and returns its number.

@@ -33,6 +33,7 @@ func (j *Job) Finalize(detach func() error, report func()) error {
 func (j *Job) finalize(detach func() error) error {
 	j.finalizing.Store(true)
 	lost := j.detach(detach)
+	lost = errors.Join(lost, j.P2P.ReturnLoans())
 	j.P2P.Flush()
 	j.P2P.StopCollectives()
 	if j.detector != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/banyan-hpc/banyan/coll"
 	"github.com/banyan-hpc/banyan/coll/sm"
 	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/heap"
 	"github.com/banyan-hpc/banyan/fabric/tcp"
 	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/ft/agree"
@@ -31,6 +32,7 @@ type Job struct {
 	P2P      *p2p.Engine
 	Repair   *repair.Repair
 	Windows  *rma.Service
+	Heap     *heap.Heap
 	World    *p2p.Comm   // all ranks of the job
 	Trees    coll.Choice // of World
 	Coll     *coll.World // for the collectives of all communicators
@@ -104,7 +106,8 @@ func newJob(boot bootstrap, cfg progress.Config, c *config) (*Job, error) {
 func (j *Job) startMessages(cfg *progress.Config, c *config) (err error) {
 	j.P2P = p2p.New(j.Progress, !c.Unaware, c.limits)
 	j.P2P.SetProfile(c.Profile)
-	j.Windows = rma.New(j.Progress, j.P2P, !c.Unaware)
+	blocks := blocksOf(cfg)
+	j.Windows, j.Heap = rma.New(j.Progress, j.P2P, blocks, !c.Unaware), j.newHeap(blocks, c)
 	if j.World, err = j.P2P.NewComm("world", p2p.WorldGroup(j.Size()), j.Rank(), worldContext); err != nil {
 		return err
 	}
@@ -120,6 +123,19 @@ func (j *Job) startMessages(cfg *progress.Config, c *config) (err error) {
 		j.notice, err = j.P2P.NewComm("notice", p2p.WorldGroup(j.Size()), j.Rank(), noticeContext)
 	}
 	return err
+}
+
+// blocksOf is the provider over which processes share memory, or nil.
+func blocksOf(cfg *progress.Config) fabric.Blocks {
+	if cfg.Shm != nil {
+		return cfg.Shm
+	}
+	for _, p := range cfg.Others {
+		if b, ok := p.(fabric.Blocks); ok {
+			return b
+		}
+	}
+	return nil
 }
 
 // startUnreachable starts the rule for pairs of ranks that cannot reach each other.

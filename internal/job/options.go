@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"math"
@@ -26,6 +27,7 @@ type Options struct {
 	Networks        *string
 	EagerLimit      int // bytes
 	UnexpectedLimit int // bytes
+	MemoryLimit     int // bytes
 	KernelCopy      *bool
 	Profile         p2p.Profile
 	Async           *bool
@@ -63,6 +65,7 @@ func (o *Options) Check() error {
 type config struct {
 	Options
 	limits   p2p.Limits
+	memory   int64 // the limit of allocated memory, in bytes; 0: a share of what is there
 	async    bool
 	detector detector
 	fatal    bool
@@ -109,6 +112,9 @@ func (o *Options) configure(s *settings.Set) (*config, error) {
 	if c.debug && o.Unaware {
 		return nil, fmt.Errorf("%w: debug needs the fault-aware engine: leave WithAware(false) or debug out", ft.ErrArgument)
 	}
+	if n := s.Int(settings.MemoryLimit); n != settings.Auto {
+		c.memory = int64(n)
+	}
 	if s.On(settings.Flat) {
 		c.segments = ownSegments
 	}
@@ -123,6 +129,7 @@ func (o *Options) configureSimulated() (*config, error) {
 		return nil, err
 	}
 	c.limits = p2p.Limits{Eager: o.EagerLimit, Unexpected: o.UnexpectedLimit}
+	c.memory = cmp.Or(int64(o.MemoryLimit), simulatedMemory)
 	c.async = o.Async != nil && *o.Async
 	c.debug = o.Debug != nil && *o.Debug
 	c.fatal = o.ErrorsFatal != nil && *o.ErrorsFatal
@@ -145,6 +152,7 @@ func (o *Options) overrides() []override {
 	return append(o.Detection.overrides(), []override{
 		{o.EagerLimit != 0, settings.Eager, o.EagerLimit, "WithEagerLimit"},
 		{o.UnexpectedLimit != 0, settings.Unexpected, o.UnexpectedLimit, "WithUnexpectedLimit"},
+		{o.MemoryLimit != 0, settings.MemoryLimit, o.MemoryLimit, "WithMemoryLimit"},
 		{o.KernelCopy != nil, settings.KernelCopy, number(o.KernelCopy, 0, 1), "WithKernelCopy"},
 		{o.Async != nil, settings.Async, number(o.Async, 0, 1), "WithAsyncProgress"},
 		{o.ErrorsFatal != nil, settings.Errors, number(o.ErrorsFatal, settings.Return, settings.Fatal), "WithErrorsFatal"},

@@ -40,6 +40,7 @@ type PeerCounters struct {
 	FramesSent, FramesReceived                   uint64
 	RendezvousSent, RendezvousReceived           uint64
 	RendezvousBytesSent, RendezvousBytesReceived uint64
+	Borrowed, BorrowedCopies                     uint64
 	Broken, Healed                               uint64
 }
 
@@ -53,10 +54,12 @@ func (j *Job) PeerCounters(rank int) PeerCounters {
 	}
 	t := ep.Traffic()
 	sent, received := j.P2P.Announced(proc.ID(rank))
+	borrowed := j.P2P.Borrowed(proc.ID(rank))
 	return PeerCounters{
 		Fabric: routeOf(ep).Fabric, FramesSent: t.Sent, FramesReceived: t.Received, Broken: t.Broken, Healed: t.Healed,
 		RendezvousSent: sent.Messages, RendezvousBytesSent: sent.Bytes,
 		RendezvousReceived: received.Messages, RendezvousBytesReceived: received.Bytes,
+		Borrowed: borrowed.InPlace, BorrowedCopies: borrowed.Copied,
 	}
 }
 

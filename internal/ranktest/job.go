@@ -31,7 +31,7 @@ var ByFabric = map[string][]string{"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"}, "mi
 
 // Job runs n ranks in a role and returns their ends and what they wrote to standard error. With
 // launch.Abort the first failed rank ends the others.
-func Job(t *testing.T, onFailure launch.Policy, n int, role string, env ...string) (*launch.Result, string) {
+func Job(t testing.TB, onFailure launch.Policy, n int, role string, env ...string) (*launch.Result, string) {
 	t.Helper()
 	exe, err := os.Executable()
 	require.NoError(t, err)

@@ -55,10 +55,15 @@ func (a Acc) applies(e Elem) bool {
 	return a < accs && e.size() > 0 && k <= reflect.Uint64
 }
 
+// bytesAt is n bytes of memory that begins at p.
+func bytesAt(p *byte, at uint64, n int) []byte {
+	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(p), at)), n)
+}
+
 // aligned reports whether memory can be that of a window.
 func aligned(b []byte) bool { return uintptr(unsafe.Pointer(unsafe.SliceData(b)))%8 == 0 }
 
-// Memory gives n zeroed bytes that can be a window's.
+// Memory gives n zeroed bytes that can be a window's, of a whole number of words.
 func Memory(n int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(make([]uint64, (n+7)/8)))), n)
 }
@@ -80,6 +85,11 @@ func apply(acc Acc, elem Elem, mem, data []byte) {
 	}
 	own := Memory(len(data)) // frames are not aligned
 	copy(own, data)
+	fold(acc, elem, mem, own)
+}
+
+// fold is apply for aligned data and the operations that compute.
+func fold(acc Acc, elem Elem, mem, own []byte) {
 	switch reflect.Kind(elem) {
 	case reflect.Int8:
 		integers(acc, view[int8](mem), view[int8](own))

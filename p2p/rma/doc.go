@@ -5,8 +5,13 @@
 //	w.Put(buf, rank, at, 0)
 //	err := w.Flush(rank)
 //
-// Every operation is a frame of class RMA that the target's engine applies, with its lock held: the
-// fabrics need nothing but frames, and accumulates are atomic. Frames of a pair are in order, so the
+// Over shared memory a rank reaches the memory of the others on its node, if the window has allocated it
+// ([Service.Allocate], fabric.Blocks), and does its operations itself: they are complete when the call
+// returns, and accumulates take atomic instructions. Synchronisation goes by frames there too, which come
+// after the stores before them.
+//
+// Elsewhere an operation is a frame of class RMA that the target's engine applies, with its lock held: the
+// fabrics need nothing but frames. Frames of a pair are in order, so the
 // answer to a flush says that all earlier operations are complete, at the target and, as answers are
 // in order too, here. A window asks the engine for asynchronous progress, so that a target answers while its
 // application computes.

@@ -1,6 +1,7 @@
 package rma
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -31,28 +32,6 @@ func (w *Window) wake() {
 	w.waiters = w.waiters[:0]
 }
 
-// flushAll waits until the operations on all targets that want it are complete, or their targets have
-// ended.
-func (w *Window) flushAll(wanted func(*target) bool) error {
-	var list []*target
-	for i := range w.targets {
-		if t := &w.targets[i]; !t.ended && wanted(t) && (t.dirty || t.acked < t.sent) {
-			t.flush()
-			list = append(list, t)
-		}
-	}
-	return w.await(func() (bool, error) {
-		for _, t := range list {
-			if !t.ended && t.acked < t.sent {
-				return false, w.broken()
-			}
-		}
-		return true, nil
-	})
-}
-
-func every(*target) bool { return true }
-
 // Fence ends an epoch and begins the next; barrier is that of the window's communicator. It is called without
 // the lock.
 func (w *Window) Fence(barrier func() error) error {
@@ -62,47 +41,20 @@ func (w *Window) Fence(barrier func() error) error {
 	err := w.broken()
 	if err == nil {
 		err = w.flushAll(every)
-	}
-	if err == nil {
-		err = w.lost(every)
-	}
-	if err == nil {
-		e.Unlock()
-		err = barrier()
-		e.Lock()
+		if err == nil {
+			err = w.lost(every)
+		}
+		if err == nil || errors.Is(err, ft.ErrDeparted) { // others wait for this rank
+			e.Unlock()
+			err = cmp.Or(barrier(), err)
+			e.Lock()
+		}
 		if errors.Is(err, ft.ErrProcFailed) && w.failed == nil {
 			w.failed = err
 		}
 	}
 	w.fenced = w.fenced || err == nil
-	return w.finish(err)
-}
-
-// Flush waits until the operations on a rank are complete at the rank and here.
-func (w *Window) Flush(rank int) error {
-	w.s.e.Lock()
-	defer w.s.e.Unlock()
-	t, err := w.reach(rank)
-	if err == nil && t != nil {
-		err = w.flushAll(func(o *target) bool { return o == t })
-		if err == nil && t.ended {
-			err = t.endedError()
-		}
-	}
-	return w.finish(err)
-}
-
-// FlushAll is Flush for all ranks.
-func (w *Window) FlushAll() error {
-	w.s.e.Lock()
-	defer w.s.e.Unlock()
-	err := w.broken()
-	if err == nil {
-		err = w.flushAll(every)
-	}
-	if err == nil {
-		err = w.lost(every)
-	}
+	w.refresh()
 	return w.finish(err)
 }
 
@@ -164,6 +116,8 @@ func (t *target) request(kind LockKind) {
 // unlock starts an unlock, which is a flush as well.
 func (t *target) unlock() {
 	t.held, t.granted, t.dirty = 0, false, false
+	t.refresh()
+	t.busy.Store(true)
 	t.sent++
 	t.tell(kindUnlock, 0)
 }
@@ -227,6 +181,14 @@ func (w *Window) Post(origins []int) error {
 	}, nil)
 }
 
+// noAccess ends an access epoch that has not started. No target is told: its post is still there.
+func (w *Window) noAccess(targets []int) {
+	for _, rank := range targets {
+		w.targets[rank].access = false
+		w.targets[rank].refresh()
+	}
+}
+
 // StartAccess begins an access epoch: it waits until the targets have posted.
 func (w *Window) StartAccess(targets []int) error {
 	return w.eachOf(targets, func(t *target) { t.access = true }, func() (bool, error) {
@@ -238,6 +200,7 @@ func (w *Window) StartAccess(targets []int) error {
 		for _, rank := range targets {
 			if t := &w.targets[rank]; t.access {
 				t.posted--
+				t.refresh()
 			}
 		}
 		return true, nil
@@ -248,25 +211,30 @@ func (w *Window) StartAccess(targets []int) error {
 func (w *Window) eachOf(ranks []int, do func(*target), ready func() (bool, error)) error {
 	w.s.e.Lock()
 	defer w.s.e.Unlock()
-	var err error
+	var list []*target
 	in := func(t *target) bool { return slices.Contains(ranks, t.rank) }
 	for _, rank := range ranks {
-		var t *target
-		if t, err = w.reach(rank); err != nil {
-			return w.finish(err)
-		}
+		t, err := w.reach(rank)
 		switch {
+		case err != nil:
+			return w.finish(err)
 		case t == nil:
 		case t.agreed:
 			return w.finish(t.endedError())
 		default:
-			do(t)
+			list = append(list, t)
 		}
+	}
+	for _, t := range list {
+		do(t)
 	}
 	if ready == nil {
 		return w.finish(w.gone(in))
 	}
-	return w.finish(w.await(func() (bool, error) {
+	if w.impaired {
+		w.inquire()
+	}
+	err := w.await(func() (bool, error) {
 		if ok, err := ready(); ok || err != nil {
 			return ok, err
 		}
@@ -274,7 +242,11 @@ func (w *Window) eachOf(ranks []int, do func(*target), ready func() (bool, error
 			return false, err
 		}
 		return false, w.broken()
-	}))
+	})
+	if err != nil && w.failed == nil && !errors.Is(err, ft.ErrProcFailed) {
+		w.noAccess(ranks)
+	}
+	return w.finish(err)
 }
 
 // Complete ends the access epoch: its operations are complete, and its targets are told.
@@ -297,6 +269,7 @@ func (w *Window) endAccess() {
 	for i := range w.targets {
 		if t := &w.targets[i]; t.access {
 			t.access = false
+			t.refresh()
 			t.tell(kindComplete, 0)
 		}
 	}
@@ -306,7 +279,10 @@ func (w *Window) endAccess() {
 func (w *Window) Wait() error {
 	w.s.e.Lock()
 	defer w.s.e.Unlock()
-	return w.finish(w.await(func() (bool, error) { return w.exposureEnds() }))
+	if w.impaired {
+		w.inquire()
+	}
+	return w.finish(w.await(w.exposureEnds))
 }
 
 // Test is Wait if that would not wait.
@@ -333,40 +309,5 @@ func (w *Window) exposureEnds() (bool, error) {
 			t.completed--
 		}
 	}
-	return true, nil
-}
-
-// WaitNotice waits until a counter of this rank has reached n, and subtracts n.
-func (w *Window) WaitNotice(counter int, n uint64) error {
-	w.s.e.Lock()
-	defer w.s.e.Unlock()
-	return w.finish(w.await(func() (bool, error) {
-		if ok, err := w.testNotice(counter, n); ok || err != nil {
-			return ok, err
-		}
-		return false, w.lost(every)
-	}))
-}
-
-// TestNotice is WaitNotice if that would not wait.
-func (w *Window) TestNotice(counter int, n uint64) (bool, error) {
-	w.s.e.Lock()
-	defer w.s.e.Unlock()
-	w.s.e.Progress()
-	ok, err := w.testNotice(counter, n)
-	return ok, w.finish(err)
-}
-
-func (w *Window) testNotice(counter int, n uint64) (bool, error) {
-	if err := w.broken(); err != nil {
-		return false, err
-	}
-	if uint(counter) >= uint(len(w.notices)) {
-		return false, fmt.Errorf("%w: counter %d, this rank has %d", ft.ErrArgument, counter, len(w.notices))
-	}
-	if w.notices[counter] < n {
-		return false, nil
-	}
-	w.notices[counter] -= n
 	return true, nil
 }

@@ -1,6 +1,7 @@
 package rma
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,12 +10,12 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// onEnd is called when a member has failed or departed. Precondition: the lock is held.
-func (w *Window) onEnd(t *target, failed bool) {
-	if t.ended {
+// onEnd is called when a member has ended, for all or for this window. Precondition: the lock is held.
+func (w *Window) onEnd(t *target, how end) {
+	if t.ended && (t.how != freed || how == freed) {
 		return
 	}
-	t.ended, t.failed = true, failed
+	t.ended, t.how = true, how
 	err := t.endedError()
 	for token, r := range w.results {
 		if r.t == t {
@@ -29,38 +30,58 @@ func (w *Window) onEnd(t *target, failed bool) {
 	t.out, t.replies, t.open = nil, nil, 0
 	w.lock.release(t.rank)
 	w.grant()
-	if failed && !t.agreed && w.runThrough && w.failed == nil {
+	if how == failed && !t.agreed && w.runThrough && w.failed == nil {
 		w.failed = err // Hursey & Graham: the window is invalid until a validate
 		w.endRequests(err)
 		w.release()
 	}
+	w.refresh()
+	if how != departed {
+		w.impaired = true
+		w.inquire()
+	}
 	w.wake()
+}
+
+// inquire asks the ranks from which this one may await a post or a complete whether they have the window
+// still: after a failure they may have freed it. Their answer to the flush says so.
+func (w *Window) inquire() {
+	for i := range w.targets {
+		if t := &w.targets[i]; t.access && t.posted == 0 || t.exposed && t.completed == 0 {
+			t.flush()
+		}
+	}
 }
 
 // endedError is the error of an operation that needs a rank that has ended.
 func (t *target) endedError() error {
-	if !t.failed {
+	switch t.how {
+	case departed:
 		return fmt.Errorf("rank %d: %w", t.rank, ft.ErrDeparted)
+	case freed:
+		return fmt.Errorf("rank %d has freed the window, or has failed to create it: %w", t.rank, ft.ErrDeparted)
 	}
 	return t.w.core.FailedError([]proc.ID{t.id})
 }
 
-// lost is the error that names the failed ones of some members on which no validate has agreed.
-func (w *Window) lost(of func(*target) bool) error {
-	var failed []proc.ID
+// lost is the error that names the failed ones of some members on which no validate has agreed, or else
+// one that has no window any more.
+func (w *Window) lost(of func(*target) bool) (err error) {
+	var all []proc.ID
 	for i := range w.targets {
 		t := &w.targets[i]
-		if !t.ended || t.agreed || !of(t) {
-			continue
-		}
-		if t.failed {
-			failed = append(failed, t.id)
+		switch {
+		case !t.ended || t.agreed || !of(t):
+		case t.how == failed:
+			all = append(all, t.id)
+		case t.how == freed && err == nil:
+			err = t.endedError()
 		}
 	}
-	if failed == nil {
-		return nil
+	if all == nil {
+		return err
 	}
-	return w.core.FailedError(failed)
+	return w.core.FailedError(all)
 }
 
 // gone is lost, or names a member that has departed.
@@ -69,7 +90,7 @@ func (w *Window) gone(of func(*target) bool) error {
 		return err
 	}
 	for i := range w.targets {
-		if t := &w.targets[i]; t.ended && !t.failed && of(t) {
+		if t := &w.targets[i]; t.ended && t.how == departed && of(t) {
 			return t.endedError()
 		}
 	}
@@ -91,6 +112,7 @@ func (w *Window) finish(err error) error {
 	w.completeLiving()
 	w.endAccess()
 	w.release()
+	w.refresh()
 	w.wake()
 	return err
 }
@@ -127,10 +149,16 @@ func (w *Window) release() {
 	w.fenced = false
 }
 
-// endRequests ends all requests and results with an error.
+// endRequests ends all requests and results with an error. Operations that wait go on with copies, as the
+// buffers belong to the application again.
 func (w *Window) endRequests(err error) {
 	for i := range w.targets {
 		t := &w.targets[i]
+		if len(t.requests) > 0 {
+			for k := range t.out {
+				t.out[k].data = bytes.Clone(t.out[k].data)
+			}
+		}
 		for _, r := range t.requests {
 			r.promise.Complete(err)
 		}
@@ -156,12 +184,13 @@ func (w *Window) Reset(ended []proc.ID) {
 		t := &w.targets[i]
 		t.drop()
 		if slices.Contains(ended, t.id) {
-			t.ended, t.failed, t.agreed = true, true, true
+			t.ended, t.how, t.agreed = true, failed, true
 		}
 	}
 	if w.runThrough {
 		w.failed = w.lost(every)
 	}
+	w.refresh()
 	w.wake()
 }
 
@@ -173,4 +202,5 @@ func (w *Window) Fail() {
 	if w.failed == nil {
 		w.failed = w.lost(every)
 	}
+	w.refresh()
 }

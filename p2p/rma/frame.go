@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/ft"
 )
 
@@ -18,7 +19,7 @@ const (
 	tokenBits  = 20
 	maxTokens  = 1 << tokenBits
 	generation = 1<<4 - 1
-	lastChunk  = 1 // flag: the operation has no more frames
+	lastChunk  = 1 // flag: the operation, or answer, has no more frames
 )
 
 type kind uint8
@@ -38,12 +39,13 @@ const (
 	kindPost
 	kindComplete
 	kindRefused // an answer: the target has refused an operation
+	kindGone    // the sender has no such window, or none any more; also unasked
 	kinds
 )
 
 // answers reports whether a frame answers one of the receiver.
 func (k kind) answers() bool {
-	return k == kindOld || k == kindFlushed || k == kindGranted || k == kindRefused
+	return k == kindOld || k == kindFlushed || k == kindGranted || k == kindRefused || k == kindGone
 }
 
 // asks reports whether a frame is answered.
@@ -87,13 +89,14 @@ func decode(b []byte) (h head, data []byte, ok bool) {
 // inside reports whether n bytes at an offset lie in memory of some size.
 func inside(at, n, size uint64) bool { return at <= size && n <= size-at }
 
-// CardBytes is the length of a card.
-const CardBytes = 16
+// CardBytes is the length of a card: the length of the memory, the number of counters, the block.
+const CardBytes = 16 + len(fabric.BlockName{})
 
 // Card is what this rank tells the others about its memory.
 func (w *Window) Card() (b [CardBytes]byte) {
 	binary.LittleEndian.PutUint64(b[:], uint64(len(w.mem)))
 	binary.LittleEndian.PutUint64(b[8:], uint64(len(w.notices)))
+	copy(b[16:], w.block[:])
 	return b
 }
 
@@ -117,6 +120,7 @@ func (w *Window) join(cards []byte) error {
 	}
 	for i := range w.targets {
 		t, card := &w.targets[i], cards[i*CardBytes:]
+		copy(t.block[:], card[16:])
 		t.size, t.notices = binary.LittleEndian.Uint64(card), binary.LittleEndian.Uint64(card[8:])
 		if t.size > math.MaxInt64 || t.notices > math.MaxUint32 {
 			return fmt.Errorf("%w: the memory or the options of rank %d", ft.ErrArgument, i)

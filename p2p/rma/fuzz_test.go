@@ -49,3 +49,15 @@ func FuzzCards(f *testing.F) {
 		}
 	})
 }
+
+// A frame of before a validate is dropped, whatever it is.
+func TestFramesOfBeforeAValidate(t *testing.T) {
+	w := &Window{gen: 2}
+	s := &Service{windows: map[uint32]*Window{7: w}}
+	for k := kindPut; k < kinds; k++ {
+		if k != kindGone {
+			s.receive(1, 7<<32|uint64(k)<<24|1<<tokenBits, make([]byte, headBytes))
+		}
+	}
+	assert.Equal(t, &Window{gen: 2}, w)
+}

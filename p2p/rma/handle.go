@@ -57,14 +57,17 @@ func (t *target) update(k kind, token uint32, h *head, data []byte) {
 		return
 	}
 	at := w.mem[h.at : h.at+n]
+	var old []byte
 	if k != kindAcc {
-		t.reply(kindOld, token, &head{off: h.off}, append([]byte(nil), at...))
+		old = make([]byte, n)
 	}
-	switch {
-	case k != kindCas:
-		apply(h.acc, h.elem, at, data)
-	case string(at) == string(data[:n]):
-		copy(at, data[n:])
+	if k == kindCas {
+		compareAndSwap(w.remote(), at, data[:n], data[n:], old)
+	} else {
+		accumulate(w.remote(), h.acc, h.elem, at, data, old)
+	}
+	if old != nil {
+		t.reply(kindOld, token, &head{off: h.off}, old)
 	}
 }
 
@@ -84,35 +87,45 @@ func (w *Window) notified(h *head) {
 	w.wake()
 }
 
+// result takes a part of what an operation reads. It reports whether that was the last part of an answer.
+func (t *target) result(k kind, token uint32, h *head, data []byte) (last bool) {
+	last = h.flags&lastChunk != 0
+	r := t.w.results[token]
+	if r == nil || r.t != t { // its operation has ended
+		return last
+	}
+	if !inside(h.off, uint64(len(data)), uint64(len(r.buf))) || uint64(len(data)) > r.left {
+		return last
+	}
+	copy(r.buf[h.off:], data)
+	if k == kindRefused {
+		r.err = fmt.Errorf("%w: rank %d has refused the operation", ft.ErrArgument, t.rank)
+	}
+	if r.left -= uint64(len(data)); r.left == 0 || r.err != nil {
+		r.done = true
+		delete(t.w.results, token)
+	}
+	return last
+}
+
 // answered handles an answer to a request of this rank.
 func (t *target) answered(k kind, token uint32, h *head, data []byte) {
 	w := t.w
 	switch k {
 	case kindOld, kindRefused:
-		r := w.results[token]
-		if r == nil {
-			break // its operation has ended
-		}
-		if r.t != t || !inside(h.off, uint64(len(data)), uint64(len(r.buf))) || uint64(len(data)) > r.left {
+		if !t.result(k, token, h, data) {
 			return
 		}
-		copy(r.buf[h.off:], data)
-		if r.left -= uint64(len(data)); r.left > 0 && k == kindOld {
-			return
-		}
-		if k == kindRefused {
-			r.err = fmt.Errorf("%w: rank %d has refused the operation", ft.ErrArgument, t.rank)
-		}
-		r.done = true
-		delete(w.results, token)
 	case kindFlushed:
 		t.acked = min(t.acked+1, t.sent)
 		for len(t.requests) > 0 && t.requests[0].flush <= t.acked {
 			t.requests[0].promise.Complete(nil)
 			t.requests = t.requests[1:]
 		}
+		t.busy.Store(!t.quiet())
 	case kindGranted:
 		t.granted = t.held != 0
+		t.refresh()
 	}
 	t.open = max(0, t.open-1)
 	t.pump()

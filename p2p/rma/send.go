@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// maxOpen bounds the requests without an answer for each target; more wait here.
+	// maxOpen bounds the frames that ask and have no answer yet, for each target; more wait here.
 	maxOpen = 1024
 	// maxReplies bounds the answers that wait for a peer's credit: a peer that keeps to maxOpen has
 	// fewer.
-	maxReplies = 4 * maxOpen
+	maxReplies = 2 * maxOpen
 	// maxFrame bounds frames, so that others get their turn.
 	maxFrame = 64 << 10
 )
@@ -46,15 +46,11 @@ func (t *target) pump() (sent int) {
 		}
 		t.replies = pop(t.replies)
 	}
-	for len(t.out) > 0 && t.open < maxOpen {
-		it := &t.out[0]
-		n, all := t.send(it)
+	for len(t.out) > 0 {
+		n, all := t.send(&t.out[0])
 		sent += n
 		if !all {
 			return sent
-		}
-		if it.kind.asks() {
-			t.open++
 		}
 		t.out = pop(t.out)
 	}
@@ -70,12 +66,16 @@ func pop(q []item) []item {
 	return q[1:]
 }
 
-// send sends the remaining frames of an item. Without credit the target is stalled.
+// send sends the remaining frames of an item. Without credit the target is stalled; with too many answers
+// missing the next answer continues.
 func (t *target) send(it *item) (sent int, all bool) {
 	s := t.w.s
 	room := uint64(min(t.ep.MaxFrame, maxFrame)-headBytes) &^ 15
 	imm := uint64(t.w.ctx)<<32 | uint64(it.kind)<<24 | uint64(t.w.gen)<<tokenBits | uint64(it.token)
 	for {
+		if it.kind.asks() && t.open >= maxOpen {
+			return sent, false
+		}
 		h, n := it.head, min(it.n-it.done, room)
 		h.at, h.off = h.at+it.done, h.off+it.done
 		s.frame = append(s.frame[:0], make([]byte, headBytes)...)
@@ -96,6 +96,9 @@ func (t *target) send(it *item) (sent int, all bool) {
 			return sent, false
 		}
 		sent++
+		if it.kind.asks() {
+			t.open++
+		}
 		if it.done += n; it.done >= it.n {
 			return sent, true
 		}
@@ -118,6 +121,7 @@ func (t *target) tell(k kind, at uint64) {
 // flush starts a flush and gives its number.
 func (t *target) flush() uint64 {
 	t.dirty = false
+	t.busy.Store(true)
 	t.sent++
 	t.tell(kindFlush, 0)
 	return t.sent
@@ -128,5 +132,6 @@ func (t *target) drop() {
 	t.out, t.replies, t.open = nil, nil, 0
 	t.sent, t.acked = 0, 0
 	t.held, t.granted, t.dirty = 0, false, false
+	t.busy.Store(false)
 	t.posted, t.completed, t.access, t.exposed = 0, 0, false, false
 }

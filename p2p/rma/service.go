@@ -2,6 +2,7 @@ package rma
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/ft"
@@ -14,8 +15,10 @@ import (
 type Service struct {
 	e       *progress.Engine
 	p       *p2p.Engine
+	blocks  fabric.Blocks      // nil: no other process reaches memory of this one
 	windows map[uint32]*Window // by context
 	stalled []*target          // their connections have refused credit
+	gone    []goneNotice       // likewise
 	watcher progress.Watcher   // retries them, from the first window on
 	watched bool
 	// frame is where frames are put together.
@@ -23,9 +26,9 @@ type Service struct {
 }
 
 // New makes the service and registers its class. With aware false a peer's failure completes
-// nothing: that is the baseline.
-func New(e *progress.Engine, p *p2p.Engine, aware bool) *Service {
-	s := &Service{e: e, p: p, windows: make(map[uint32]*Window)}
+// nothing: that is the baseline. Blocks may be nil.
+func New(e *progress.Engine, p *p2p.Engine, blocks fabric.Blocks, aware bool) *Service {
+	s := &Service{e: e, p: p, blocks: blocks, windows: make(map[uint32]*Window)}
 	s.watcher = progress.Watcher{Look: s.retry, Doze: func() bool { return true }}
 	e.Handle(fabric.ClassRMA, s.receive)
 	if aware {
@@ -53,7 +56,7 @@ func (s *Service) Prepare(c *p2p.Comm, mem []byte, notices int) (*Window, error)
 		t := &w.targets[rank]
 		t.w, t.rank, t.id = w, rank, members.Proc(rank)
 		if s.e.View().Failed(t.id) {
-			t.ended, t.failed = true, true
+			t.ended, t.how, w.impaired = true, failed, true
 		}
 	}
 	s.windows[w.ctx] = w
@@ -72,15 +75,21 @@ func (s *Service) Close() {
 	s.e.Lock()
 	defer s.e.Unlock()
 	for _, w := range s.windows {
-		w.free()
+		w.free(false)
 	}
 }
 
 // receive handles a frame. The sender's rank is that of its connection.
 func (s *Service) receive(from proc.ID, imm uint64, payload []byte) {
-	w := s.windows[uint32(imm>>32)]
-	if w == nil || uint8(imm>>tokenBits)&generation != w.gen {
-		return // it was freed, or has been validated since
+	w, k, token := s.windows[uint32(imm>>32)], kind(imm>>24), uint32(imm)%maxTokens
+	if w == nil {
+		if k.asks() {
+			s.tellGone(s.e.Lookup(from), uint32(imm>>32))
+		}
+		return
+	}
+	if uint8(imm>>tokenBits)&generation != w.gen && k != kindGone {
+		return // the window has been validated since
 	}
 	rank := w.core.Members().Rank(from)
 	h, data, ok := decode(payload)
@@ -91,7 +100,10 @@ func (s *Service) receive(from proc.ID, imm uint64, payload []byte) {
 	if t.ended {
 		return
 	}
-	k, token := kind(imm>>24), uint32(imm)%maxTokens
+	if k == kindGone {
+		w.onEnd(t, freed)
+		return
+	}
 	if k.answers() {
 		t.answered(k, token, &h, data)
 		return
@@ -105,23 +117,64 @@ func (s *Service) receive(from proc.ID, imm uint64, payload []byte) {
 
 // retry sends what connections have refused, and returns how many frames they took.
 func (s *Service) retry() (sent int) {
-	if len(s.stalled) == 0 {
+	if len(s.stalled)+len(s.gone) == 0 {
 		return 0
+	}
+	notices := s.gone
+	s.gone = nil
+	for _, g := range notices {
+		sent += s.tellGone(g.to, g.ctx)
 	}
 	list := s.stalled
 	s.stalled = nil
 	for _, t := range list {
 		t.stalled = false
 		sent += t.pump()
+		if len(t.out) == 0 {
+			t.w.wake() // a local flush may wait for that
+		}
 	}
 	return sent
 }
 
+// goneNotice tells a peer that this process has no window with a context.
+type goneNotice struct {
+	to  *progress.Endpoint
+	ctx uint32
+}
+
+// maxGone bounds the notices that wait for credit. More are those of a peer that asks for windows which
+// never were.
+const maxGone = 1 << 12
+
+// tellGone sends a notice, now or later, and returns the number of frames.
+func (s *Service) tellGone(to *progress.Endpoint, ctx uint32) int {
+	if to == nil || to.State != progress.Alive {
+		return 0
+	}
+	s.frame = append(s.frame[:0], make([]byte, headBytes)...)
+	if to.TrySend(fabric.ClassRMA, uint64(ctx)<<32|uint64(kindGone)<<24, s.frame) {
+		return 1
+	}
+	switch g := (goneNotice{to, ctx}); {
+	case slices.Contains(s.gone, g):
+	case len(s.gone) == maxGone:
+		s.e.Report(to.Proc, proc.Cause{Kind: proc.Corrupt})
+	default:
+		s.gone = append(s.gone, g)
+	}
+	return 0
+}
+
 // onEnd is called when a peer has failed or departed.
 func (s *Service) onEnd(ep *progress.Endpoint, cause proc.Cause) {
+	how := departed
+	if cause.Failed() {
+		how = failed
+	}
 	for _, w := range s.windows {
 		if rank := w.core.Members().Rank(ep.Proc); rank >= 0 {
-			w.onEnd(&w.targets[rank], cause.Failed())
+			w.onEnd(&w.targets[rank], how)
 		}
 	}
 }
@@ -129,6 +182,7 @@ func (s *Service) onEnd(ep *progress.Endpoint, cause proc.Cause) {
 func (s *Service) onRevoked(c *p2p.Comm) {
 	if w := s.windows[c.Context()]; w != nil {
 		w.endRequests(ft.ErrRevoked)
+		w.refresh()
 		w.wake()
 	}
 }

@@ -2,7 +2,9 @@ package rma
 
 import (
 	"fmt"
+	"sync/atomic"
 
+	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/progress"
@@ -17,12 +19,15 @@ type Window struct {
 	ctx     uint32
 	gen     uint8 // generation
 	mem     []byte
+	block   fabric.BlockName // of mem; zero: no other process reaches it
 	notices []uint64
 	targets []target
 	lock    lock // of mem
 	failed  error
-	freed   bool
-	fenced  bool // the last fence started an epoch
+	// impaired: a member has ended other than by its departure.
+	impaired bool
+	freed    bool
+	fenced   bool // the last fence started an epoch
 	// runThrough: the profile, which the communicator gives only without the lock.
 	runThrough bool
 	waiters    []*progress.Completion
@@ -32,11 +37,18 @@ type Window struct {
 
 // target is what a window knows of one of its ranks, this one included.
 type target struct {
-	w       *Window
-	rank    int
-	id      proc.ID
-	ep      *progress.Endpoint
-	size    uint64
+	w     *Window
+	rank  int
+	id    proc.ID
+	ep    *progress.Endpoint
+	size  uint64
+	block fabric.BlockName
+	mem   []byte // its memory, where this process reaches it
+	found bool   // mem has been looked for
+	// near is where mem begins, while operations may take it without the lock; see refresh. Busy: quiet
+	// does not hold.
+	near    atomic.Pointer[byte]
+	busy    atomic.Bool
 	notices uint64
 	out     []item // requests, in order
 	replies []item // answers, in order
@@ -53,9 +65,18 @@ type target struct {
 	access      bool // in the group of the last start
 	exposed     bool // in the group of the last post
 	ended       bool
-	failed      bool // else it has departed
+	how         end
 	agreed      bool // a validate has agreed that it failed
 }
+
+// end is how a rank has ended for a window.
+type end uint8
+
+const (
+	departed end = iota
+	failed
+	freed // it has no window any more: its Free, or the creation, has met a failure
+)
 
 // request is an operation that completes with a flush.
 type request struct {
@@ -115,6 +136,9 @@ func (w *Window) broken() error {
 // Do starts an operation. Errors: ft.ErrArgument, and that of a window that has failed; the death of the
 // target is found by the synchronisation.
 func (w *Window) Do(op *Op) error {
+	if w.atOnce(op) {
+		return nil
+	}
 	w.s.e.Lock()
 	defer w.s.e.Unlock()
 	_, _, err := w.start(op)
@@ -126,8 +150,13 @@ func (w *Window) Fetch(op *Op) error {
 	w.s.e.Lock()
 	defer w.s.e.Unlock()
 	t, r, err := w.start(op)
-	if err != nil || r == nil {
+	switch {
+	case err != nil || t == nil:
 		return err
+	case t.ended:
+		return w.finish(t.endedError())
+	case r == nil:
+		return nil
 	}
 	return w.finish(w.await(func() (bool, error) {
 		switch {
@@ -151,6 +180,8 @@ func (w *Window) Request(op *Op, name string) p2p.Handle {
 		promise.Complete(err)
 	case t.ended:
 		promise.Complete(t.endedError())
+	case t.quiet():
+		promise.Complete(nil)
 	default:
 		t.requests = append(t.requests, request{t.flush(), promise})
 	}
@@ -166,15 +197,19 @@ func (w *Window) start(op *Op) (t *target, r *result, err error) {
 	if !w.fenced && !t.access && !t.granted {
 		return nil, nil, errNoEpoch
 	}
-	n := uint64(max(len(op.Data), len(op.Old)))
-	if op.Kind == CompareAndSwap {
-		n = uint64(len(op.Old))
-	}
+	n := op.length()
 	if err := op.check(t, n); err != nil {
 		return nil, nil, err
 	}
 	if n == 0 && op.Notice == 0 || t.ended {
 		return t, nil, nil
+	}
+	if t.mem != nil && t.direct(op, t.mem) {
+		if op.Notice == 0 {
+			return t, nil, nil
+		}
+		op = &Op{Kind: Put, At: op.At, Notice: op.Notice} // the frame comes after the data
+		n = 0
 	}
 	it := item{
 		kind: kind(op.Kind), head: head{acc: op.Acc, elem: op.Elem, at: op.At, notice: uint32(op.Notice)},
@@ -191,9 +226,18 @@ func (w *Window) start(op *Op) (t *target, r *result, err error) {
 		w.results[it.token] = r
 	}
 	t.dirty = true
+	t.busy.Store(true)
 	t.out = append(t.out, it)
 	t.pump()
 	return t, r, nil
+}
+
+// length is how much of the target's memory an operation is on.
+func (op *Op) length() uint64 {
+	if op.Kind == CompareAndSwap {
+		return uint64(len(op.Old))
+	}
+	return uint64(max(len(op.Data), len(op.Old)))
 }
 
 func (op *Op) check(t *target, n uint64) error {
@@ -252,28 +296,57 @@ func (w *Window) reach(rank int) (*target, error) {
 			return nil, err
 		}
 	}
+	if !t.found && !t.ended {
+		t.find()
+		t.refresh()
+	}
 	return t, nil
 }
+
+// quiet reports whether all operations on the rank are complete.
+func (t *target) quiet() bool { return !t.dirty && t.acked == t.sent }
 
 // Bytes is this rank's memory.
 func (w *Window) Bytes() []byte { return w.mem }
 
+// Reach gives the memory of a rank, if this process reaches it by loads and stores; else nil. It connects to
+// the rank.
+func (w *Window) Reach(rank int) ([]byte, error) {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	t, err := w.reach(rank)
+	if err != nil || t == nil {
+		return nil, err
+	}
+	return t.mem, nil
+}
+
 // SizeAt is the length of a rank's memory. Precondition: the rank exists.
 func (w *Window) SizeAt(rank int) int { return int(w.targets[rank].size) }
 
-// Free ends the window here.
-func (w *Window) Free() {
+// Free ends the window here. Early: other ranks may still use it, which are told.
+func (w *Window) Free(early bool) {
 	w.s.e.Lock()
 	defer w.s.e.Unlock()
-	w.free()
+	if w.freed {
+		return
+	}
+	w.free(early)
+	w.closeMemory()
 }
 
-func (w *Window) free() {
+func (w *Window) free(early bool) {
 	w.freed = true
 	delete(w.s.windows, w.ctx)
+	for i := range w.targets {
+		if t := &w.targets[i]; early && !t.ended {
+			w.s.tellGone(w.s.e.Lookup(t.id), w.ctx)
+		}
+	}
 	for i := range w.targets {
 		w.targets[i].drop()
 	}
 	w.endRequests(errFreed)
+	w.refresh()
 	w.wake()
 }

@@ -7,20 +7,22 @@ import (
 )
 
 var roles = ranktest.Roles{
-	"non-blocking":               interleavedRank,
-	"non-blocking allocs":        nonblockingAllocs,
-	"non-blocking, one computes": absentRank,
-	"non-blocking, one killed":   killedRank,
-	"collective allocs":          collectiveAllocs,
-	"collectives":                collectivesRank,
-	"completed":                  completedRank,
-	"differing":                  differ,
-	"flat":                       flatRank,
-	"long chain":                 longChain,
-	"ranged":                     rangedRank,
-	"root that leaves":           rootThatLeaves,
-	"staged":                     stagedRank,
-	"uniform":                    uniformRank,
+	"non-blocking":                interleavedRank,
+	"non-blocking allocs":         nonblockingAllocs,
+	"non-blocking, one computes":  absentRank,
+	"non-blocking, one killed":    killedRank,
+	"collective allocs":           collectiveAllocs,
+	"collectives":                 collectivesRank,
+	"completed":                   completedRank,
+	"differing":                   differ,
+	"flat":                        flatRank,
+	"long chain":                  longChain,
+	"ranged":                      rangedRank,
+	"root that leaves":            rootThatLeaves(8, blockingBcast),
+	"root that leaves long":       rootThatLeaves(60_000, blockingBcast),
+	"root that leaves long later": rootThatLeaves(60_000, nonblockingBcast),
+	"staged":                      stagedRank,
+	"uniform":                     uniformRank,
 }
 
 func TestMain(m *testing.M) {

@@ -3,6 +3,7 @@ package detection
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -61,7 +62,7 @@ var refusable = map[string]call{
 	"futex_waitv": {nr: unix.SYS_FUTEX_WAITV}, "process_vm_readv": {nr: unix.SYS_PROCESS_VM_READV},
 	"futex (shared)": {nr: unix.SYS_FUTEX, arg: 1, mask: 128, value: 0, needed: true},
 	"pread64":        {nr: unix.SYS_PREAD64}, "ppoll": {nr: unix.SYS_PPOLL, needed: true},
-	"ioctl":      {nr: unix.SYS_IOCTL},
+	"ioctl": {nr: unix.SYS_IOCTL}, "mremap": {nr: unix.SYS_MREMAP},
 	"readlinkat": {nr: unix.SYS_READLINKAT}, "fstat": {nr: unix.SYS_FSTAT, needed: true},
 	"madvise": {nr: unix.SYS_MADVISE, arg: 2, mask: ^uint32(1), value: unix.MADV_POPULATE_READ},
 	"socket":  {nr: unix.SYS_SOCKET, sockets: true}, "bind": {nr: unix.SYS_BIND, sockets: true},
@@ -77,7 +78,7 @@ var refusable = map[string]call{
 // unrefusable are functions of the packages unix and syscall that a rank calls and that are none of
 // the above, with the reason.
 var unrefusable = map[string]string{
-	"Close": "a descriptor stays open", "Munmap": "a mapping stays", "Open": "Go opens files by it",
+	"Close": "a descriptor stays open", "Munmap": "a mapping stays", "SYS_MUNMAP": "as Munmap", "Open": "Go opens files by it",
 	"Read": "Go reads files by it", "Nanosleep": "Go's runtime sleeps by it",
 	"Write": "Go writes files by it", "Stat": "newfstatat: Go looks at files by it", "Access": "of ftbench tune",
 	"EpollCreate1": "Go's runtime ends without it", "EpollCtl": "as epoll_create1",
@@ -192,12 +193,12 @@ func (c call) filter(errno uint32) []unix.SockFilter {
 	}
 }
 
-// refusedCalls has ranks exchange messages of several sizes, call collectives, and survive the last
-// one.
+// refusedCalls has ranks exchange messages of several sizes, lend, call collectives, and survive the
+// last one.
 func refusedCalls(w *banyan.World) error {
 	c := w.Comm()
+	next, last := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
 	for _, size := range []int{8, 5000, 200_000} {
-		next, last := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
 		req := c.Isend(ranktest.Pattern(c.Rank(), size), next, size)
 		buf := make([]byte, size)
 		if _, err := c.Recv(buf, last, size); err != nil {
@@ -210,6 +211,9 @@ func refusedCalls(w *banyan.World) error {
 			return err
 		}
 	}
+	if err := lendOn(w, next, last); err != nil {
+		return err
+	}
 	if c.Rank() == c.Size()-1 {
 		if err := c.Barrier(); err != nil {
 			return err
@@ -217,6 +221,29 @@ func refusedCalls(w *banyan.World) error {
 		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
 	return ranktest.WantFailure("barrier", ranktest.BarrierUntilError(c))
+}
+
+// lendOn lends memory to one rank and borrows another's, in place or as a copy.
+func lendOn(w *banyan.World, next, last int) error {
+	const size = 5000
+	c := w.Comm()
+	own, err := banyan.Alloc[byte](w, size)
+	if err != nil {
+		return err
+	}
+	copy(own, ranktest.Pattern(c.Rank(), size))
+	req := c.Ilend(own, next, size)
+	ln, err := c.Borrow(last, size)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(ranktest.CheckEqual(ln.Bytes(), ranktest.Pattern(last, size)), ln.Return()); err != nil {
+		return err
+	}
+	if _, err := req.Wait(); err != nil {
+		return err
+	}
+	return banyan.Free(w, own)
 }
 
 // TestRefusedCalls: whichever system call a seccomp profile refuses to one rank or to all, the job

@@ -34,10 +34,12 @@ const uniform = " (uniform)"
 
 // waiting are the calls that wait for rank 1, which answers none.
 var waiting = map[string]func(b bounds) error{
-	"Comm.Send":  func(b bounds) error { return b.c.Send(make([]byte, large), 1, 5) },
-	"Comm.Ssend": func(b bounds) error { return b.c.Ssend(nil, 1, 5) },
-	"Comm.Rsend": func(b bounds) error { return b.c.Rsend(make([]byte, large), 1, 5) },
-	"Comm.Recv":  func(b bounds) error { return lastOf(b.c.Recv(nil, 1, 5)) },
+	"Comm.Send":   func(b bounds) error { return b.c.Send(make([]byte, large), 1, 5) },
+	"Comm.Ssend":  func(b bounds) error { return b.c.Ssend(nil, 1, 5) },
+	"Comm.Lend":   func(b bounds) error { return b.c.Lend(nil, 1, 5) },
+	"Comm.Borrow": func(b bounds) error { return lastOf(b.c.Borrow(1, 5)) },
+	"Comm.Rsend":  func(b bounds) error { return b.c.Rsend(make([]byte, large), 1, 5) },
+	"Comm.Recv":   func(b bounds) error { return lastOf(b.c.Recv(nil, 1, 5)) },
 	"Comm.Sendrecv": func(b bounds) error {
 		return lastOf(b.c.Sendrecv(make([]byte, large), 1, 5, nil, 1, 5))
 	},
@@ -134,11 +136,11 @@ const instant = `Comm.AckFailed Comm.Acknowledged Comm.Failed Comm.FailedRanks C
 	Comm.Bsend Comm.Ibsend Bsend Ibsend
 	Comm.Iallreduce Comm.Iagree Comm.Ibarrier Comm.Ibcast Comm.Igather Comm.Improbe Comm.Iprobe
 	Comm.Irecv Comm.Ireduce Comm.Irsend Comm.IsInter Comm.Iscatter Comm.Isend Comm.Ishrink
-	Comm.IsRevoked Comm.Issend Comm.Ivalidate Comm.Name Comm.Profile Comm.Rank Comm.RecvInit
+	Comm.IsRevoked Comm.Issend Comm.Ilend Comm.Ivalidate Comm.Name Comm.Profile Comm.Rank Comm.RecvInit
 	Comm.ReenableAnySource Comm.RemoteGroup Comm.RemoteGroupFailed Comm.Revoke Comm.SendInit
 	Comm.SetDesign Comm.SetErrorHandler Comm.SetErrorRange Comm.SetProfile Comm.SetTree Comm.SetUniformity
 	Comm.Size Comm.SsendInit Comm.Tree Comm.Uniformity Comm.WithContext
-	Message.Irecv Message.Recv Message.Status Persistent.Free Persistent.Start
+	Message.Borrow Message.Irecv Message.Recv Message.Status Persistent.Free Persistent.Start
 	Result.Request Result.Test Result.Value Result.WithContext Request.Cancel Request.Test Request.WithContext
 	Attr CopyValue DeleteAttr ErrorsAreFatal ErrorsReturn Iallgather Iallreduce Ibcast Igather Irecv Ireduce Iscatter
 	Isend Issend IvalidateMultiple SetAttr StartAll TestAll TestAny TestSome `

@@ -3,40 +3,62 @@ package windows
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/fabric/sim"
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // dying runs body on three simulated ranks, of which rank 2 leaves with an error after its part.
 func dying(t *testing.T, profile banyan.Profile, body func(w *banyan.World, win *banyan.Window) error) {
+	lastDies(t, 3, profile, body)
+}
+
+// lastDies is dying of the last of some ranks.
+func lastDies(t *testing.T, ranks int, profile banyan.Profile, body func(w *banyan.World, win *banyan.Window) error) {
+	for i, reach := range reaches {
+		t.Run(fmt.Sprint(i), func(t *testing.T) { lastDiesOn(t, reach, ranks, profile, body) })
+	}
+}
+
+func lastDiesOn(t *testing.T, reach func(*sim.Config), ranks int, profile banyan.Profile,
+	body func(w *banyan.World, win *banyan.Window) error,
+) {
 	errDies := errors.New("dies")
-	err := banyan.Simulate(3, banyan.Simulation{Seed: 3, Options: []banyan.Option{banyan.WithProfile(profile),
+	err := banyan.Simulate(ranks, banyan.Simulation{Seed: 3, Configure: reach, Options: []banyan.Option{banyan.WithProfile(profile),
 		banyan.WithDetection(200*time.Millisecond, time.Second)}},
 		func(w *banyan.World) error {
 			win, err := w.Comm().AllocWindow(64, banyan.WithNotices(1))
 			if err != nil {
 				return err
 			}
-			if err := body(w, win); err != nil || w.Comm().Rank() != 2 {
+			if err := body(w, win); err != nil || w.Comm().Rank() != ranks-1 {
 				return err
 			}
 			return errDies
 		})
 	assert.ErrorIs(t, err, errDies)
 	assert.NotContains(t, fmt.Sprint(err), "sim:", "a rank waits for ever")
-	assert.NotContains(t, fmt.Sprint(err), "rank 0:")
-	assert.NotContains(t, fmt.Sprint(err), "rank 1:")
+	for rank := range ranks - 1 {
+		assert.NotContains(t, fmt.Sprint(err), fmt.Sprintf("rank %d:", rank))
+	}
 }
 
 func await(w *banyan.World, win *banyan.Window) {
 	for win.Failed().Size() == 0 {
 		w.Sleep(100 * time.Millisecond)
 	}
+}
+
+// exchange is a barrier of ranks 0 and 1.
+func exchange(c *banyan.Comm) error {
+	_, err := c.Sendrecv(nil, 1-c.Rank(), 9, nil, 1-c.Rank(), 9)
+	return err
 }
 
 func failed(what string, err error) error {
@@ -214,4 +236,64 @@ func TestValidateOfAWindow(t *testing.T) {
 			return errors.Join(err, win.Fence(), win.Free())
 		})
 	}
+}
+
+// S1-23, S1-24: whatever call finds the failure, on its return all that was started with living ranks is
+// complete, and their locks have been given back.
+func TestEpochThatFailsIsComplete(t *testing.T) {
+	dying(t, banyan.ULFM, func(w *banyan.World, win *banyan.Window) error {
+		c := w.Comm()
+		win.Bytes()[7] = byte(c.Rank() + 5)
+		if err := win.Fence(); err != nil || c.Rank() == 2 {
+			return err
+		}
+		await(w, win)
+		if c.Rank() == 1 {
+			return errors.Join(exchange(c), win.Lock(banyan.LockExclusive, 1), win.Unlock(1), exchange(c))
+		}
+		got := make([]byte, 1)
+		err := errors.Join(win.Lock(banyan.LockExclusive, 1), win.Get(got, 1, 7), failed("lock", win.Lock(banyan.LockShared, 2)))
+		if err != nil || got[0] != 6 {
+			return fmt.Errorf("the get has not been completed: %v, %w", got, err)
+		}
+		return errors.Join(exchange(c), exchange(c)) // it departs when rank 1 is through
+	})
+}
+
+// S1-43: a revocation ends requests at once.
+func TestRevocationEndsRequests(t *testing.T) {
+	assert.NoError(t, banyan.Simulate(2, banyan.Simulation{Seed: 3}, func(w *banyan.World) error {
+		c := w.Comm()
+		win, err := c.AllocWindow(1 << 20)
+		if err == nil {
+			err = win.Fence()
+		}
+		if err != nil {
+			return err
+		}
+		if c.Rank() == 1 {
+			err := c.Barrier()
+			w.Sleep(time.Second)
+			if slices.Contains(win.Bytes(), 1) {
+				return errors.New("a request has used its buffer after its end")
+			}
+			return err
+		}
+		buf := make([]byte, 1<<20)
+		requests := []banyan.Request{win.Rget(make([]byte, 1<<20), 1, 0), win.Rput(buf, 1, 0)}
+		if err := win.Revoke(); err != nil {
+			return err
+		}
+		for _, q := range requests {
+			if _, err := q.Wait(); !errors.Is(err, banyan.ErrRevoked) {
+				return fmt.Errorf("request: %w", err)
+			}
+		}
+		for i := range buf {
+			buf[i] = 1 // it is ours again
+		}
+		err = c.Barrier()
+		w.Sleep(time.Second)
+		return err
+	}))
 }

@@ -8,8 +8,11 @@ import (
 )
 
 var roles = ranktest.Roles{
-	"random program": randomProgram,
-	"operations":     func(w *banyan.World) error { return operations(w.Comm()) },
+	"all add":          allAdd,
+	"without messages": withoutMessages,
+	"random program":   randomProgram,
+	"long operations":  func(w *banyan.World) error { return longOperations(w.Comm()) },
+	"operations":       func(w *banyan.World) error { return operations(w.Comm()) },
 }
 
 func TestMain(m *testing.M) { ranktest.Main(m, roles, nil) }

@@ -25,7 +25,7 @@ func TestOperationsOfProcesses(t *testing.T) {
 
 func operations(c *banyan.Comm) error {
 	for _, test := range []func(*banyan.Comm, *banyan.Window) error{
-		fences, locks, groups, notices, accumulates, requests, refusals,
+		fences, locks, groups, notices, accumulates, localFlushes, requests, refusals,
 	} {
 		w, err := c.AllocWindow(3*longPut, banyan.WithNotices(2))
 		if err != nil {
@@ -217,6 +217,38 @@ func accumulates(c *banyan.Comm, w *banyan.Window) error {
 		return fmt.Errorf("%v %v, count %d, most %d, swaps %d", sums[:3], old, count, most, swaps)
 	}
 	return nil
+}
+
+// localFlushes: buffers may be used again before the operations are complete at the target.
+func localFlushes(c *banyan.Comm, w *banyan.Window) error {
+	if err := w.Fence(); err != nil {
+		return err
+	}
+	right := (c.Rank() + 1) % c.Size()
+	buf := make([]byte, longPut)
+	for k := range 3 {
+		copy(buf, pattern(longPut, k))
+		if err := errors.Join(w.Put(buf, right, k*longPut), w.FlushLocal(right)); err != nil {
+			return err
+		}
+		clear(buf)
+	}
+	if err := errors.Join(w.Sync(), w.Fence()); err != nil {
+		return err
+	}
+	for k := range 3 {
+		if !slices.Equal(w.Bytes()[k*longPut:][:longPut], pattern(longPut, k)) {
+			return fmt.Errorf("put %d has read its buffer after the local flush", k)
+		}
+	}
+	got := make([]byte, longPut)
+	if err := errors.Join(w.Get(got, right, longPut), w.FlushLocalAll()); err != nil {
+		return err
+	}
+	if !slices.Equal(got, pattern(longPut, 1)) {
+		return errors.New("a local flush has not waited for what is read")
+	}
+	return w.Fence()
 }
 
 func requests(c *banyan.Comm, w *banyan.Window) error {

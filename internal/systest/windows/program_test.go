@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/fabric/sim"
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
@@ -234,6 +235,13 @@ func (p *program) compare() error {
 	return p.win.Fence()
 }
 
+// reaches are the machines: no rank reaches the memory of another one, all do, those of a node do.
+var reaches = []func(*sim.Config){
+	nil,
+	func(c *sim.Config) { c.Blocks = true },
+	func(c *sim.Config) { c.Blocks, c.Topology.ProcsPerNode = true, 2 },
+}
+
 // Random programs, whose ranks are killed at random steps, give what the oracle allows: no call hangs, none
 // of the living loses an operation, and every lock can be taken again.
 func TestRandomPrograms(t *testing.T) {
@@ -249,8 +257,9 @@ func TestRandomPrograms(t *testing.T) {
 		for range rng.IntN(min(n, 3)) {
 			faults = append(faults, banyan.KillAtStep(1+rng.IntN(n-1), 20+rng.Uint64N(3000)))
 		}
-		err := banyan.Simulate(n, banyan.Simulation{Seed: seed, Faults: banyan.Faults(faults...), Options: []banyan.Option{
-			banyan.WithDetection(200*time.Millisecond, time.Second)}}, func(w *banyan.World) error {
+		reach := reaches[seed%uint64(len(reaches))]
+		err := banyan.Simulate(n, banyan.Simulation{Seed: seed, Configure: reach, Faults: banyan.Faults(faults...),
+			Options: []banyan.Option{banyan.WithDetection(200*time.Millisecond, time.Second)}}, func(w *banyan.World) error {
 			p, err := newProgram(w, seed)
 			if errors.Is(err, banyan.ErrProcFailed) {
 				return nil // at all ranks
@@ -278,13 +287,18 @@ func randomProgram(w *banyan.World) error {
 	}
 	p.phases = 100
 	rng := rand.New(rand.NewPCG(seed, 7))
+	dies := false
 	for range 2 {
 		victim, at, looks := 1+rng.IntN(w.Comm().Size()-1), 1+rng.IntN(90), rng.IntN(400_000)
 		if victim == w.Comm().Rank() {
 			ranktest.KillSelfAt(&p.step, at, looks)
+			dies = true
 		}
 	}
-	return p.run()
+	if err := p.run(); err != nil || !dies {
+		return err
+	}
+	select {} // the program was faster than its end
 }
 
 func TestRandomProgramsOfProcesses(t *testing.T) {

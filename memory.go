@@ -1,0 +1,387 @@
+package banyan
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+
+	"github.com/banyan-hpc/banyan/ft/repair"
+	"github.com/banyan-hpc/banyan/internal/debug"
+	"github.com/banyan-hpc/banyan/p2p"
+	"github.com/banyan-hpc/banyan/p2p/rma"
+)
+
+// Alloc gives n zeroed elements of memory that other ranks of the node read in place. A message from it over
+// shared memory takes one copy and no system call; everything else does with it what it does with other
+// memory. It is aligned to a cache line, from 4 KiB on to a page, and belongs to the caller until [Free] or the end of
+// the process. Where ranks share no memory it is ordinary memory. Any goroutine may call it. Errors: ErrArgument
+// for n < 1; ErrNoMemory at the limit ([WithMemoryLimit]) or where the machine has no more, with the cure.
+func Alloc[T Number](w *World, n int) ([]T, error) {
+	if w.absent() {
+		return nil, misuse("Alloc", errNoWorld)
+	}
+	if n < 1 || n > math.MaxInt/2/size[T]() {
+		return nil, misuse("Alloc", fmt.Errorf("%w: %d elements", ErrArgument, n))
+	}
+	b, err := w.job.Heap.Alloc(n * size[T]())
+	if err != nil {
+		return nil, misuse("Alloc", fmt.Errorf("%w: %w", ErrNoMemory, err))
+	}
+	if w.checks != nil {
+		what := fmt.Sprintf("memory of %d bytes, not freed", len(b))
+		w.checks.Enter(&b[0], debug.Call{What: what, Where: debug.Where(library)})
+	}
+	return numbers[T](b), nil
+}
+
+// Free gives back what an Alloc gave, whole. No slice of it may be used afterwards: an access may end the
+// process. Error: ErrArgument for other memory, and while a message from or to it is under way; that is not found for
+// operations on windows.
+func Free[T Number](w *World, memory []T) error {
+	if w.absent() {
+		return misuse("Free", errNoWorld)
+	}
+	b := Bytes(memory)
+	if w.job.P2P.Uses(b) || w.checks != nil && w.checks.Lends(b) {
+		return misuse("Free", fmt.Errorf("%w: it is in a message that is under way, or lent: wait for its request", ErrArgument))
+	}
+	if len(b) > 0 && w.checks != nil {
+		w.checks.Leave(&b[0])
+	}
+	if err := w.job.Heap.Free(b); err != nil {
+		return misuse("Free", fmt.Errorf("%w: %w", ErrArgument, err))
+	}
+	return nil
+}
+
+// Lend sends buf to rank dst by reference and returns when the receiver has returned it ([Comm.Borrow]), or has
+// copied it with a Recv. Until then nobody may change buf; others may read it, and it may be lent to other
+// ranks too. Only memory of [Alloc], of ranks that share it, is looked at in place; else the receiver copies.
+//
+// Errors as of Ssend. Whatever the error, buf belongs to the caller again, unless a context has ended the
+// wait ([Request.Wait]). ErrProcFailed, ErrDeparted: the receiver has ended, and its loan with it. After a
+// revocation Lend is ErrRevoked as soon as a receiver that has the loan has returned it.
+func (c *Comm) Lend(buf []byte, dst, tag int) error {
+	c, ctx, err := c.enter("Send")
+	switch {
+	case err != nil:
+		return err
+	case ctx != nil:
+		_, err = c.Ilend(buf, dst, tag).orLeave(contexts{ctx})
+		return err
+	}
+	_, err = c.Ilend(buf, dst, tag).Wait()
+	return err
+}
+
+// Ilend starts a Lend. To lend to several ranks start one for each, and wait for all.
+func (c *Comm) Ilend(buf []byte, dst, tag int) Request {
+	if !c.plain() {
+		return c.bind(c.valid().Ilend(buf, dst, tag))
+	}
+	switch c.mode {
+	case modeDebug:
+		return c.checkedLend(buf, dst, tag)
+	case modeUnaware:
+		return Request{p2p.Lend[p2p.Unaware](c.core, buf, dst, tag), c}
+	}
+	return Request{p2p.Lend[p2p.Aware](c.core, buf, dst, tag), c}
+}
+
+// Loan is a message that this rank has borrowed: a view of the lender's memory, or a copy where that is not
+// reached or was not lent. Only one goroutine at a time may call its methods.
+//
+//	Bytes() []uint8 // the message, to be read only; nil after Return
+//	Return() error  // ends the loan: the lender may change the memory
+//	Status() Status // of the message
+type Loan = p2p.Loan
+
+// Borrow receives a message as Recv does, with the same matching, and looks at it where its sender
+// has lent it ([Comm.Lend]). The loan stays until its Return, also after the lender's death and after the
+// communicator was revoked or freed; Finalize returns what is left. Other messages arrive in memory of their
+// own.
+//
+// Errors as of Recv, and ErrNoMemory for a message to be copied that is longer than [Alloc] would
+// give: it is dropped. A context ends the wait for a message.
+func (c *Comm) Borrow(src, tag int) (*Loan, error) {
+	m, err := c.probeToBorrow(src, tag)
+	if err != nil {
+		return nil, err
+	}
+	l, err := m.Borrow()
+	if err != nil && errors.Is(err, ErrNoMemory) {
+		_, _ = m.m.Recv(nil) // that it is truncated is no news
+	}
+	return l, err
+}
+
+// Borrow receives the message as [Comm.Borrow] does. After ErrNoMemory it can still be received.
+func (m *Message) Borrow() (*Loan, error) {
+	if m == nil || m.c == nil {
+		return nil, absent().opError("Message.Borrow", errNoMessage)
+	}
+	c := m.c
+	l := m.m.View(c.debugs())
+	if l == nil {
+		if err := c.world.job.Heap.Fits(m.m.Status().Count); err != nil {
+			return nil, c.notifyOf("Borrow", fmt.Errorf("%w: %w", ErrNoMemory, err))
+		}
+		var err error
+		if l, err = m.m.Copy(); err != nil {
+			return nil, c.notify(err)
+		}
+	}
+	if c.debugs() && l.Status().Source != ProcNull {
+		return c.checkedBorrow(l)
+	}
+	return l, nil
+}
+
+// Borrowed gives the numbers of a loan, in place. Error: ErrArgument if they are not whole or not aligned, as the
+// lender has lent a part.
+func Borrowed[T Number](l *Loan) ([]T, error) {
+	b := l.Bytes()
+	if len(b)%size[T]() != 0 || len(b) > 0 && reflect.ValueOf(b).Pointer()%uintptr(min(size[T](), 8)) != 0 {
+		return nil, misuse("Borrowed", fmt.Errorf("%w: %d bytes at address %d mod 8 hold no elements of %d bytes",
+			ErrArgument, len(b), reflect.ValueOf(b).Pointer()%8, size[T]()))
+	}
+	return numbers[T](b), nil
+}
+
+// MemoryReport is what [Alloc] has given at this rank, in bytes.
+type MemoryReport struct {
+	Used, Peak int // by the application, now and at most
+	Held       int // of the system, for that
+	Pieces     int // allocated now
+	Limit      int // of Used; 0 before the first Alloc
+}
+
+// Memory reports the use of [Alloc] at this rank.
+func (w *World) Memory() MemoryReport {
+	if w.absent() {
+		return MemoryReport{}
+	}
+	return MemoryReport(w.job.Heap.Report())
+}
+
+// Window is memory of the ranks of a communicator that each of them reads and writes without a call of
+// the owner (MPI-4, chapter 12). Offsets are bytes in methods and elements in generic functions. Operations
+// lie in an epoch: after a Fence, between Start and Complete, Lock and Unlock, or LockAll and UnlockAll;
+// one outside is ErrArgument. Their buffers belong to the library until a Flush or the end of the epoch.
+//
+// Any goroutine may start operations; synchronisation calls of one window are made by one goroutine at a
+// time. Accumulates of any kind on the same element are atomic, and those of one rank on one target take effect
+// in order.
+//
+// The owner may look at its memory ([Window.Bytes]) only between a synchronisation that ends all
+// accesses and the next epoch: a Fence, Wait, or a lock of its own memory.
+//
+// An operation reports wrong arguments, not a failure: the synchronisation that needs the failed rank does,
+// and ends the epoch. From then on every call on the window has that error in this process, until
+// [Window.Validate]. Under [RTS] the failure of any member does so at once.
+type Window struct {
+	core *rma.Window
+	c    *Comm // of its own: a duplicate
+}
+
+// WindowOption changes how a window is made.
+type WindowOption func(*windowOptions)
+
+type windowOptions struct {
+	notices int
+	bytes   int    // to allocate
+	mem     []byte // else the caller's
+}
+
+// maxNotices bounds the counters of a rank.
+const maxNotices = 1024
+
+// WithNotices gives this rank so many notification counters, 0 … 1024, for [Window.PutNotify].
+func WithNotices(n int) WindowOption { return func(o *windowOptions) { o.notices = n } }
+
+// AllocWindow makes a window of so many zeroed bytes at this rank; other ranks may give other numbers. It
+// is collective over the communicator. Errors: ErrArgument, at all ranks, on an intercommunicator too;
+// ErrProcFailed, ErrRevoked, ErrClosed. The outcome is the same at all ranks with UniformCreation
+// ([Comm.SetUniformity]).
+func (c *Comm) AllocWindow(bytes int, opts ...WindowOption) (*Window, error) {
+	if bytes < 0 || uint64(bytes) > math.MaxInt64/2 {
+		return c.newWindow("AllocWindow", windowOptions{}, fmt.Errorf("%w: %d bytes", ErrArgument, bytes), opts)
+	}
+	return c.newWindow("AllocWindow", windowOptions{bytes: bytes}, nil, opts)
+}
+
+// NewWindow is AllocWindow with memory of the caller, which is aligned to 8 bytes.
+func (c *Comm) NewWindow(mem []byte, opts ...WindowOption) (*Window, error) {
+	return c.newWindow("NewWindow", windowOptions{mem: mem}, nil, opts)
+}
+
+func (c *Comm) newWindow(op string, o windowOptions, wrong error, opts []WindowOption) (w *Window, err error) {
+	if err := c.present(op); err != nil {
+		return nil, err
+	}
+	c, ctx, err := c.enter(op)
+	if err != nil {
+		return nil, err
+	}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if o.notices < 0 || o.notices > maxNotices {
+		wrong = fmt.Errorf("%w: %d counters, want 0 … %d", ErrArgument, o.notices, maxNotices)
+		o.notices = 0
+	}
+	if ctx == nil {
+		c.core.AwaitTurns()
+		w, err = c.makeWindow(o, wrong, manner{})
+		return w, c.notifyOf(op, err)
+	}
+	err = c.apart(ctx, op, true, &errand{
+		do: func() (err error) {
+			w, err = c.makeWindow(o, wrong, manner{inTurn: true})
+			return c.opError(op, err)
+		},
+		drop: func() { w.leave() },
+	})
+	if err != nil {
+		return nil, err // w is not ours: the goroutine may still use it
+	}
+	return w, nil
+}
+
+// makeWindow exchanges cards over c, so that a revocation of it ends the call. A rank with an error takes
+// part, so that all have one.
+func (c *Comm) makeWindow(o windowOptions, wrong error, m manner) (*Window, error) {
+	if c.IsInter() {
+		return nil, fmt.Errorf("%w: an intercommunicator has no windows", ErrArgument)
+	}
+	core, err := c.core.Dup()
+	w, p := &Window{c: c.derived(core)}, c.parent()
+	p.InTurn = m.inTurn
+	if err == nil && wrong == nil {
+		windows := c.world.job.Windows
+		if o.mem != nil || o.bytes == 0 {
+			w.core, wrong = windows.Prepare(core, o.mem, o.notices)
+		} else {
+			w.core, wrong = windows.Allocate(core, o.bytes, o.notices)
+		}
+	}
+	if err = p.Outcome(repair.Dup, core, err); err == nil {
+		err = p.Outcome(repair.Dup, core, w.meet(c, wrong, m))
+	}
+	if err != nil {
+		w.discard(!errors.Is(err, ErrArgument))
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *Window) meet(c *Comm, wrong error, m manner) error {
+	card := rma.NoCard()
+	if wrong == nil {
+		card = w.core.Card()
+	}
+	all := make([]byte, len(card)*c.Size())
+	if err := c.doAllgather(card[:], all, m); err != nil {
+		return err
+	}
+	if wrong != nil {
+		return wrong
+	}
+	return w.core.Join(all)
+}
+
+// leave frees a window whose creation this rank has not waited for. The others may have it, and wait for
+// this rank: they learn from a revocation that it does not take part.
+func (w *Window) leave() {
+	if w != nil && w.c != nil {
+		_ = w.c.core.Revoke() // it can only have ended
+	}
+	w.discard(true)
+}
+
+// discard frees what there is of a window that nobody gets. Others may have it: they are told.
+func (w *Window) discard(others bool) {
+	if w.core != nil {
+		w.core.Free(others)
+	}
+	if w.c != nil {
+		_ = w.c.free()
+	}
+}
+
+// valid reports whether this is a window.
+func (w *Window) valid() bool { return w != nil && w.core != nil }
+
+// Bytes is this rank's memory. That of [Comm.AllocWindow] ends with the window: an access after Free ends the
+// process.
+func (w *Window) Bytes() []byte {
+	if !w.valid() {
+		return nil
+	}
+	return w.core.Bytes()
+}
+
+// Shared gives the memory of a rank to loads and stores, or nil where this process does not reach it: only
+// memory of [Comm.AllocWindow] of ranks of the same node, over shared memory. The rules of accesses are those
+// of the operations. The slice ends with the window.
+func (w *Window) Shared(rank int) ([]byte, error) {
+	if !w.valid() {
+		return nil, misuse("Shared", errAbsent)
+	}
+	mem, err := w.core.Reach(rank)
+	return mem, w.end("Shared", err, arg("rank", rank))
+}
+
+// SizeAt is the length of a rank's memory in bytes; 0 for a rank that does not exist.
+func (w *Window) SizeAt(rank int) int {
+	if !w.valid() || rank < 0 || rank >= w.c.Size() {
+		return 0
+	}
+	return w.core.SizeAt(rank)
+}
+
+// Free ends the window, after all ranks have called it: it is collective. With an error it has been
+// freed on this rank all the same (ULFM 17.2.4).
+func (w *Window) Free() error {
+	if !w.valid() {
+		return misuse("Free", errAbsent)
+	}
+	err := w.core.Fence(func() error { return w.c.doBarrier(manner{}) })
+	w.core.Free(err != nil)
+	if errors.Is(err, ErrProcFailed) {
+		w.c.core.Coll().GiveUp()
+	}
+	if err = w.end("Free", err); err == nil || !errors.Is(err, ErrClosed) {
+		err = errors.Join(err, w.c.free())
+	}
+	return err
+}
+
+// Revoke ends all communication on the window, here at once and soon at every living rank (ULFM 17.3.2):
+// every call but Failed, Validate and Free is ErrRevoked.
+func (w *Window) Revoke() error {
+	if !w.valid() {
+		return misuse("Revoke", errAbsent)
+	}
+	return w.end("Revoke", w.c.core.Revoke())
+}
+
+// IsRevoked makes progress and reports whether any rank has revoked the window.
+func (w *Window) IsRevoked() bool { return w.valid() && w.c.core.Revoked() }
+
+// Failed makes progress and gives the members that this process knows to have failed; see [Comm.Failed].
+func (w *Window) Failed() Group {
+	if !w.valid() {
+		return Group{}
+	}
+	return w.c.Failed()
+}
+
+// FailedRanks gives the members of Failed by their ranks in the window.
+func (w *Window) FailedRanks() []int {
+	if !w.valid() {
+		return nil
+	}
+	return w.c.FailedRanks()
+}

@@ -1,0 +1,175 @@
+package rma
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/p2p"
+)
+
+// Where this process reaches the memory of a target, it works on it itself: its own memory, and blocks of
+// processes of the same node. An operation is complete when its call returns, and a flush has nothing to
+// wait for. What one rank does to an element by an accumulate is atomic towards all others: frames that the
+// owner applies to a block take the same atomic instructions.
+
+// Allocate is Prepare with n bytes of memory that the other ranks of the node reach.
+func (s *Service) Allocate(c *p2p.Comm, n, notices int) (*Window, error) {
+	if s.blocks == nil || n == 0 || c.Size() == 1 {
+		return s.Prepare(c, Memory(n), notices)
+	}
+	mem, name, err := s.blocks.MakeBlock(n)
+	switch {
+	case errors.Is(err, fabric.ErrUnsupported):
+		return s.Prepare(c, Memory(n), notices)
+	case err != nil:
+		return nil, err
+	}
+	w, err := s.Prepare(c, mem, notices)
+	if err != nil {
+		_ = s.blocks.CloseBlock(mem) // err says more
+		return nil, err
+	}
+	w.block = name
+	return w, nil
+}
+
+// find looks for the memory whether the memory of a target can be reached, once. Precondition: the lock is held, and
+// the target is this rank or connected.
+func (t *target) find() {
+	t.found = true
+	w := t.w
+	if t.rank == w.core.Rank() {
+		t.mem = w.mem
+		return
+	}
+	if w.s.blocks == nil || t.block == (fabric.BlockName{}) || t.size == 0 {
+		return
+	}
+	if mem, err := w.s.blocks.OpenBlock(t.id, t.block, int(t.size)); err == nil {
+		t.mem = mem
+	} // else messages reach it
+}
+
+// closeMemory ends the use of the blocks. Precondition: the lock is held.
+func (w *Window) closeMemory() {
+	for i := range w.targets {
+		t := &w.targets[i]
+		if t.mem != nil && t.rank != w.core.Rank() {
+			_ = w.s.blocks.CloseBlock(t.mem) // it can only fail to unmap
+		}
+		t.mem, t.found = nil, true
+	}
+	if w.remote() {
+		_ = w.s.blocks.CloseBlock(w.mem)
+		w.mem = nil
+	}
+}
+
+// refresh lets operations take the memory of a target without the lock while it is reached, an epoch is
+// open and nothing has failed. It is called after each change of these. Precondition: the lock is held.
+func (t *target) refresh() {
+	w := t.w
+	closed := t.mem == nil || t.ended || !w.fenced && !t.access && !t.granted || w.broken() != nil
+	if closed || t.rank == w.core.Rank() && !w.remote() { // memory of this rank alone is guarded by the lock
+		t.near.Store(nil)
+		return
+	}
+	t.near.Store(&t.mem[0])
+}
+
+// refresh is that of all targets.
+func (w *Window) refresh() {
+	for i := range w.targets {
+		w.targets[i].refresh()
+	}
+}
+
+// Near gives n bytes of a rank's memory, if operations may take them at once without the lock: this process
+// reaches them, an epoch is open and nothing has failed. Else it is nil.
+func (w *Window) Near(rank int, at uint64, n int) []byte {
+	if uint(rank) >= uint(len(w.targets)) {
+		return nil
+	}
+	t := &w.targets[rank]
+	p := t.near.Load()
+	if p == nil || !inside(at, uint64(n), t.size) {
+		return nil
+	}
+	return bytesAt(p, at, n)
+}
+
+// Settled reports without the lock that an epoch is open and all operations on a rank are complete.
+func (w *Window) Settled(rank int) bool {
+	if uint(rank) >= uint(len(w.targets)) {
+		return false
+	}
+	t := &w.targets[rank]
+	return t.near.Load() != nil && !t.busy.Load()
+}
+
+// atOnce does an accumulate on such memory; false: it may need more, or be wrong.
+func (w *Window) atOnce(op *Op) bool {
+	n := op.length()
+	mem := w.Near(op.Rank, op.At, int(n))
+	if mem == nil || op.Notice != 0 || op.wide() || op.check(&w.targets[op.Rank], n) != nil {
+		return false
+	}
+	op.on(mem, true)
+	return true
+}
+
+// wide reports whether an operation updates numbers for which there are no atomic instructions.
+func (op *Op) wide() bool { return op.Elem.size() == 16 && op.Kind != Put && op.Kind != Get }
+
+// direct does an operation on the memory of a target that this process reaches; false: messages do it.
+// Wide numbers are updated by their owner.
+func (t *target) direct(op *Op, mem []byte) bool {
+	own := t.rank == t.w.core.Rank()
+	if op.wide() && !own {
+		return false
+	}
+	op.on(mem[op.At:][:op.length()], !own || t.w.remote())
+	return true
+}
+
+// on does an operation on the memory that it is about. Shared: other processes may change it.
+func (op *Op) on(mem []byte, shared bool) {
+	switch op.Kind {
+	case Put:
+		copy(mem, op.Data)
+	case Get:
+		copy(op.Old, mem)
+	case CompareAndSwap:
+		size := len(op.Old)
+		compareAndSwap(shared, mem, op.Data[:size], op.Data[size:], op.Old)
+	default:
+		accumulate(shared, op.Acc, op.Elem, mem, op.Data, op.Old)
+	}
+}
+
+// accumulate combines data into memory and gives the old numbers to old, which may be nil. Shared: other
+// processes may change them at the same time.
+func accumulate(shared bool, acc Acc, elem Elem, mem, data, old []byte) {
+	if shared && elem.size() <= 8 {
+		update(acc, elem, mem, data, old)
+		return
+	}
+	copy(old, mem)
+	apply(acc, elem, mem, data)
+}
+
+// compareAndSwap puts value in place of a number that equals compare, and gives the old one; shared as above.
+func compareAndSwap(shared bool, mem, compare, value, old []byte) {
+	if shared && len(compare) <= 8 {
+		putBits(old, exchange(mem, bitsOf(compare), bitsOf(value)))
+		return
+	}
+	copy(old, mem)
+	if bytes.Equal(mem, compare) {
+		copy(mem, value)
+	}
+}
+
+// remote reports whether other processes may work on the memory of this rank.
+func (w *Window) remote() bool { return w.block != fabric.BlockName{} }

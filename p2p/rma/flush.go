@@ -1,0 +1,118 @@
+package rma
+
+// flushAll waits until the operations on all targets that want it are complete, or their targets have
+// ended.
+func (w *Window) flushAll(wanted func(*target) bool) error {
+	var list []*target
+	for i := range w.targets {
+		if t := &w.targets[i]; !t.ended && wanted(t) && !t.quiet() {
+			t.flush()
+			list = append(list, t)
+		}
+	}
+	return w.await(func() (bool, error) {
+		for _, t := range list {
+			if !t.ended && t.acked < t.sent {
+				return false, w.broken()
+			}
+		}
+		return true, nil
+	})
+}
+
+func every(*target) bool { return true }
+
+// Flush waits until the operations on a rank are complete at the rank and here.
+func (w *Window) Flush(rank int) error {
+	if w.Settled(rank) {
+		return nil
+	}
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	t, err := w.reach(rank)
+	if err == nil && t != nil {
+		if !t.quiet() {
+			err = w.flushAll(func(o *target) bool { return o == t })
+		}
+		if err == nil && t.ended {
+			err = t.endedError()
+		}
+	}
+	return w.finish(err)
+}
+
+// FlushLocal waits until the buffers of the operations on a rank may be used again: what they read is here,
+// and what they write has left them.
+func (w *Window) FlushLocal(rank int) error {
+	if w.Settled(rank) {
+		return nil
+	}
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	t, err := w.reach(rank)
+	if err == nil && t != nil {
+		err = w.await(func() (bool, error) {
+			switch {
+			case t.ended:
+				return false, t.endedError()
+			case t.left():
+				return true, nil
+			}
+			return false, w.broken()
+		})
+	}
+	return w.finish(err)
+}
+
+// FlushLocalAll is FlushLocal for all ranks.
+func (w *Window) FlushLocalAll() error {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	err := w.broken()
+	if err == nil {
+		err = w.await(func() (bool, error) {
+			for i := range w.targets {
+				if t := &w.targets[i]; !t.ended && !t.left() {
+					return false, w.broken()
+				}
+			}
+			return true, w.lost(every)
+		})
+	}
+	return w.finish(err)
+}
+
+// left reports whether no operation on the rank uses a buffer of the application any more.
+func (t *target) left() bool {
+	if len(t.out) > 0 {
+		return false
+	}
+	for _, r := range t.w.results {
+		if r.t == t {
+			return false
+		}
+	}
+	return true
+}
+
+// Sync makes progress, and lets loads and stores on shared memory before it be over for those after it.
+func (w *Window) Sync() error {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	w.s.e.Progress()
+	return w.broken() // the lock is a barrier for memory
+}
+
+// FlushAll is Flush for all ranks.
+func (w *Window) FlushAll() error {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	err := w.broken()
+	if err == nil {
+		err = w.flushAll(every)
+	}
+	if err == nil {
+		err = w.lost(every)
+	}
+	return w.finish(err)
+}
