@@ -52,6 +52,30 @@ func small(m Mode) Options {
 	return o
 }
 
+// Loans move as many points as messages, and what they cannot measure is refused.
+func TestLoans(t *testing.T) {
+	for _, m := range []Mode{PingPong, Streaming} {
+		o := small(m)
+		o.Registered, o.Lent, o.Integrity = true, true, false
+		n := 0
+		require.NoError(t, simulated(func(w *banyan.World) error {
+			return Run(w, o, func(Point) error {
+				n++
+				return nil
+			})
+		}))
+		require.Len(t, Sizes(o.Lower, o.Upper, o.Perturbation), n)
+		for _, wrong := range []func(*Options){
+			func(o *Options) { o.Registered = false }, func(o *Options) { o.Integrity = true },
+			func(o *Options) { o.Mode = Bidirectional },
+		} {
+			o := o
+			wrong(&o)
+			require.ErrorContains(t, o.Check(), "loans")
+		}
+	}
+}
+
 // simulated runs body as two ranks in virtual time.
 func simulated(body func(w *banyan.World) error) error {
 	return banyan.Simulate(2, banyan.Simulation{}, body)
@@ -220,7 +244,7 @@ func TestModeInJSON(t *testing.T) {
 // liar stands in for one side of the integrity check and makes the byte at place of each message
 // that it sends wrong; place -1 makes none wrong. It finds nothing wrong itself.
 func liar(w *banyan.World, m Mode, size, n, place int) error {
-	p, err := newPair(w, m, size, false)
+	p, err := newPair(w, &Options{Mode: m}, size)
 	if err != nil {
 		return err
 	}
@@ -263,7 +287,7 @@ func TestIntegrityFindsAWrongByte(t *testing.T) {
 				if w.Comm().Rank() == c.liar {
 					return liar(w, c.mode, size, n, place)
 				}
-				p, err := newPair(w, c.mode, size, c.cold)
+				p, err := newPair(w, &Options{Mode: c.mode, Cold: c.cold}, size)
 				if err != nil {
 					return err
 				}
@@ -286,7 +310,7 @@ func TestIntegrityFailsOnBothRanks(t *testing.T) {
 	const size, n, wrong = 8, 4, 5
 	var found error
 	require.NoError(t, simulated(func(w *banyan.World) error {
-		p, err := newPair(w, Streaming, size, false)
+		p, err := newPair(w, &Options{Mode: Streaming}, size)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package netpipe
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -47,6 +48,10 @@ type Options struct {
 	Mode    Mode `json:"mode"`
 	// Cold gives each message memory that is in no cache, at both sides.
 	Cold bool `json:"cold,omitempty"`
+	// Registered takes memory of [banyan.Alloc].
+	Registered bool `json:"registered,omitempty"`
+	// Lent sends messages as loans, which the receiver returns unread; with Registered.
+	Lent bool `json:"lent,omitempty"`
 	// Integrity checks every byte, in a pass of its own.
 	Integrity bool `json:"integrity"`
 	// Budget bounds the run.
@@ -72,6 +77,10 @@ func Defaults() Options {
 // Check reports the first option that makes no sense, and what would.
 func (o *Options) Check() error {
 	switch {
+	case o.Registered && o.Cold:
+		return errors.New("netpipe: registered memory is for one buffer, which caches keep: leave out one of the two")
+	case o.Lent && (!o.Registered || o.Mode == Bidirectional || o.Integrity):
+		return errors.New("netpipe: loans are of registered memory, one way at a time, and not read: leave out bidirectional and the check of integrity")
 	case o.Lower < 1 || o.Upper < o.Lower || o.Upper > maxSize:
 		return fmt.Errorf("netpipe: sizes from %d to %d: 1 ≤ lower ≤ upper ≤ %d is needed", o.Lower, o.Upper, maxSize)
 	case o.Perturbation < 0 || o.Perturbation > 1<<20:

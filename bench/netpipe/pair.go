@@ -1,6 +1,7 @@
 package netpipe
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"time"
@@ -22,28 +23,39 @@ type pair struct {
 	first bool // rank 0: starts and decides
 	peer  int
 	mode  Mode
+	lent  bool
 	// sbuf and rbuf are the same memory, but for Bidirectional.
 	sbuf, rbuf []byte
 	cold       *pool // in their place, if no message is to find its memory in a cache
 	word       [8]byte
 }
 
-func newPair(w *banyan.World, mode Mode, largest int, cold bool) (*pair, error) {
+func newPair(w *banyan.World, o *Options, largest int) (*pair, error) {
 	c := w.Comm()
 	if n := c.Size(); n != 2 {
 		return nil, fmt.Errorf("netpipe: the job has %d ranks, exactly 2 are needed: start with -n 2", n)
 	}
-	p := &pair{w: w, c: c, first: c.Rank() == 0, peer: 1 - c.Rank(), mode: mode}
-	if cold {
+	p := &pair{w: w, c: c, first: c.Rank() == 0, peer: 1 - c.Rank(), mode: o.Mode, lent: o.Lent}
+	if o.Cold {
 		p.cold = newPool(largest)
 		return p, nil
 	}
-	p.sbuf = touched(largest)
-	p.rbuf = p.sbuf
-	if mode == Bidirectional {
-		p.rbuf = touched(largest)
+	var err error
+	if p.sbuf, err = p.touched(o, largest); err != nil {
+		return nil, err
 	}
-	return p, nil
+	if p.rbuf = p.sbuf; o.Mode == Bidirectional {
+		p.rbuf, err = p.touched(o, largest)
+	}
+	return p, err
+}
+
+// touched is memory of this run.
+func (p *pair) touched(o *Options, n int) ([]byte, error) {
+	if !o.Registered {
+		return touched(n), nil
+	}
+	return banyan.Alloc[byte](p.w, n) // its pages are there
 }
 
 // touched returns memory whose pages are there. At least 64 KiB are asked for: Go's allocator
@@ -54,6 +66,18 @@ func touched(n int) []byte {
 		b[i] = byte(i)
 	}
 	return b[:n]
+}
+
+// free gives registered memory back, when the run is over.
+func (p *pair) free(o *Options) error {
+	if !o.Registered {
+		return nil
+	}
+	err := banyan.Free(p.w, p.sbuf)
+	if o.Mode == Bidirectional {
+		err = cmp.Or(err, banyan.Free(p.w, p.rbuf))
+	}
+	return err
 }
 
 // pass moves n messages of size bytes and returns, on rank 0, how long they took; 0 on rank 1.
@@ -130,6 +154,8 @@ func (p *pair) buffers(size int) (s, r []byte) {
 // move moves n messages.
 func (p *pair) move(s, r []byte, n int) error {
 	switch {
+	case p.lent:
+		return p.lend(s, n)
 	case p.mode == Bidirectional:
 		return p.exchange(s, r, n)
 	case p.mode == Streaming && p.first:
@@ -193,4 +219,32 @@ func (p *pair) exchange(s, r []byte, n int) error {
 		}
 	}
 	return nil
+}
+
+// lend is move with loans, which the receiver returns unread.
+func (p *pair) lend(s []byte, n int) error {
+	c, peer := p.c, p.peer
+	var last banyan.Request
+	for i := range 2 * n {
+		there := i%2 == 0 // from rank 0
+		if !there && p.mode == Streaming {
+			continue
+		}
+		if p.first == there {
+			if _, err := last.Wait(); err != nil {
+				return err
+			}
+			last = c.Ilend(s, peer, tagData)
+			continue
+		}
+		l, err := c.Borrow(peer, tagData)
+		if err == nil {
+			err = l.Return()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, err := last.Wait()
+	return err
 }

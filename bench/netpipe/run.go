@@ -33,7 +33,7 @@ func Run(w *banyan.World, o Options, emit func(Point) error) error {
 		return err
 	}
 	sizes := Sizes(o.Lower, o.Upper, o.Perturbation)
-	p, err := newPair(w, o.Mode, slices.Max(sizes), o.Cold)
+	p, err := newPair(w, &o, slices.Max(sizes))
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func Run(w *banyan.World, o Options, emit func(Point) error) error {
 			return err
 		}
 	}
-	return nil
+	return p.free(&o)
 }
 
 // point measures one size.

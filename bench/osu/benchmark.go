@@ -1,6 +1,7 @@
 package osu
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -15,11 +16,14 @@ type Benchmark struct {
 	Defaults Options
 	// Windowed: Options.Window means something. Multi: any even number of ranks and Options.Pairs.
 	// Collective: any number of ranks. The others need two ranks. Threaded: Options.Senders and
-	// Receivers; it starts goroutines, which a simulation does not order.
-	Windowed, Multi, Collective, Threaded bool
+	// Receivers; it starts goroutines, which a simulation does not order. OneSided: a window of two
+	// ranks, Options.Creation and Sync.
+	Windowed, Multi, Collective, Threaded, OneSided bool
 
-	pass func(o *Options) pass // of what is not Collective
-	op   operation             // of what is
+	pass   func(o *Options) pass // of what is not Collective
+	op     operation             // of what is
+	access *access               // of what is OneSided
+	active bool                  // the target must take part
 }
 
 // All has the benchmarks in the order in which they are presented.
@@ -33,6 +37,20 @@ var All = []*Benchmark{
 	{Name: "barrier", Defaults: barrierDefaults, Collective: true, op: barrierOp},
 	{Name: "bcast", Defaults: bcastDefaults, Collective: true, op: bcastOp},
 	{Name: "allreduce", Defaults: allreduceDefaults, Collective: true, op: allreduceOp},
+	oneSided("put_latency", remoteLatency, &putAccess, putAccess.latency),
+	oneSided("get_latency", remoteLatency, &getAccess, getAccess.latency),
+	oneSided("put_bw", remoteBandwidth, &putAccess, putAccess.bandwidth),
+	oneSided("get_bw", remoteBandwidth, &getAccess, getAccess.bandwidth),
+	oneSided("put_bibw", remoteBothWays, &putAccess, putAccess.bothWays),
+	oneSided("acc_latency", remoteLatency, &accAccess, accAccess.latency),
+	oneSided("get_acc_latency", remoteLatency, &getAccAccess, getAccAccess.latency),
+	oneSided("fop_latency", atomicLatency, &fopAccess, fopAccess.latency),
+	oneSided("cas_latency", atomicLatency, &casAccess, casAccess.latency),
+}
+
+func oneSided(name string, defaults Options, a *access, pass func(o *Options) pass) *Benchmark {
+	return &Benchmark{Name: name, Defaults: defaults, Windowed: defaults.Window > 0, OneSided: true, pass: pass,
+		access: a, active: defaults.Sync.active()}
 }
 
 // Find returns the benchmark of that name, or nil.
@@ -111,7 +129,7 @@ func bothWaysPass(o *Options) pass {
 
 // Check reports what makes a run with so many ranks impossible, and the cure.
 func (b *Benchmark) Check(ranks int, o Options) error {
-	for _, err := range []error{o.check(), b.checkKind(&o)} {
+	for _, err := range []error{o.check(), b.checkKind(&o), b.checkWindow(&o)} {
 		if err != nil {
 			return fmt.Errorf("osu %s: %w", b.Name, err)
 		}
@@ -170,7 +188,11 @@ func (b *Benchmark) Run(w *banyan.World, o Options, emit func(Point) error) erro
 		return err
 	}
 	if b.Collective {
-		return newGroup(w, &o, b.op).all(&o, emit)
+		g := newGroup(w, &o, b.op)
+		if err := g.register(&o); err != nil {
+			return err
+		}
+		return cmp.Or(g.all(&o, emit), g.free(&o))
 	}
 	pairs := b.Pairs(w.Comm().Size(), o)
 	if w.Comm().Rank() >= 2*pairs {
@@ -179,11 +201,23 @@ func (b *Benchmark) Run(w *banyan.World, o Options, emit func(Point) error) erro
 	for _, window := range o.Windows {
 		o.Window = max(o.Window, window)
 	}
-	s := sweep{Pair: newPair(w, pairs, &o), o: &o, bound: bound{o: &o}}
+	s := sweep{o: &o, bound: bound{o: &o}}
+	open := func() (*Pair, error) { return newPair(w, pairs, &o) }
+	if b.OneSided {
+		open = func() (*Pair, error) { return openRemote(w, &o, b.access) }
+	}
+	var err error
+	if s.Pair, err = open(); err != nil {
+		return fmt.Errorf("osu %s: memory: %w", b.Name, err)
+	}
 	for _, window := range o.windows() {
 		o := o
 		o.Window = window
 		s.passes = append(s.passes, b.pass(&o))
 	}
-	return s.all(emit)
+	err = s.all(emit)
+	if b.OneSided {
+		return s.closeRemote(err)
+	}
+	return cmp.Or(err, s.free(&o))
 }

@@ -18,6 +18,7 @@ type group struct {
 	sums    []int32       // the result of a reduction, in memory of its own as in OSU's programs
 	cost    time.Duration // of a read of the clock
 	op      operation
+	lends   []banyan.Request // of loans to all others; nil: there are none
 }
 
 // number is the length in bytes of what allreduce adds up, OSU's MPI_INT.
@@ -43,7 +44,7 @@ var (
 		call: func(g *group, _ int) error { return g.c.Barrier() },
 	}
 	bcastOp = operation{
-		call:  func(g *group, size int) error { return g.c.Bcast(g.buf[:size], 0) },
+		call:  func(g *group, size int) error { return g.bcast(g.buf[:size]) },
 		apart: true,
 		unit:  1,
 		fill:  fillBcast,
@@ -60,6 +61,20 @@ var (
 	}
 )
 
+// bcast broadcasts from rank 0, by loans to all others where these are asked for.
+func (g *group) bcast(buf []byte) error {
+	switch {
+	case g.lends == nil:
+		return g.c.Bcast(buf, 0)
+	case g.c.Rank() > 0:
+		return borrow(g.c, 0, tagData)
+	}
+	for i := range g.lends {
+		g.lends[i] = g.c.Ilend(buf, 1+i, tagData)
+	}
+	return banyan.WaitAll(g.lends)
+}
+
 func newGroup(w *banyan.World, o *Options, op operation) *group {
 	g := &group{w: w, c: w.Comm(), op: op, cost: clockCost(w)}
 	if op.unit > 0 {
@@ -72,6 +87,26 @@ func newGroup(w *banyan.World, o *Options, op operation) *group {
 		clear(g.sums)
 	}
 	return g
+}
+
+// register takes the registered memory that was asked for.
+func (g *group) register(o *Options) (err error) {
+	if !o.Registered {
+		return nil
+	}
+	if o.Lent {
+		g.lends = make([]banyan.Request, g.c.Size()-1)
+	}
+	g.buf, err = banyan.Alloc[byte](g.w, max(1, o.Max))
+	return err
+}
+
+// free gives it back.
+func (g *group) free(o *Options) error {
+	if !o.Registered {
+		return nil
+	}
+	return banyan.Free(g.w, g.buf)
 }
 
 // calls does the operation n times and returns how long the calls took at this rank together. The

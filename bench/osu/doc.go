@@ -11,6 +11,10 @@
 //	bcast       a broadcast from rank 0
 //	allreduce   a sum of 4-byte integers over all ranks
 //
+//	put_latency, get_latency, acc_latency, get_acc_latency   an operation on the other rank's memory
+//	fop_latency, cas_latency                                 fetch-and-add, compare-and-swap of 8 bytes
+//	put_bw, get_bw, put_bibw                                 windows of puts or gets
+//
 // [Start] measures a job's start-up, as osu_init does, with a first barrier.
 //
 // # Method
@@ -39,6 +43,13 @@
 // taken off each call. Percentiles are of single calls of all ranks; OSU's are of means over the
 // ranks.
 //
+// Operations on memory are those of rank 0 on a window, and each iteration ends with its
+// synchronization: the time of a put is that until the data are in the memory of rank 1, which waits
+// for a message meanwhile. With pscw and fence both ranks put in turn, and a latency is half of both.
+// The messages of a window of them have places of their own as far as 64 MiB go. The memory of the
+// window is made once for all sizes, where OSU makes it for each. FetchAndOp and CompareAndSwap wait
+// by themselves; the synchronization comes all the same, as in OSU.
+//
 // Of the others the clock is read twice per size, around all iterations. Percentiles, when they are
 // asked for, come from a second pass that reads the clock once per iteration: that read costs about
 // 30 ns, a large part of a short round trip, and must not be in the mean. Its median cost is taken
@@ -48,11 +59,12 @@
 // Validation, when asked for, is a third pass: before each message the sender fills the buffer with
 // a pattern of the iteration and the receiver fills its own with something else; after it each byte
 // is checked. In a window each message has a receive buffer of its own as far as 64 MiB go. Of a
-// broadcast all ranks but the root spoil their buffer before; a sum is checked number by number.
+// broadcast all ranks but the root spoil their buffer before; a sum is checked number by number. Of
+// operations on memory its owner checks what is there afterwards, and the origin what it has read.
 //
 // All times are of [banyan.World.Now]: virtual in the simulator, where the same functions run
 // unmodified, but for latency_mt: a simulated rank is one goroutine. The timed loops do not
-// allocate, but for allreduce.
+// allocate, but for allreduce and what operations on windows allocate.
 //
 // # Limits
 //

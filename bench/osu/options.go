@@ -1,6 +1,7 @@
 package osu
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -27,6 +28,14 @@ type Options struct {
 	// Senders and Receivers are numbers of goroutines, on rank 0 and on rank 1.
 	Senders   int `json:"senders,omitempty"`
 	Receivers int `json:"receivers,omitempty"`
+	// Registered takes memory of [banyan.Alloc] for messages between pairs.
+	Registered bool `json:"registered,omitempty"`
+	// Lent sends messages between pairs, and those of a broadcast, as loans, which receivers return unread; with
+	// Registered.
+	Lent bool `json:"lent,omitempty"`
+	// Creation and Sync are of windows of memory.
+	Creation Creation        `json:"creation,omitempty"`
+	Sync     Synchronization `json:"sync,omitempty"`
 	// MinTime is how long the counted iterations of a size take at least: their number is raised as
 	// needed. 0 keeps the number.
 	MinTime time.Duration `json:"min_time_ns"`
@@ -70,8 +79,25 @@ var (
 		WarmupLarge: 10}
 	allreduceDefaults = Options{Min: number, Max: 1 << 20, Iterations: 1000, Warmup: 100, IterationsLarge: 100,
 		WarmupLarge: 10}
+	// Of windows, which begin with 1 byte too; both ranks can only access at once where both call.
+	remoteLatency   = latencyDefaults.on(SyncFlush)
+	remoteBandwidth = bandwidthDefaults.on(SyncFlush)
+	remoteBothWays  = bandwidthDefaults.on(SyncPSCW)
+	atomicLatency   = remoteLatency.of(word)
 	barrierDefaults = Options{Iterations: 1000, Warmup: 100, IterationsLarge: 1000, WarmupLarge: 100}
 )
+
+// on are the options with a window that the library allocates.
+func (o Options) on(sync Synchronization) Options {
+	o.Creation, o.Sync = AllocateWindow, sync
+	return o
+}
+
+// of are the options with one size.
+func (o Options) of(size int) Options {
+	o.Min, o.Max = size, size
+	return o
+}
 
 // check reports the first option that makes no sense, and what would.
 func (o *Options) check() error {
@@ -86,6 +112,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("at least %v per size: a time from 0 on is needed", o.MinTime)
 	case o.MaxTime < 0:
 		return fmt.Errorf("at most %v per size: a time from 0 on is needed, and 0 is no bound", o.MaxTime)
+	case o.Lent && (!o.Registered || o.Validate):
+		return errors.New("loans are of registered memory, and not read: leave out the check of bytes")
 	case o.Pairs < 0:
 		return fmt.Errorf("%d pairs: at least 1 is needed, or 0 for all ranks", o.Pairs)
 	}

@@ -63,6 +63,17 @@ func TestSweeps(t *testing.T) {
 	}
 }
 
+// Loans take the place of messages, and of a broadcast.
+func TestLoans(t *testing.T) {
+	for name, ranks := range map[string]int{"latency": 2, "bw": 2, "multi_lat": 4, "bcast": 5} {
+		o := small(Find(name))
+		o.Registered, o.Lent, o.Validate, o.Percentiles = true, true, false, nil
+		require.Len(t, points(t, name, ranks, o), Find(name).Rows(o), name)
+		o.Validate = true
+		require.ErrorContains(t, o.check(), "loans")
+	}
+}
+
 // In the simulator a processor has nothing else to do: pairs do not disturb each other, so the
 // exact numbers follow from those of one pair.
 func TestPairsAddUp(t *testing.T) {
@@ -190,7 +201,8 @@ func TestEmitEndsTheSweep(t *testing.T) {
 func TestRanksTellEachOther(t *testing.T) {
 	for pairs := 1; pairs <= 5; pairs++ {
 		inSim(t, 2*pairs, func(w *banyan.World) error {
-			p := newPair(w, pairs, &Options{Max: 1, Window: 1})
+			p, err := newPair(w, pairs, &Options{Max: 1, Window: 1})
+			require.NoError(t, err)
 			rank, n := w.Comm().Rank(), 2*pairs
 			require.Equal(t, rank, (p.peer+pairs)%n, "the peer's peer")
 			require.NoError(t, p.sync())

@@ -1,6 +1,8 @@
 package osu
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"time"
 
@@ -27,8 +29,10 @@ type Pair struct {
 	first      bool // this side starts, and has the time
 	peer       int
 	sbuf, rbuf []byte
+	lent       bool
 	reqs       []banyan.Request
 	threads    []thread // of this side, for the threaded benchmark
+	remote     *remote  // for the one-sided ones
 	word       [1]byte
 }
 
@@ -38,23 +42,42 @@ func NewPair(w *banyan.World, max, window int) (*Pair, error) {
 	if n := w.Comm().Size(); n != 2 {
 		return nil, fmt.Errorf("osu: the job has %d ranks, exactly 2 are needed: start with -n 2", n)
 	}
-	return newPair(w, 1, &Options{Max: max, Window: window}), nil
+	return newPair(w, 1, &Options{Max: max, Window: window})
 }
 
 // newPair makes this rank's side of one of so many pairs.
 //
 // Preconditions: the rank belongs to one of them.
-func newPair(w *banyan.World, pairs int, o *Options) *Pair {
+func newPair(w *banyan.World, pairs int, o *Options) (*Pair, error) {
 	c := w.Comm()
 	p := &Pair{
 		w: w, c: c, pairs: pairs, first: c.Rank() < pairs, peer: (c.Rank() + pairs) % (2 * pairs),
-		sbuf: pages(o.Max), rbuf: pages(o.Max), reqs: make([]banyan.Request, 2*o.Window),
+		reqs: make([]banyan.Request, 2*o.Window), lent: o.Lent,
+	}
+	if o.Registered {
+		var err error
+		if p.sbuf, err = banyan.Alloc[byte](w, max(1, o.Max)); err == nil {
+			p.rbuf, err = banyan.Alloc[byte](w, max(1, o.Max))
+		}
+		if err != nil {
+			return nil, err
+		}
+	} else {
+		p.sbuf, p.rbuf = pages(o.Max), pages(o.Max)
 	}
 	touch(p.sbuf, p.rbuf)
 	if o.Senders > 0 {
 		p.newThreads(o)
 	}
-	return p
+	return p, nil
+}
+
+// free gives registered memory back.
+func (p *Pair) free(o *Options) error {
+	if !o.Registered {
+		return nil
+	}
+	return cmp.Or(banyan.Free(p.w, p.sbuf), banyan.Free(p.w, p.rbuf))
 }
 
 // touch writes to the buffers, as OSU does, so that they have memory.
@@ -108,6 +131,9 @@ func (p *Pair) timed(loop func() error) (time.Duration, error) {
 // pingPong is the timed loop of latency: nothing in it but the messages.
 func (p *Pair) pingPong(s, r []byte, n int) error {
 	c, peer := p.c, p.peer
+	if p.lent {
+		return p.lendPingPong(s, n)
+	}
 	if p.first {
 		for range n {
 			if err := c.Send(s, peer, tagPing); err != nil {
@@ -130,6 +156,32 @@ func (p *Pair) pingPong(s, r []byte, n int) error {
 	return nil
 }
 
+// lendPingPong is pingPong with loans.
+func (p *Pair) lendPingPong(s []byte, n int) error {
+	var last banyan.Request
+	for i := range 2 * n {
+		if p.first == (i%2 == 0) {
+			if _, err := last.Wait(); err != nil {
+				return err
+			}
+			last = p.c.Ilend(s, p.peer, tagPing)
+		} else if err := borrow(p.c, p.peer, tagPing); err != nil {
+			return err
+		}
+	}
+	_, err := last.Wait()
+	return err
+}
+
+// borrow receives a loan and returns it unread.
+func borrow(c *banyan.Comm, src, tag int) error {
+	l, err := c.Borrow(src, tag)
+	if err == nil {
+		err = l.Return()
+	}
+	return err
+}
+
 // windows is the timed loop of bandwidth.
 func (p *Pair) windows(s, r []byte, reqs []banyan.Request, n int) error {
 	for range n {
@@ -148,7 +200,11 @@ func (p *Pair) windows(s, r []byte, reqs []banyan.Request, n int) error {
 
 func (p *Pair) sendWindow(s []byte, reqs []banyan.Request) error {
 	for i := range reqs {
-		reqs[i] = p.c.Isend(s, p.peer, tagData)
+		if p.lent {
+			reqs[i] = p.c.Ilend(s, p.peer, tagData)
+		} else {
+			reqs[i] = p.c.Isend(s, p.peer, tagData)
+		}
 	}
 	if err := banyan.WaitAll(reqs); err != nil {
 		return err
@@ -158,6 +214,14 @@ func (p *Pair) sendWindow(s []byte, reqs []banyan.Request) error {
 }
 
 func (p *Pair) recvWindow(r []byte, reqs []banyan.Request) error {
+	if p.lent {
+		for range reqs {
+			if err := borrow(p.c, p.peer, tagData); err != nil {
+				return err
+			}
+		}
+		return p.c.Send(p.word[:], p.peer, tagAck)
+	}
 	for i := range reqs {
 		reqs[i] = p.c.Irecv(r, p.peer, tagData)
 	}
@@ -173,6 +237,9 @@ func (p *Pair) recvWindow(r []byte, reqs []banyan.Request) error {
 //
 // Preconditions: reqs has room for two windows.
 func (p *Pair) bothWindows(s, r []byte, reqs []banyan.Request, n int) error {
+	if p.lent {
+		return errors.New("osu: loans go one way at a time: measure bibw with registered memory")
+	}
 	in, out := reqs[:len(reqs)/2], reqs[len(reqs)/2:]
 	for range n {
 		for i := range in {

@@ -27,6 +27,12 @@ const (
 	// of Size receives or messages; see bench/match.
 	Posted     Test = "posted"
 	Unexpected Test = "unexpected"
+	// Put, Get and FetchAdd: operations of rank 0 on the memory of rank 1, each with a flush.
+	// PutBandwidth: windows of puts, each with a flush.
+	Put          Test = "put"
+	Get          Test = "get"
+	FetchAdd     Test = "fop"
+	PutBandwidth Test = "putbw"
 	// Bare: the second loop of the control, of no other peer.
 	Bare Test = "bare"
 )
@@ -37,25 +43,31 @@ const (
 	MaxWindow  = 1024
 	MaxEntries = 1 << 20 // of a queue
 	MatchBatch = 10
+	// WindowBytes is the memory that operations of one side reach; longer windows begin again at its start.
+	WindowBytes = 64 << 20
+	// FetchAddSize is the one size of FetchAdd.
+	FetchAddSize = 8
 )
 
 // Job is one sample.
 type Job struct {
 	Test   Test
 	Size   int // bytes; entries of the queue for Posted and Unexpected
-	Window int // messages; 1 but for Bandwidth
+	Window int // messages; 1 but for Bandwidth and PutBandwidth
 	Warmup int // iterations before the clock starts
 	Iters  int // iterations: round trips, or windows
 }
 
-// Messages is the number of messages that follow each other, or of matches, in the job's
+// Messages is the number of messages that follow each other, of matches or of operations, in the job's
 // iterations: the elapsed time divided by it is the time of one.
 func (j Job) Messages() float64 {
 	switch j.Test {
-	case Bandwidth:
+	case Bandwidth, PutBandwidth:
 		return float64(j.Window) * float64(j.Iters)
 	case Posted, Unexpected:
 		return MatchBatch * float64(j.Iters)
+	case Put, Get, FetchAdd:
+		return float64(j.Iters)
 	}
 	return 2 * float64(j.Iters)
 }
@@ -80,8 +92,10 @@ func parseJob(line string) (Job, error) {
 // sizes returns the limits of a job's Size, and whether there is such a test.
 func (t Test) sizes() (smallest, largest int, known bool) {
 	switch t {
-	case Latency, Bandwidth, Bare:
+	case Latency, Bandwidth, Bare, Put, Get, PutBandwidth:
 		return 0, MaxSize, true
+	case FetchAdd:
+		return FetchAddSize, FetchAddSize, true
 	case Posted, Unexpected:
 		return MatchBatch, MaxEntries, true
 	}

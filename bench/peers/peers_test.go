@@ -173,6 +173,13 @@ func TestMPI(t *testing.T) {
 				{Test: Unexpected, Size: MatchBatch, Window: 1, Iters: 1},
 				{Test: Unexpected, Size: 2000, Window: 1, Warmup: 2, Iters: 20},
 				{Test: Latency, Size: 8, Window: 1, Iters: 10},
+				{Test: Put, Size: 8, Window: 1, Warmup: 10, Iters: 1000},
+				{Test: Get, Size: 0, Window: 1, Iters: 1},
+				{Test: Get, Size: 8, Window: 1, Warmup: 10, Iters: 1000},
+				{Test: FetchAdd, Size: 8, Window: 1, Warmup: 10, Iters: 1000},
+				{Test: PutBandwidth, Size: 1 << 20, Window: 64, Warmup: 1, Iters: 2},
+				{Test: PutBandwidth, Size: MaxSize, Window: 9, Iters: 1},
+				{Test: Latency, Size: 8, Window: 1, Iters: 10},
 			} {
 				d, err := s.Run(t.Context(), j)
 				require.NoError(t, err)

@@ -31,6 +31,8 @@ type osuWords struct {
 	// collective: an empty line comes first, and there may be columns for the fastest and the
 	// slowest rank. sizeless: there is no column of sizes.
 	collective, sizeless bool
+	// datatype is that of a one-sided table, in the form of OSU 7.4.
+	datatype string
 }
 
 // osuTables has the tables by the names of OSU's programs without "osu_".
@@ -45,14 +47,40 @@ var osuTables = map[string]osuWords{
 	"barrier":    {title: "Barrier Latency", columns: []string{"Avg Latency(us)"}, collective: true, sizeless: true},
 	"bcast":      {title: "Broadcast Latency", columns: []string{"Avg Latency(us)"}, collective: true},
 	"allreduce":  {title: "Allreduce Latency", columns: []string{"Avg Latency(us)"}, collective: true},
+
+	"put_latency":     oneSidedLatency("Put Latency", "MPI_CHAR"),
+	"get_latency":     oneSidedLatency("Get latency", "MPI_CHAR"),
+	"put_bw":          oneSidedBandwidth("Put Bandwidth"),
+	"get_bw":          oneSidedBandwidth("Get Bandwidth"),
+	"put_bibw":        oneSidedBandwidth("Put Bi-directional Bandwidth"),
+	"acc_latency":     oneSidedLatency("Accumulate latency", "MPI_CHAR"),
+	"get_acc_latency": oneSidedLatency("Get_accumulate latency", "MPI_CHAR"),
+	"fop_latency":     oneSidedLatency("Fetch_and_op latency", "MPI_INT64_T"),
+	"cas_latency":     oneSidedLatency("Compare_and_swap latency", "MPI_INT64_T"),
 }
+
+func oneSidedLatency(title, datatype string) osuWords {
+	return osuWords{title: title, columns: []string{"Latency (us)"}, datatype: datatype}
+}
+
+func oneSidedBandwidth(title string) osuWords {
+	return osuWords{title: title, columns: []string{"Bandwidth (MB/s)"}, bandwidth: true, datatype: "MPI_CHAR"}
+}
+
+// osuCreations and osuSyncs are OSU's words for the options of windows.
+var (
+	osuCreations = map[string]string{"create": "MPI_Win_create", "allocate": "MPI_Win_allocate"}
+	osuSyncs     = map[string]string{
+		"lock": "MPI_Win_lock/unlock", "pscw": "MPI_Win_post/start/complete/wait", "fence": "MPI_Win_fence",
+		"flush": "MPI_Win_flush", "lock_all": "MPI_Win_lock_all/unlock_all",
+	}
+)
 
 // OSUTable prints rows in the format of the OSU micro-benchmarks. Where several options make OSU's lines
 // wider than the terminal, the columns stand closer, or in a further block that [OSUTable.End] prints.
 type OSUTable struct {
 	W io.Writer
-	// Name is that of OSU's program without "osu_": "latency", "bw", "bibw", "mbw_mr", "multi_lat",
-	// "latency_mt", "barrier", "bcast" or "allreduce".
+	// Name is that of OSU's program without "osu_", such as "latency" or "put_bw".
 	Name string
 	// Decimals is the number of digits after the point; OSU prints 2.
 	Decimals int
@@ -69,6 +97,8 @@ type OSUTable struct {
 	Pairs, Window int
 	// Senders and Receivers, numbers of threads, stand in lines of latency_mt's.
 	Senders, Receivers int
+	// Creation and Sync are the options -w and -s of one-sided tables.
+	Creation, Sync string
 
 	fields []osuField
 	narrow *table.Table // where OSU's lines do not fit
@@ -100,7 +130,12 @@ func (t *OSUTable) Header() error {
 	if t.Senders > 0 {
 		fmt.Fprintf(&b, "# Number of Sender threads: %d \n# Number of Receiver threads: %d\n", t.Senders, t.Receivers)
 	}
-	b.WriteString(osuTitle(words.title))
+	if words.datatype == "" {
+		b.WriteString(osuTitle(words.title))
+	} else {
+		fmt.Fprintf(&b, "# OSU MPI_%s Test v7.4 (its format; by Banyan)\n# Window creation: %s\n# Synchronization: %s\n"+
+			"# Datatype: %s.\n", words.title, osuCreations[t.Creation], osuSyncs[t.Sync], words.datatype)
+	}
 	if t.Pairs > 0 {
 		fmt.Fprintf(&b, "# [ pairs: %d ] [ window size: %d ]\n", t.Pairs, t.Window)
 	}

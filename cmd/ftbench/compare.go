@@ -14,18 +14,18 @@ import (
 )
 
 type compareCmd struct {
-	Only    []string      `enum:"latency,bw,aware,netpipe,match,startup,coll,crowd,many,ulfm,tcp,unix,unauthenticated,strangers" default:"latency,bw,aware,netpipe,match,startup,coll,crowd,tcp,unauthenticated" placeholder:"GROUPS" help:"Groups of measures: ${enum}. Default: ${default}."`
+	Only    []string      `enum:"latency,bw,aware,netpipe,match,startup,coll,crowd,many,ulfm,rma,memory,tcp,unix,unauthenticated,strangers" default:"latency,bw,aware,netpipe,match,startup,coll,crowd,rma,tcp,unauthenticated" placeholder:"GROUPS" help:"Groups of measures: ${enum}. Default: ${default}."`
 	Pairs   int           `default:"9" help:"Pairs below which nothing is decided."`
 	MaxTime time.Duration `default:"2m" help:"Budget for each measure; what is not decided by then is undecided, and a round that is under way is dropped, but for the first."`
 	quickFlag
 	Sample    time.Duration `default:"40ms" help:"Duration of one sample."`
-	Sizes     string        `placeholder:"MIN:MAX" help:"netpipe, tcp, unix: only the runs that measure these sizes, in bytes; for a quicker answer."`
+	Sizes     string        `placeholder:"MIN:MAX" help:"netpipe, memory, tcp, unix: only the runs that measure these sizes, in bytes; for a quicker answer."`
 	Entries   []int         `default:"10,100,1000,10000" placeholder:"N" help:"match: lengths of the queue. Default: ${default}."`
 	Ranks     int           `short:"n" type:"ranks" default:"64" help:"startup: ranks of the job. Default: ${default}."`
 	ManyRanks []int         `default:"16,32" placeholder:"RANKS" help:"many: numbers of ranks. Default: ${default}."`
 	ManySizes []int         `default:"8,4096,65536" placeholder:"BYTES" help:"many: sizes of the messages. Default: ${default}."`
 	ULFM      string        `name:"ulfm" placeholder:"DIR" help:"ulfm: directory with the mpicc and mpiexec of an Open MPI 5 or later. Default: Debian's Open MPI."`
-	Plot      string        `placeholder:"FILE" help:"netpipe, tcp, unix, match: draw the curves of all; .svg or .png."`
+	Plot      string        `placeholder:"FILE" help:"netpipe, memory, tcp, unix, match: draw the curves of all; .svg or .png."`
 	JSON      string        `placeholder:"FILE" default:"results/compare.json" help:"Store all samples, ratios and the environment; -: print them, and the tables on standard error. Default: ${default}."`
 }
 
@@ -36,7 +36,8 @@ a bare cache-line ping-pong before and after each sample. A sample around which 
 control changed is dropped; near and far cores (the host moves them) have results of
 their own. Printed is the median of the paired ratios with its 95 %
 interval, and whether the bounds of docs/status.md are met. A measure ends when its
-interval's half-width is 3 % (0.3 % for aware against unaware) or its time is spent.
+interval's half-width is 3 % (0.3 % for aware against unaware, 10 % for rma) or its
+time is spent.
 
 Groups:
   latency, bw  8-byte latency, and bandwidth of six sizes with a window of 64
@@ -44,6 +45,7 @@ Groups:
   netpipe      Banyan's NetPIPE beside NPopenmpi and NPmpich2: 46 sizes up to
                8 MiB. Runs of few sizes, all with the same -l -u -n and -p 0,
                best of 3 trials
+  memory       the same from registered memory, 16 KiB and more; by request only
   tcp, unix    the same over TCP loopback or Unix sockets (BANYAN_FABRIC),
                beside NPtcp and NPopenmpi over TCP: 1 byte, and 64 KiB to
                8 MiB. That the messages of tcp are TCP segments is checked.
@@ -60,10 +62,12 @@ Groups:
   coll, crowd  barrier, broadcast and sum over all of 2 ranks, 8 bytes to
                1 MiB, and of 16 and 64 ranks on these cores; each sample starts
                a job; mean over calls and ranks
+  rma          put, get and fetch-and-add of 8 bytes on the memory of the other
+               rank, each with a flush; bandwidth of puts of 1 MiB, with a
+               window of 64. The peers' windows are made by MPI_Win_allocate
   many         messages from each of 16 and 32 ranks to all others: the first
                ones in a fresh job (first contact), the second ones, later
-               ones; shared memory of the node (see ftbench many). Not among
-               the default groups
+               ones; shared memory of the node (ftbench many); by request only
   ulfm         agree, shrink and revoke of 4 to 32 ranks without a failure,
                beside Open MPI 5 with its fault tolerance, for which see
                --ulfm, and processes of bare C that take turns; in jobs too.
@@ -82,6 +86,7 @@ Examples:
   ftbench compare --only tcp --sizes 1:8388608 --plot results/tcp.svg
   ftbench compare --only match --entries 10,1000,100000
   ftbench compare --only startup -n 128
+  ftbench compare --only rma --max-time 30s
   ftbench compare --only many --many-ranks 16 --many-sizes 8,65536
   ftbench compare --only ulfm --ulfm /opt/openmpi-5/bin`
 }

@@ -91,6 +91,24 @@ func TestCompare(t *testing.T) {
 	require.Equal(t, match.MaxLength, peers.MaxEntries)
 }
 
+// Operations on memory: each of those that are installed.
+func TestCompareRMA(t *testing.T) {
+	out, r, ok := comparison(t, "--only rma")
+	if !ok {
+		return
+	}
+	require.Contains(t, out, "fetch-and-add of 8 bytes and flush")
+	require.Len(t, r.Measures, 4)
+	for _, m := range r.Measures {
+		require.Empty(t, m.Failed)
+		expectPeers(t, r, m.Rounds[0].Samples,
+			map[string][2]string{"openmpi-rma": {"mpicc.openmpi", "openmpi-rma"}, "mpich-rma": {"mpicc.mpich", "mpich-rma"}})
+		for _, s := range m.Rounds[0].Samples {
+			require.Positive(t, s.Seconds, m.Name)
+		}
+	}
+}
+
 // Messages among ranks: each value of each that is installed.
 func TestCompareMany(t *testing.T) {
 	out, r, ok := comparison(t, "--only many --many-ranks 3 --many-sizes 8,64")

@@ -146,6 +146,9 @@ func offers(node *kong.Node, open *kong.Flag, last string) (all []string) {
 
 // values are those that an option or argument allows, if they are few.
 func values(v *kong.Value) []string {
+	if c, ok := v.Target.Interface().(interface{ choices() []string }); ok {
+		return c.choices()
+	}
 	if v.Enum == "" {
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 
 func TestComplete(t *testing.T) {
 	for _, c := range []struct{ words, want string }{
-		{"ru", "run"}, {"osu la", "latency latency_mt"}, {"run --tag", "--tag-output"}, {"run --bind ", "none core"},
+		{"ru", "run"}, {"osu la", "latency latency_mt"}, {"osu put_bw -w ", "allocate create"}, {"osu fop_latency --sync-option l", "lock lock_all"}, {"run --tag", "--tag-output"}, {"run --bind ", "none core"},
 		{"run --bind = c", "core"}, {"run --bind=c", "--bind=core"},
 		{"run --nothing=c", ""}, {"run -np 2 --exit r", "rank0"}, {"run -n 2 -- ./app --b", ""},
 		{"run ./app --b", ""}, {"completion ", "bash zsh fish"}, {"--vers", "--version"}, {"ra", ""},

@@ -30,11 +30,12 @@ type netpipeCmd struct {
 	Bidirectional bool           `short:"2" xor:"mode" help:"Both ranks send at once."`
 	Stream        bool           `short:"s" xor:"mode" help:"Rank 0 sends without waiting for answers."`
 	Invalidate    bool           `short:"I" help:"Invalidate caches: send and receive each message in memory that was not used for long."`
-	Integrity     bool           `short:"i" help:"Check every byte, in a pass of its own."`
-	Out           string         `short:"o" placeholder:"FILE" help:"Store bytes, Mbps and seconds in columns, as NetPIPE's np.out; -: print them, and the lines on standard error."`
-	Plot          string         `placeholder:"FILE" help:"Draw throughput against size, and against time; .svg or .png."`
-	With          []string       `sep:"none" placeholder:"[NAME=]FILE" help:"Draw the np.out of another run beside it; may be given several times."`
-	JSON          string         `placeholder:"FILE" help:"Store the results and the environment; -: print them, and the lines on standard error."`
+	memoryFlag
+	Integrity bool     `short:"i" help:"Check every byte, in a pass of its own."`
+	Out       string   `short:"o" placeholder:"FILE" help:"Store bytes, Mbps and seconds in columns, as NetPIPE's np.out; -: print them, and the lines on standard error."`
+	Plot      string   `placeholder:"FILE" help:"Draw throughput against size, and against time; .svg or .png."`
+	With      []string `sep:"none" placeholder:"[NAME=]FILE" help:"Draw the np.out of another run beside it; may be given several times."`
+	JSON      string   `placeholder:"FILE" help:"Store the results and the environment; -: print them, and the lines on standard error."`
 	paceFlags
 	fabricFlags
 	Aware bool `default:"true" negatable:"" help:"Fault-aware engine; --aware=false is the baseline that hangs when a peer dies."`
@@ -55,6 +56,7 @@ Examples:
   ftbench netpipe -u 65536 -p 0 --trial-time 50ms -o results/np.out
   ftbench netpipe -2 -i --plot results/both-ways.svg
   ftbench netpipe -I -o np.cold.out
+  ftbench netpipe --memory registered -l 16384 -p 0
   ftbench netpipe --plot np.svg --with OpenMPI=np.openmpi --with NPtcp=np.tcp
   ftbench netpipe --fabric sim --json results/sim.json
   ftbench run -n 2 --bind core -- ftbench netpipe -s`
@@ -111,7 +113,7 @@ func (c *netpipeCmd) prepare() (netpipe.Options, []curve, error) {
 	o := netpipe.Defaults()
 	o.Lower, o.Upper, o.Perturbation = c.Lower, c.Upper, c.Perturbation
 	o.Trials, o.Repeats, o.Integrity, o.Cold = c.Trials, c.Repeats, c.Integrity, c.Invalidate
-	o.Budget = c.budget()
+	o.Budget, o.Registered, o.Lent = c.budget(), c.registered(), c.lent()
 	c.atMost(&o.Perturbation, 0)
 	c.atMost(&o.Trials, 1)
 	switch {

@@ -23,23 +23,26 @@ type osuCmd struct {
 	MultiLat  osuMultiLatCmd `cmd:"" name:"multi_lat" help:"Ping-pong of several pairs at once, the mean."`
 	LatencyMt osuThreadCmd   `cmd:"" name:"latency_mt" help:"Ping-pong with several goroutines on each side."`
 	Barrier   osuBarrierCmd  `cmd:"" help:"Time of a barrier, any number of ranks."`
-	Bcast     osuCollCmd     `cmd:"" help:"Time of a broadcast, any number of ranks."`
+	Bcast     osuBcastCmd    `cmd:"" help:"Time of a broadcast, any number of ranks."`
 	Allreduce osuCollCmd     `cmd:"" help:"Time of a sum over all ranks, any number of ranks."`
-	Init      osuInitCmd     `cmd:"" help:"Time of start-up, from Init to the end of a first barrier."`
+	osuRemoteCmds
+	Init osuInitCmd `cmd:"" help:"Time of start-up, from Init to the end of a first barrier."`
 }
 
 func newOsuCmd() osuCmd {
 	common := func(name string) osuOptions { return osuOptions{osuCommon: osuCommon{Bench: osu.Find(name)}} }
 	return osuCmd{
-		Latency:   osuPairCmd{common("latency")},
+		Latency:   osuPairCmd{osuOptions: common("latency")},
 		Bw:        osuWindowCmd{osuOptions: common("bw")},
 		Bibw:      osuWindowCmd{osuOptions: common("bibw")},
 		MbwMr:     osuMultiBwCmd{osuOptions: common("mbw_mr")},
 		MultiLat:  osuMultiLatCmd{osuOptions: common("multi_lat")},
 		LatencyMt: osuThreadCmd{osuOptions: common("latency_mt")},
 		Barrier:   osuBarrierCmd{osuCommon: osuCommon{Bench: osu.Find("barrier")}},
-		Bcast:     osuCollCmd{osuOptions: common("bcast")},
+		Bcast:     osuBcastCmd{osuCollCmd: osuCollCmd{osuOptions: common("bcast")}},
 		Allreduce: osuCollCmd{osuOptions: common("allreduce")},
+
+		osuRemoteCmds: newOsuRemoteCmds(common),
 	}
 }
 
@@ -89,19 +92,25 @@ type (
 )
 
 type (
-	osuPairCmd   struct{ osuOptions }
+	osuPairCmd struct {
+		osuOptions
+		memoryFlag
+	}
 	osuWindowCmd struct {
 		osuOptions
+		memoryFlag
 		windowOption
 	}
 	osuMultiBwCmd struct {
 		osuOptions
+		memoryFlag
 		windowOption
 		varyOption
 		pairsOption
 	}
 	osuMultiLatCmd struct {
 		osuOptions
+		memoryFlag
 		pairsOption
 	}
 	osuThreadCmd struct {
@@ -111,6 +120,10 @@ type (
 	osuCollCmd struct {
 		osuOptions
 		fullOption
+	}
+	osuBcastCmd struct {
+		osuCollCmd
+		memoryFlag
 	}
 	osuBarrierCmd struct {
 		osuCommon
@@ -127,12 +140,17 @@ func (w windowOption) window(o *osu.Options) {
 }
 
 // Run measures.
-func (c *osuPairCmd) Run(to *call) error { return c.run(c.Bench.Defaults, osuTable{}, to) }
+func (c *osuPairCmd) Run(to *call) error {
+	o := c.Bench.Defaults
+	o.Registered, o.Lent = c.registered(), c.lent()
+	return c.run(o, osuTable{}, to)
+}
 
 // Run measures.
 func (c *osuWindowCmd) Run(to *call) error {
 	o := c.Bench.Defaults
 	c.window(&o)
+	o.Registered, o.Lent = c.registered(), c.lent()
 	return c.run(o, osuTable{}, to)
 }
 
@@ -140,6 +158,7 @@ func (c *osuWindowCmd) Run(to *call) error {
 func (c *osuMultiBwCmd) Run(to *call) error {
 	o := c.Bench.Defaults
 	c.window(&o)
+	o.Registered, o.Lent = c.registered(), c.lent()
 	o.Pairs = c.Pairs
 	if c.VaryWindow {
 		if c.Validate || c.Tail {
@@ -154,7 +173,7 @@ func (c *osuMultiBwCmd) Run(to *call) error {
 // Run measures.
 func (c *osuMultiLatCmd) Run(to *call) error {
 	o := c.Bench.Defaults
-	o.Pairs = c.Pairs
+	o.Pairs, o.Registered, o.Lent = c.Pairs, c.registered(), c.lent()
 	return c.run(o, osuTable{}, to)
 }
 
@@ -173,6 +192,13 @@ func (c *osuThreadCmd) Run(to *call) error {
 
 // Run measures.
 func (c *osuCollCmd) Run(to *call) error { return c.run(c.Bench.Defaults, osuTable{full: c.Full}, to) }
+
+// Run measures.
+func (c *osuBcastCmd) Run(to *call) error {
+	o := c.Bench.Defaults
+	o.Registered, o.Lent = c.registered(), c.lent()
+	return c.run(o, osuTable{full: c.Full}, to)
+}
 
 // Run measures.
 func (c *osuBarrierCmd) Run(to *call) error {
@@ -326,6 +352,7 @@ func (c *osuOptions) table(o *osu.Options, look osuTable, ranks int, to *call) r
 	if c.Bench.Multi && c.Bench.Windowed {
 		t.Pairs, t.Window = pairs, o.Window
 	}
+	t.Creation, t.Sync = string(o.Creation), string(o.Sync)
 	return &plainRows{t}
 }
 

@@ -59,6 +59,45 @@ func TestOsuAlone(t *testing.T) {
 	}
 }
 
+// Windows: over both fabrics and simulated, with each way to synchronize and to make them.
+func TestOsuWindows(t *testing.T) {
+	for _, args := range []string{
+		"put_latency --fabric shm -s flush", "put_latency --fabric tcp -s lock", "get_latency --fabric shm -s pscw",
+		"get_latency --fabric tcp -s fence", "put_bw --fabric shm -W 4 -s lock_all", "put_bw --fabric tcp -W 4",
+		"get_bw --fabric shm -W 4", "get_bw --fabric tcp -W 4 -s pscw", "put_bibw --fabric shm -W 4",
+		"put_bibw --fabric tcp -W 4 -s fence", "acc_latency --fabric shm", "acc_latency --fabric tcp -s fence",
+		"get_acc_latency --fabric shm -w create", "get_acc_latency --fabric tcp -s lock", "fop_latency --fabric shm",
+		"fop_latency --fabric tcp -s lock", "cas_latency --fabric shm -s pscw", "cas_latency --fabric tcp",
+		"put_bw --fabric sim -W 4 -w create", "cas_latency --fabric sim",
+	} {
+		name, _, _ := strings.Cut(args, " ")
+		code, out, errs := ftbench(t, strings.Fields("osu "+args+" -m 4:16384 -i 5 -x 1 -c -z")...)
+		require.Zero(t, code, "%s: %s", args, errs)
+		requireFits(t, out, args)
+		require.Regexp(t, `(?m)^# OSU MPI_\S+ [\w -]+ Test v7\.4`, out, args)
+		require.Contains(t, out, "# Window creation: MPI_Win_"+map[bool]string{true: "create\n", false: "allocate\n"}[strings.
+			Contains(args, "-w create")])
+		require.Regexp(t, `(?m)^# Synchronization: MPI_Win_\S+$`, out, args)
+		require.Regexp(t, `(?m)^8 +[\d.]+ +Pass`, out, args)
+		rows := 13
+		if osu.Find(name).Defaults.Max == 8 {
+			rows = 1
+		}
+		require.Equal(t, rows, strings.Count(out, "Pass"), args)
+		require.NotContains(t, out, "Fail", args)
+	}
+}
+
+// What OSU has and windows have not is refused, with what to use.
+func TestOsuWindowsNameTheCure(t *testing.T) {
+	expectUsageErrors(t, map[string]string{
+		"osu put_bw -n 4":                 "exactly 2 are needed",
+		"osu put_latency -w dynamic":      "not built: use allocate or create",
+		"osu acc_latency --sync-option x": "no synchronization: use one of",
+		"osu put_bibw -s lock":            "pscw or fence is needed",
+	})
+}
+
 // checkOsuFile checks what a run of osu has stored.
 func checkOsuFile(t *testing.T, file, args string, ranks int) {
 	b, err := os.ReadFile(file)

@@ -33,6 +33,26 @@ var osuWords = map[string]struct {
 	"allreduce": {"Mean time of a sum of 4-byte integers over all ranks, as each rank sees it; a barrier\nlies " +
 		"between two sums and is not timed. The sums replace the numbers (OSU's -l).",
 		[]string{"-n 8 -f -m 4:65536", "-n 4 -c -z"}},
+	"put_latency": {"Rank 0 puts into the memory of rank 1 and waits until the data are there. With pscw and\nfence " +
+		"the ranks do so in turn, and the time is half of both.",
+		[]string{"-m 8:8 -z --precision 3", "-s lock -w create -m 1:65536"}},
+	"get_latency": {"As put_latency, with reads.",
+		[]string{"-m 8:8 -i 100000", "-s pscw -m 1:65536"}},
+	"put_bw": {"Rank 0 puts windows of messages into the memory of rank 1 and waits for each window.",
+		[]string{"-W 128 -m 1024:65536", "-s fence -m 4096: --min-time 500ms"}},
+	"get_bw": {"As put_bw, with reads.",
+		[]string{"-W 128 -m 1024:65536", "-s lock_all -m 4096: --min-time 500ms"}},
+	"put_bibw": {"Both ranks put windows of messages into the other's memory at the same time.",
+		[]string{"-m 65536:", "-s fence -m 1:65536"}},
+	"acc_latency": {"As put_latency; the bytes are added to those in the memory, each atomically.",
+		[]string{"-m 8:8 -c", "-s lock -m 1:65536"}},
+	"get_acc_latency": {"As acc_latency; the old bytes are read as well. Without -w and -s it is\n" +
+		"as OSU's manual says, not as its programs do up to version 6.",
+		[]string{"-m 8:8 -c", "-s lock -w create -m 1:65536"}},
+	"fop_latency": {"Rank 0 adds to 8 bytes in the memory of rank 1 and gets the old value.",
+		[]string{"-i 100000 -z", "-s lock_all"}},
+	"cas_latency": {"Rank 0 swaps 8 bytes in the memory of rank 1 if they are as expected, which they are.",
+		[]string{"-i 100000 -z", "-s lock"}},
 }
 
 // Help has the examples.

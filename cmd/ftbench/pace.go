@@ -18,6 +18,9 @@ type (
 	quickFlag struct {
 		Quick bool `help:"A first look: so few repetitions that it takes seconds where it takes minutes without, and wide intervals."`
 	}
+	memoryFlag struct {
+		Memory string `enum:"heap,registered,loan" default:"heap" help:"Memory of the messages: ${enum}; registered memory is read in place by the other ranks of a node; a loan is a view of it, without a copy, which the receiver returns unread. Default: ${default}."`
+	}
 	paceFlags struct {
 		maxTimeFlag
 		quickFlag
@@ -96,3 +99,7 @@ func printCut(out io.Writer, cut *budget.Cut) error {
 	_, err := fmt.Fprintf(out, "# %v\n", cut)
 	return err
 }
+
+func (f memoryFlag) registered() bool { return f.Memory != "heap" }
+
+func (f memoryFlag) lent() bool { return f.Memory == "loan" }

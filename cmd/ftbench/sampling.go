@@ -45,8 +45,10 @@ func (c *rankCmd) Run() error {
 
 // pairs are this rank's side of all that is measured on command.
 type pairs struct {
-	osu   *osu.Pair
-	match *match.Pair
+	world  *banyan.World
+	osu    *osu.Pair
+	match  *match.Pair
+	remote *osu.Remote // nil before the first job on memory
 }
 
 func newPairs(w *banyan.World) (pairs, error) {
@@ -55,13 +57,16 @@ func newPairs(w *banyan.World) (pairs, error) {
 		return pairs{}, err
 	}
 	m, err := match.NewPair(w, peers.MaxEntries)
-	return pairs{o, m}, err
+	return pairs{world: w, osu: o, match: m}, err
 }
 
 // run does one job.
 func (p *pairs) run(j peers.Job) (time.Duration, error) {
 	if series, ok := matchSeries[j.Test]; ok {
 		return p.match.Measure(series, j.Size, j.Warmup, j.Iters)
+	}
+	if name, ok := remoteBenchmarks[j.Test]; ok {
+		return p.operate(name, j)
 	}
 	if _, err := p.transfer(j, j.Warmup); err != nil {
 		return 0, err
@@ -71,6 +76,20 @@ func (p *pairs) run(j peers.Job) (time.Duration, error) {
 
 // matchSeries are the names of tests in bench/match.
 var matchSeries = map[peers.Test]string{peers.Posted: match.Posted, peers.Unexpected: match.Unexpected}
+
+// remoteBenchmarks are the names of tests in bench/osu.
+var remoteBenchmarks = map[peers.Test]string{peers.Put: "put_latency", peers.Get: "get_latency",
+	peers.FetchAdd: "fop_latency", peers.PutBandwidth: "put_bw"}
+
+// operate does a job of operations on memory. Both ranks make the window when the first one comes.
+func (p *pairs) operate(name string, j peers.Job) (d time.Duration, err error) {
+	if p.remote == nil {
+		if p.remote, err = osu.NewRemote(p.world, peers.WindowBytes, 1); err != nil {
+			return 0, err
+		}
+	}
+	return p.remote.Measure(name, j.Size, j.Window, j.Warmup, j.Iters)
+}
 
 // transfer does n iterations of a job that moves messages.
 func (p *pairs) transfer(j peers.Job, n int) (time.Duration, error) {

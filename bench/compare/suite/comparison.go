@@ -34,6 +34,10 @@ const (
 	openmpiTCP = "openmpi-tcp"
 	// ulfm is Open MPI with its fault tolerance.
 	ulfm = "openmpi-ulfm"
+	// The same in processes of their own, which have windows.
+	oursRMA    = "banyan-rma"
+	openmpiRMA = "openmpi-rma"
+	mpichRMA   = "mpich-rma"
 	// turns are processes of bare C that take turns, of no library.
 	turns = peers.TurnsName
 )
@@ -43,7 +47,10 @@ var implementations = []string{ours, unaware, roomy, overTCP, ucx, openmpi, mpic
 	peers.OpenMPI.NetPIPEName, peers.MPICH.NetPIPEName, nptcpName, starterName(peers.OpenMPI),
 	starterName(peers.MPICH),
 	collectiveName(peers.OpenMPI), collectiveName(peers.MPICH), messagesName(peers.OpenMPI),
-	messagesName(peers.MPICH), ulfm, turns}
+	messagesName(peers.MPICH), ulfm, turns, oursRMA, openmpiRMA, mpichRMA}
+
+// own are the implementations without which there is no comparison.
+var own = []string{ours, unaware, roomy, overTCP, oursRMA}
 
 // Comparison holds the processes that take part and wait for commands. It is for one goroutine.
 type Comparison struct {
@@ -110,7 +117,7 @@ func (c *Comparison) present(ctx context.Context, name string, err error) error 
 
 // isPeer reports whether a name is that of something not our own.
 func isPeer(name string) bool {
-	return slices.Contains(implementations, name) && !slices.Contains([]string{ours, unaware, roomy, overTCP}, name)
+	return slices.Contains(implementations, name) && !slices.Contains(own, name)
 }
 
 // add starts one implementation, or starts it again.
@@ -125,15 +132,15 @@ func (c *Comparison) add(ctx context.Context, name string) error {
 		}
 		c.runners[name], c.words[name], c.commands[name] = u, u.Words(ctx), u.Command()
 		return nil
-	case groupNetpipe, groupTCP, groupUnix:
+	case groupNetpipe, groupTCP, groupUnix, groupMemory:
 		return c.addNetpipes(ctx, netpipeGroups[name])
 	case startups, collectives, recoveries, messages:
 		return c.addJobs(ctx, name)
-	case openmpi:
+	case openmpi, openmpiRMA:
 		s, err = peers.OpenMPI.Start(ctx, c.cpus)
-	case mpich:
+	case mpich, mpichRMA:
 		s, err = peers.MPICH.Start(ctx, c.cpus)
-	case ours, unaware, roomy, overTCP:
+	case ours, unaware, roomy, overTCP, oursRMA:
 		s, err = peers.Start(ctx, name, c.banyan(name))
 	default:
 		return fmt.Errorf("there is no implementation named %q", name)

@@ -65,10 +65,10 @@ func TestChartsOfFewSizes(t *testing.T) {
 // Every bound of docs/status.md is in a plan, and the peers that a bound names are sampled.
 func TestPlansHaveTheBounds(t *testing.T) {
 	c := &Comparison{Options: Options{Entries: []int{10, 10_000}}, runners: map[string]peers.Runner{}}
-	for _, name := range []string{ours, unaware, roomy, ucx, openmpi, mpich, bare} {
+	for _, name := range []string{ours, unaware, roomy, ucx, openmpi, mpich, bare, oursRMA, openmpiRMA, mpichRMA} {
 		c.runners[name] = current{}
 	}
-	groups := []string{groupLatency, groupBandwidth, groupAware, groupMatch}
+	groups := []string{groupLatency, groupBandwidth, groupAware, groupMatch, groupRMA}
 	got := map[string][]float64{}
 	note := func(bounds []compare.Bound) {
 		for _, b := range bounds {
@@ -79,7 +79,7 @@ func TestPlansHaveTheBounds(t *testing.T) {
 	}
 	for _, g := range groups {
 		for _, p := range c.plans(g) {
-			require.Contains(t, []string{ours, roomy}, p.Sources[0].Name, "the subject of %s", p.Name)
+			require.Contains(t, []string{ours, roomy, oursRMA}, p.Sources[0].Name, "the subject of %s", p.Name)
 			note(p.Bounds)
 		}
 	}
@@ -88,11 +88,15 @@ func TestPlansHaveTheBounds(t *testing.T) {
 		"B2-5": {1, 0, 0}, "B2-6": {.95, .95, .95}, "B2-7": {.95, .95, .95}, "B2-8": {.95, .95, .95},
 		"B2-9": {.95, .95, .95}, "B2-10": {.95, .95, .95},
 		"B2-11": {1.012}, "B2-12": {1.004}, "B3-5": {3}, "B3-6": {3},
+		"B20-2": {.8, .8, .8, .8, .8, .8}, "B20-6": {1, 1},
 	}, got)
-	require.ElementsMatch(t, []string{ours, unaware, roomy, ucx, openmpi, mpich}, names(groups))
+	require.ElementsMatch(t, []string{ours, unaware, roomy, ucx, openmpi, mpich, oursRMA, openmpiRMA, mpichRMA},
+		names(groups))
 
 	delete(c.runners, mpich)
 	require.Len(t, c.latencyPlans()[0].Sources, 4, "what is not installed is left out")
+	require.Len(t, c.remotePlans(), 4)
+	require.Len(t, c.remotePlans()[3].Sources, 3)
 }
 
 // The bound is of the start of 64 ranks; NetPIPE's are in netpipe_test.go.

@@ -30,6 +30,8 @@ type netpipeGroup struct {
 	name, medium string
 	// fabric is the value of BANYAN_FABRIC for Banyan's ranks; empty: none.
 	fabric string
+	// registered: Banyan's messages lie in registered memory; the peers' in their own.
+	registered bool
 	// least is about the shortest time of a small message: it sets the number of repeats.
 	least time.Duration
 	// usual are the sizes that are measured unless others are asked for; nil: all.
@@ -51,6 +53,10 @@ var netpipeGroups = map[string]*netpipeGroup{
 	groupTCP: {
 		name: groupTCP, medium: "TCP loopback", fabric: "tcp", least: leastOverTCP, usual: usualOverTCP,
 		bound: tcpBounds,
+	},
+	groupMemory: {
+		name: groupMemory, medium: "shared memory, Banyan's messages in registered memory", registered: true,
+		least: 300 * time.Nanosecond, usual: func(size int) bool { return size >= leastPlaced }, bound: memoryBounds,
 	},
 	groupUnix: {
 		name: groupUnix, medium: "Unix sockets, the others TCP loopback", fabric: "unix", least: leastOverTCP,
@@ -93,6 +99,20 @@ func tcpBounds(size int, peer string) []compare.Bound {
 	return noBounds(size, peer)
 }
 
+// leastPlaced is from where on registered memory has bounds; beyond mostPlaced another one.
+const leastPlaced, mostPlaced = 16 << 10, 256 << 10
+
+// memoryBounds are B20-3.
+func memoryBounds(size int, peer string) []compare.Bound {
+	switch {
+	case size < leastPlaced:
+		return noBounds(size, peer)
+	case size <= mostPlaced:
+		return []compare.Bound{{ID: "B20-3", Over: peer, Ratio: compare.OfRates, Limit: 1.5}}
+	}
+	return []compare.Bound{{ID: "B20-3", Over: peer, Ratio: compare.OfRates, Limit: 1.2}}
+}
+
 // noBounds are ratios for information.
 func noBounds(size int, peer string) []compare.Bound {
 	ratio := compare.OfTimes
@@ -111,6 +131,9 @@ func (c *Comparison) addNetpipes(ctx context.Context, g *netpipeGroup) error {
 	}
 	own.Argv = []string{c.self, "run", "-n", "2", "--bind", "core", "--on-failure", "abort", "--", c.self, "netpipe",
 		"--trials", strconv.Itoa(netpipeTrials)}
+	if g.registered {
+		own.Argv = append(own.Argv, "--memory", "registered")
+	}
 	c.enter(g, netpipeProgram(ours, func(args ...string) peers.Command {
 		with := own
 		with.Argv = append(slices.Clip(own.Argv), args...)

@@ -1,4 +1,5 @@
-/* A ping-pong, a window and a matching benchmark on MPI, on command.
+/* A ping-pong, a window, a matching benchmark and operations on memory, on MPI,
+ * on command.
  *
  * usage: peer DIR CPU0 CPU1
  *
@@ -11,6 +12,9 @@
  *   lat  ITERS round trips of SIZE bytes, MPI_Send and MPI_Recv
  *   bw   ITERS windows of WINDOW MPI_Isend, answered by one byte
  *   posted, unexpected   ITERS batches of matches with the last of SIZE entries
+ *   put, get, fop   ITERS operations of rank 0 on the memory of rank 1, each
+ *        with MPI_Win_flush; fop is MPI_Fetch_and_op of 8 bytes
+ *   putbw   ITERS windows of WINDOW MPI_Put, each with a flush
  *
  * The loops are those of bench/osu, one buffer per side, page aligned, and those
  * of bench/match.
@@ -18,12 +22,13 @@
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <sched.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { MAX_BYTES = 8 << 20, MAX_WINDOW = 1024, MAX_ENTRIES = 1 << 20, PAGE = 4096 };
+enum { SPAN = 64 << 20, MAX_BYTES = 8 << 20, MAX_WINDOW = 1024, MAX_ENTRIES = 1 << 20, PAGE = 4096 };
 
 /* Of bench/match: matches in an iteration, and the tags. */
 enum {
@@ -205,6 +210,75 @@ static double unexpected(int size, long warmup, long iters) {
     return elapsed;
 }
 
+/* The memory of windows, which is there from the first operation on. */
+static char *source, *memory;
+static MPI_Win win;
+
+static char *touched(size_t bytes) {
+    void *p;
+    if (posix_memalign(&p, PAGE, bytes) != 0) die("no memory");
+    return memset(p, 'a', bytes);
+}
+
+static void window_memory(void) {
+    if (source != NULL) return;
+    source = touched(SPAN);
+    MPI_Win_allocate(SPAN, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win);
+    memset(memory, 0, SPAN);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* What each adds is one, so the values that are read follow each other. */
+static void fetch_adds(long iters) {
+    int64_t one = 1, old = 0, first = 0;
+    for (long i = 0; i < iters; i++) {
+        MPI_Fetch_and_op(&one, &old, MPI_INT64_T, 1, 0, MPI_SUM, win);
+        MPI_Win_flush(1, win);
+        if (i == 0) first = old;
+    }
+    if (iters > 0 && old - first != iters - 1) die("a fetch-and-add is lost");
+}
+
+static void operations(const char *test, int size, int window, long iters) {
+    if (strcmp(test, "fop") == 0) {
+        fetch_adds(iters);
+    } else if (strcmp(test, "get") == 0) {
+        for (long i = 0; i < iters; i++) {
+            MPI_Get(rbuf, size, MPI_CHAR, 1, 0, size, MPI_CHAR, win);
+            MPI_Win_flush(1, win);
+        }
+    } else {
+        int places = size > 0 ? SPAN / size : 1;
+        for (long i = 0; i < iters; i++) {
+            for (int k = 0; k < window; k++) {
+                MPI_Aint at = (MPI_Aint)(k % places) * size;
+                MPI_Put(source + at, size, MPI_CHAR, 1, at, size, MPI_CHAR, win);
+            }
+            MPI_Win_flush(1, win);
+        }
+    }
+}
+
+/* Rank 1 waits in a barrier meanwhile. */
+static double one_sided(const char *test, int size, int window, long warmup, long iters) {
+    double elapsed = 0;
+    window_memory();
+    if (rank == 0) {
+        MPI_Win_lock(MPI_LOCK_SHARED, 1, 0, win);
+        operations(test, size, window, warmup);
+        double start = now_ns();
+        operations(test, size, window, iters);
+        elapsed = now_ns() - start;
+        MPI_Win_unlock(1, win);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    return elapsed;
+}
+
+static int is_one_sided(const char *test) {
+    return strcmp(test, "put") == 0 || strcmp(test, "get") == 0 || strcmp(test, "fop") == 0 || strcmp(test, "putbw") == 0;
+}
+
 static void transfer(const char *test, int size, int window, long iters) {
     if (test[0] == 'l')
         ping_pong(size, iters);
@@ -214,6 +288,7 @@ static void transfer(const char *test, int size, int window, long iters) {
 
 /* One job: the nanoseconds that its iterations have taken. */
 static double run(const char *test, int size, int window, long warmup, long iters) {
+    if (is_one_sided(test)) return one_sided(test, size, window, warmup, iters);
     if (test[0] == 'p') return posted(size, warmup, iters);
     if (test[0] == 'u') return unexpected(size, warmup, iters);
     transfer(test, size, window, warmup);
@@ -225,7 +300,8 @@ static double run(const char *test, int size, int window, long warmup, long iter
 
 static int is_job(const char *test, int size, int window, long warmup, long iters) {
     if (window < 1 || window > MAX_WINDOW || warmup < 0 || iters < 1) return 0;
-    if (strcmp(test, "lat") == 0 || strcmp(test, "bw") == 0) return size >= 0 && size <= MAX_BYTES;
+    if (strcmp(test, "fop") == 0) return size == 8;
+    if (strcmp(test, "lat") == 0 || strcmp(test, "bw") == 0 || is_one_sided(test)) return size >= 0 && size <= MAX_BYTES;
     if (strcmp(test, "posted") == 0 || strcmp(test, "unexpected") == 0) return size >= BATCH && size <= MAX_ENTRIES;
     return 0;
 }
@@ -253,12 +329,6 @@ static FILE *open_in(const char *dir, const char *name, int number, const char *
     return f;
 }
 
-static char *touched(void) {
-    void *p;
-    if (posix_memalign(&p, PAGE, MAX_BYTES) != 0) die("no memory");
-    return memset(p, 'a', MAX_BYTES);
-}
-
 int main(int argc, char **argv) {
     if (argc != 4) die("usage: peer DIR CPU0 CPU1");
     pin(argv);
@@ -270,8 +340,8 @@ int main(int argc, char **argv) {
     if (size != 2) die("two ranks are needed");
     MPI_Get_library_version(version, &length);
     version[strcspn(version, "\n")] = 0;
-    sbuf = touched();
-    rbuf = touched();
+    sbuf = touched(MAX_BYTES);
+    rbuf = touched(MAX_BYTES);
 
     FILE *cmd = open_in(argv[1], "cmd", rank, "r");
     FILE *reply = rank == 0 ? open_in(argv[1], "reply", -1, "w") : NULL;
@@ -290,6 +360,7 @@ int main(int argc, char **argv) {
         settle();
         if (reply) fprintf(reply, "ok %.0f\n", elapsed), fflush(reply);
     }
+    if (source != NULL) MPI_Win_free(&win);
     MPI_Finalize();
     return 0;
 }
