@@ -292,3 +292,36 @@ func (f failures) notify() error {
 	}
 	return f[0].err
 }
+
+// SetErrorHandler chooses the handler of calls on this window that fail on this rank, as [Comm.SetErrorHandler]; at
+// first it is that of the communicator. Its Comm is the window's own, which has its name and its ranks.
+func (w *Window) SetErrorHandler(h ErrorHandler) {
+	if w.valid() {
+		w.c.SetErrorHandler(h)
+	}
+}
+
+// end is the error of an operation.
+func (w *Window) end(op string, err error, args ...ft.Arg) error {
+	if err == nil {
+		return nil
+	}
+	return w.c.notifyOf(op, err, args...)
+}
+
+// wrong is the error of a wrong argument.
+func (w *Window) wrong(op string, err error) error {
+	if !w.valid() {
+		return misuse(op, errAbsent)
+	}
+	return w.c.notifyOf(op, err)
+}
+
+// sync is the error of a synchronisation. After a failure other ranks that wait for this one in a fence learn
+// that it does not come.
+func (w *Window) sync(op string, err error, args ...ft.Arg) error {
+	if errors.Is(err, ErrProcFailed) {
+		w.c.core.Coll().GiveUp()
+	}
+	return w.end(op, err, args...)
+}

@@ -192,6 +192,7 @@ type windowOptions struct {
 	notices int
 	bytes   int    // to allocate
 	mem     []byte // else the caller's
+	dynamic bool   // else what is attached
 }
 
 // maxNotices bounds the counters of a rank.
@@ -211,9 +212,16 @@ func (c *Comm) AllocWindow(bytes int, opts ...WindowOption) (*Window, error) {
 	return c.newWindow("AllocWindow", windowOptions{bytes: bytes}, nil, opts)
 }
 
-// NewWindow is AllocWindow with memory of the caller, which is aligned to 8 bytes.
+// NewWindow is AllocWindow with memory of the caller, which is aligned to 8 bytes. Other ranks of the node reach
+// memory of [Alloc] directly, as that of AllocWindow; it is freed after the window.
 func (c *Comm) NewWindow(mem []byte, opts ...WindowOption) (*Window, error) {
 	return c.newWindow("NewWindow", windowOptions{mem: mem}, nil, opts)
+}
+
+// NewDynamicWindow is AllocWindow without memory: each rank adds its own with [Window.Attach], while the window is in
+// use. Operations go by messages.
+func (c *Comm) NewDynamicWindow(opts ...WindowOption) (*Window, error) {
+	return c.newWindow("NewDynamicWindow", windowOptions{dynamic: true}, nil, opts)
 }
 
 func (c *Comm) newWindow(op string, o windowOptions, wrong error, opts []WindowOption) (w *Window, err error) {
@@ -260,9 +268,12 @@ func (c *Comm) makeWindow(o windowOptions, wrong error, m manner) (*Window, erro
 	p.InTurn = m.inTurn
 	if err == nil && wrong == nil {
 		windows := c.world.job.Windows
-		if o.mem != nil || o.bytes == 0 {
+		switch {
+		case o.dynamic:
+			w.core, wrong = windows.PrepareDynamic(core, o.notices)
+		case o.mem != nil || o.bytes == 0:
 			w.core, wrong = windows.Prepare(core, o.mem, o.notices)
-		} else {
+		default:
 			w.core, wrong = windows.Allocate(core, o.bytes, o.notices)
 		}
 	}
@@ -323,7 +334,7 @@ func (w *Window) Bytes() []byte {
 }
 
 // Shared gives the memory of a rank to loads and stores, or nil where this process does not reach it: only
-// memory of [Comm.AllocWindow] of ranks of the same node, over shared memory. The rules of accesses are those
+// memory of [Comm.AllocWindow] or [Alloc] of ranks of the same node, over shared memory. The rules of accesses are those
 // of the operations. The slice ends with the window.
 func (w *Window) Shared(rank int) ([]byte, error) {
 	if !w.valid() {
@@ -333,7 +344,29 @@ func (w *Window) Shared(rank int) ([]byte, error) {
 	return mem, w.end("Shared", err, arg("rank", rank))
 }
 
-// SizeAt is the length of a rank's memory in bytes; 0 for a rank that does not exist.
+// Attach adds memory of this rank, aligned to 8 bytes, to a window of [Comm.NewDynamicWindow], and gives the offset of
+// its first byte, which the other ranks need: send it to them. It is a multiple of 4096, and no other memory of this
+// window gets it. It sends nothing. The memory belongs to the window until Detach or Free (MPI-4, 12.2.4).
+//
+// An operation where nothing is attached, or beyond its end, does nothing. It has ErrArgument itself if it waits for
+// what it reads, else the next synchronisation with the rank has it.
+func (w *Window) Attach(memory []byte) (at int, err error) {
+	if !w.valid() {
+		return 0, misuse("Attach", errAbsent)
+	}
+	at, err = w.core.Attach(memory)
+	return at, w.end("Attach", err)
+}
+
+// Detach takes memory out of the window, by its offset. Other ranks have ended their operations on it.
+func (w *Window) Detach(at int) error {
+	if !w.valid() {
+		return misuse("Detach", errAbsent)
+	}
+	return w.end("Detach", w.core.Detach(at))
+}
+
+// SizeAt is the length of a rank's memory in bytes; 0 for a rank that does not exist, and in a dynamic window.
 func (w *Window) SizeAt(rank int) int {
 	if !w.valid() || rank < 0 || rank >= w.c.Size() {
 		return 0
@@ -356,32 +389,4 @@ func (w *Window) Free() error {
 		err = errors.Join(err, w.c.free())
 	}
 	return err
-}
-
-// Revoke ends all communication on the window, here at once and soon at every living rank (ULFM 17.3.2):
-// every call but Failed, Validate and Free is ErrRevoked.
-func (w *Window) Revoke() error {
-	if !w.valid() {
-		return misuse("Revoke", errAbsent)
-	}
-	return w.end("Revoke", w.c.core.Revoke())
-}
-
-// IsRevoked makes progress and reports whether any rank has revoked the window.
-func (w *Window) IsRevoked() bool { return w.valid() && w.c.core.Revoked() }
-
-// Failed makes progress and gives the members that this process knows to have failed; see [Comm.Failed].
-func (w *Window) Failed() Group {
-	if !w.valid() {
-		return Group{}
-	}
-	return w.c.Failed()
-}
-
-// FailedRanks gives the members of Failed by their ranks in the window.
-func (w *Window) FailedRanks() []int {
-	if !w.valid() {
-		return nil
-	}
-	return w.c.FailedRanks()
 }

@@ -1,12 +1,10 @@
 package banyan
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"reflect"
 
-	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/p2p/rma"
 )
@@ -137,17 +135,26 @@ func Get[T Number](w *Window, data []T, rank, i int) error {
 
 // Accumulate combines elements with those of a rank's memory, each atomically.
 func Accumulate[T Number](w *Window, data []T, rank, i int, op AccOp) error {
-	return w.do("Accumulate", rma.Op{
-		Kind: rma.Accumulate, Acc: rma.Acc(op), Elem: elem[T](), Data: Bytes(data), Rank: rank, At: at[T](i),
-	})
+	return w.do("Accumulate", combining(rma.Accumulate, data, nil, rank, i, op))
+}
+
+func combining[T Number](kind rma.Kind, data, old []T, rank, i int, op AccOp) rma.Op {
+	return rma.Op{Kind: kind, Acc: rma.Acc(op), Elem: elem[T](), Data: Bytes(data), Old: Bytes(old), Rank: rank, At: at[T](i)}
 }
 
 // GetAccumulate is Accumulate, and reads the old values into old, which is as long as data.
 func GetAccumulate[T Number](w *Window, data, old []T, rank, i int, op AccOp) error {
-	return w.do("GetAccumulate", rma.Op{
-		Kind: rma.GetAccumulate, Acc: rma.Acc(op), Elem: elem[T](), Data: Bytes(data), Old: Bytes(old),
-		Rank: rank, At: at[T](i),
-	})
+	return w.do("GetAccumulate", combining(rma.GetAccumulate, data, old, rank, i, op))
+}
+
+// Raccumulate is Accumulate with a request, which completes when the data have been combined.
+func Raccumulate[T Number](w *Window, data []T, rank, i int, op AccOp) Request {
+	return w.request("Raccumulate", combining(rma.Accumulate, data, nil, rank, i, op))
+}
+
+// RgetAccumulate is GetAccumulate with a request, which completes when the old values are in old too.
+func RgetAccumulate[T Number](w *Window, data, old []T, rank, i int, op AccOp) Request {
+	return w.request("RgetAccumulate", combining(rma.GetAccumulate, data, old, rank, i, op))
 }
 
 // FetchAndOp combines a value with an element of a rank's memory and gives the old one. It waits for that: its
@@ -191,6 +198,57 @@ func (w *Window) fetch(name string, op rma.Op) error {
 	return w.sync(name, w.core.Fetch(&op), arg("rank", op.Rank))
 }
 
+// Group gives the ranks of the window.
+func (w *Window) Group() Group {
+	if !w.valid() {
+		return Group{}
+	}
+	return w.c.Group()
+}
+
+// Name is the window's name in errors: that of SetName, or one made from the communicator's.
+func (w *Window) Name() string {
+	if !w.valid() {
+		return "no window"
+	}
+	return w.c.Name()
+}
+
+// SetName names the window on this rank; see [Comm.SetName].
+func (w *Window) SetName(text string) {
+	if w.valid() {
+		w.c.SetName(text)
+	}
+}
+
+// Revoke ends all communication on the window, here at once and soon at every living rank (ULFM 17.3.2):
+// every call but Failed, Validate and Free is ErrRevoked.
+func (w *Window) Revoke() error {
+	if !w.valid() {
+		return misuse("Revoke", errAbsent)
+	}
+	return w.end("Revoke", w.c.core.Revoke())
+}
+
+// IsRevoked makes progress and reports whether any rank has revoked the window.
+func (w *Window) IsRevoked() bool { return w.valid() && w.c.core.Revoked() }
+
+// Failed makes progress and gives the members that this process knows to have failed; see [Comm.Failed].
+func (w *Window) Failed() Group {
+	if !w.valid() {
+		return Group{}
+	}
+	return w.c.Failed()
+}
+
+// FailedRanks gives the members of Failed by their ranks in the window.
+func (w *Window) FailedRanks() []int {
+	if !w.valid() {
+		return nil
+	}
+	return w.c.FailedRanks()
+}
+
 // Synchronisation of windows. Errors of all: ErrProcFailed, if a rank that the call needs has failed;
 // ErrDeparted, ErrRevoked, ErrClosed, ErrArgument. Fence, FlushAll, LockAll, UnlockAll and WaitNotice need all
 // members, Flush, Lock and Unlock the target, Start, Post, Complete and Wait their group.
@@ -203,31 +261,6 @@ const (
 	LockShared    = rma.LockShared
 	LockExclusive = rma.LockExclusive
 )
-
-// end is the error of an operation.
-func (w *Window) end(op string, err error, args ...ft.Arg) error {
-	if err == nil {
-		return nil
-	}
-	return w.c.notifyOf(op, err, args...)
-}
-
-// wrong is the error of a wrong argument.
-func (w *Window) wrong(op string, err error) error {
-	if !w.valid() {
-		return misuse(op, errAbsent)
-	}
-	return w.c.notifyOf(op, err)
-}
-
-// sync is the error of a synchronisation. After a failure other ranks that wait for this one in a fence learn
-// that it does not come.
-func (w *Window) sync(op string, err error, args ...ft.Arg) error {
-	if errors.Is(err, ErrProcFailed) {
-		w.c.core.Coll().GiveUp()
-	}
-	return w.end(op, err, args...)
-}
 
 // Fence completes all operations on this rank's memory and of this rank, and begins an epoch at all
 // ranks. It is collective.
@@ -285,11 +318,8 @@ func (w *Window) callOn(op string, rank int, do func(*rma.Window, int) error) er
 
 // Test makes progress and is Wait if all have called Complete; else it reports false.
 func (w *Window) Test() (done bool, err error) {
-	if !w.valid() {
-		return false, misuse("Test", errAbsent)
-	}
-	done, err = w.core.Test()
-	return done, w.sync("Test", err)
+	err = w.call("Test", func(w *rma.Window) (err error) { done, err = w.Test(); return err })
+	return done, err
 }
 
 // Lock waits for a lock of a rank's memory, and lets this rank access it until Unlock. Locks are granted in the
@@ -338,12 +368,9 @@ func (w *Window) WaitNotice(counter int, n uint64) error {
 }
 
 // TestNotice makes progress and is WaitNotice if the counter is there; else it reports false.
-func (w *Window) TestNotice(counter int, n uint64) (bool, error) {
-	if !w.valid() {
-		return false, misuse("TestNotice", errAbsent)
-	}
-	ok, err := w.core.TestNotice(counter, n)
-	return ok, w.sync("TestNotice", err)
+func (w *Window) TestNotice(counter int, n uint64) (ok bool, err error) {
+	err = w.call("TestNotice", func(w *rma.Window) (err error) { ok, err = w.TestNotice(counter, n); return err })
+	return ok, err
 }
 
 // Validate makes the window work again after failures, among the remaining ranks; see [Comm.Validate].

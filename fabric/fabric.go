@@ -240,6 +240,9 @@ type Blocks interface {
 	// OpenBlock maps n bytes of a block of a peer to which there is a connection. Errors: ErrPeerGone,
 	// ErrUnsupported, or one that names what was wrong with the name or the memory. Preconditions: as Poll.
 	OpenBlock(owner proc.ID, name BlockName, n int) ([]byte, error)
+	// BlockOf gives the block of this process that holds memory: its name and length, and where the memory begins
+	// in it. False: there is none. Any goroutine may call it.
+	BlockOf(mem []byte) (name BlockName, length, at int, ok bool)
 	// CloseBlock ends the use of what MakeBlock or OpenBlock gave. Any goroutine may call it.
 	CloseBlock(mem []byte) error
 }

@@ -54,7 +54,11 @@ func sharedBlocks(e *Env) {
 		if rounds++; e.ID == 0 {
 			if mem, name, err = p.MakeBlock(n); err == nil {
 				tell(sayName, name[:])
+				of, length, at, ok := p.BlockOf(mem[1:])
+				e.Check(ok && of == name && length == n && at == 1, "BlockOf: %d bytes, at %d, %t", length, at, ok)
 			}
+			_, _, _, ok := p.BlockOf(make([]byte, 8))
+			e.Check(!ok, "memory of no block is in one")
 		} else {
 			wait(sayName, rounds)
 			mem, err = p.OpenBlock(0, name, n)

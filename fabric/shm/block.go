@@ -146,6 +146,15 @@ func (p *Provider) OpenBlock(owner proc.ID, name fabric.BlockName, n int) ([]byt
 	return p.blocks.keep(s, n), nil
 }
 
+// BlockOf implements fabric.Blocks.
+func (p *Provider) BlockOf(mem []byte) (name fabric.BlockName, length, at int, ok bool) {
+	o := p.blocks.holding(addressOf(mem), uint64(len(mem)))
+	if o == nil {
+		return name, 0, 0, false
+	}
+	return o.name, int(o.n), int(addressOf(mem) - o.from), true
+}
+
 // mapBlock maps a block of the peer, of a file with so many bytes; 0: of any length, to read only.
 func (c *Conn) mapBlock(name fabric.BlockName, size int64) (*segment, error) {
 	if binary.LittleEndian.Uint32(name[4:]) != 0 {

@@ -46,6 +46,17 @@ func (e *endpoint) OpenBlock(owner proc.ID, name fabric.BlockName, n int) ([]byt
 	return s.blocks[i].mem, nil
 }
 
+// BlockOf implements fabric.Blocks.
+func (e *endpoint) BlockOf(mem []byte) (name fabric.BlockName, length, at int, ok bool) {
+	for i, b := range e.p.sim.blocks {
+		if b.owner == e.p.id && within(mem, b.mem) {
+			binary.LittleEndian.PutUint64(name[:], uint64(i)+1)
+			return name, len(b.mem), offsetIn(mem, b.mem), true
+		}
+	}
+	return name, 0, 0, false
+}
+
 // CloseBlock implements fabric.Blocks: the simulation keeps the memory.
 func (e *endpoint) CloseBlock([]byte) error { return nil }
 

@@ -65,3 +65,8 @@ func within(memory, all []byte) bool {
 	from, first := uintptr(unsafe.Pointer(unsafe.SliceData(memory))), uintptr(unsafe.Pointer(unsafe.SliceData(all)))
 	return from >= first && from-first <= uintptr(len(all)) && uintptr(len(memory)) <= uintptr(len(all))-(from-first)
 }
+
+// offsetIn is where memory begins in all. Precondition: within.
+func offsetIn(memory, all []byte) int {
+	return int(uintptr(unsafe.Pointer(unsafe.SliceData(memory))) - uintptr(unsafe.Pointer(unsafe.SliceData(all))))
+}

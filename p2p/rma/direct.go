@@ -18,7 +18,7 @@ func (s *Service) Allocate(c *p2p.Comm, n, notices int) (*Window, error) {
 	if s.blocks == nil || n == 0 || c.Size() == 1 {
 		return s.Prepare(c, Memory(n), notices)
 	}
-	mem, name, err := s.blocks.MakeBlock(n)
+	mem, _, err := s.blocks.MakeBlock(n)
 	switch {
 	case errors.Is(err, fabric.ErrUnsupported):
 		return s.Prepare(c, Memory(n), notices)
@@ -30,11 +30,22 @@ func (s *Service) Allocate(c *p2p.Comm, n, notices int) (*Window, error) {
 		_ = s.blocks.CloseBlock(mem) // err says more
 		return nil, err
 	}
-	w.block = name
+	w.made = true
 	return w, nil
 }
 
-// find looks for the memory whether the memory of a target can be reached, once. Precondition: the lock is held, and
+// reached gives memory of a target that this process reaches. Precondition: n is not 0.
+func (t *target) reached(at, n uint64) ([]byte, bool) {
+	switch {
+	case t.rank == t.w.core.Rank():
+		return t.w.memory(at, n)
+	case t.mem == nil:
+		return nil, false
+	}
+	return t.mem[at : at+n], true
+}
+
+// find finds out whether the memory of a target can be reached, once. Precondition: the lock is held, and
 // the target is this rank or connected.
 func (t *target) find() {
 	t.found = true
@@ -43,11 +54,11 @@ func (t *target) find() {
 		t.mem = w.mem
 		return
 	}
-	if w.s.blocks == nil || t.block == (fabric.BlockName{}) || t.size == 0 {
+	if w.s.blocks == nil || t.at.none() || t.size == 0 {
 		return
 	}
-	if mem, err := w.s.blocks.OpenBlock(t.id, t.block, int(t.size)); err == nil {
-		t.mem = mem
+	if block, err := w.s.blocks.OpenBlock(t.id, t.at.block, int(t.at.length)); err == nil {
+		t.block, t.mem = block, block[t.at.from:][:t.size:t.size]
 	} // else messages reach it
 }
 
@@ -55,12 +66,12 @@ func (t *target) find() {
 func (w *Window) closeMemory() {
 	for i := range w.targets {
 		t := &w.targets[i]
-		if t.mem != nil && t.rank != w.core.Rank() {
-			_ = w.s.blocks.CloseBlock(t.mem) // it can only fail to unmap
+		if t.block != nil {
+			_ = w.s.blocks.CloseBlock(t.block) // it can only fail to unmap
 		}
-		t.mem, t.found = nil, true
+		t.mem, t.block, t.found = nil, nil, true
 	}
-	if w.remote() {
+	if w.made {
 		_ = w.s.blocks.CloseBlock(w.mem)
 		w.mem = nil
 	}
@@ -122,14 +133,14 @@ func (w *Window) atOnce(op *Op) bool {
 // wide reports whether an operation updates numbers for which there are no atomic instructions.
 func (op *Op) wide() bool { return op.Elem.size() == 16 && op.Kind != Put && op.Kind != Get }
 
-// direct does an operation on the memory of a target that this process reaches; false: messages do it.
+// direct does an operation on memory of a target that this process reaches; false: messages do it.
 // Wide numbers are updated by their owner.
 func (t *target) direct(op *Op, mem []byte) bool {
 	own := t.rank == t.w.core.Rank()
 	if op.wide() && !own {
 		return false
 	}
-	op.on(mem[op.At:][:op.length()], !own || t.w.remote())
+	op.on(mem, !own || t.w.remote())
 	return true
 }
 
@@ -172,4 +183,4 @@ func compareAndSwap(shared bool, mem, compare, value, old []byte) {
 }
 
 // remote reports whether other processes may work on the memory of this rank.
-func (w *Window) remote() bool { return w.block != fabric.BlockName{} }
+func (w *Window) remote() bool { return !w.at.none() }

@@ -5,7 +5,7 @@
 //	w.Put(buf, rank, at, 0)
 //	err := w.Flush(rank)
 //
-// Over shared memory a rank reaches the memory of the others on its node, if the window has allocated it
+// Over shared memory a rank reaches the memory of the others on its node, if it lies in a block
 // ([Service.Allocate], fabric.Blocks), and does its operations itself: they are complete when the call
 // returns, and accumulates take atomic instructions. Synchronisation goes by frames there too, which come
 // after the stores before them.

@@ -44,7 +44,7 @@ func (w *Window) Fence(barrier func() error) error {
 		if err == nil {
 			err = w.lost(every)
 		}
-		if err == nil || errors.Is(err, ft.ErrDeparted) { // others wait for this rank
+		if err == nil || errors.Is(err, ft.ErrDeparted) || errors.Is(err, ft.ErrArgument) { // others wait for this rank
 			e.Unlock()
 			err = cmp.Or(barrier(), err)
 			e.Lock()
@@ -163,14 +163,7 @@ func (w *Window) unlockAll(list []*target) error {
 	for _, t := range list {
 		t.unlock()
 	}
-	return w.await(func() (bool, error) {
-		for _, t := range list {
-			if !t.ended && t.acked < t.sent {
-				return false, w.broken()
-			}
-		}
-		return true, nil
-	})
+	return w.awaitFlushed(list, func(t *target) bool { return slices.Contains(list, t) })
 }
 
 // Post begins an exposure epoch for ranks.

@@ -10,7 +10,12 @@ func (w *Window) flushAll(wanted func(*target) bool) error {
 			list = append(list, t)
 		}
 	}
-	return w.await(func() (bool, error) {
+	return w.awaitFlushed(list, wanted)
+}
+
+// awaitFlushed waits for the answers to flushes, and reports what the wanted targets have refused.
+func (w *Window) awaitFlushed(list []*target, wanted func(*target) bool) error {
+	err := w.await(func() (bool, error) {
 		for _, t := range list {
 			if !t.ended && t.acked < t.sent {
 				return false, w.broken()
@@ -18,6 +23,16 @@ func (w *Window) flushAll(wanted func(*target) bool) error {
 		}
 		return true, nil
 	})
+	if err != nil {
+		return err
+	}
+	for i := range w.targets {
+		if t := &w.targets[i]; t.refused && wanted(t) {
+			err = t.refusal()
+			t.refused = false
+		}
+	}
+	return err
 }
 
 func every(*target) bool { return true }
@@ -31,7 +46,7 @@ func (w *Window) Flush(rank int) error {
 	defer w.s.e.Unlock()
 	t, err := w.reach(rank)
 	if err == nil && t != nil {
-		if !t.quiet() {
+		if !t.quiet() || t.refused {
 			err = w.flushAll(func(o *target) bool { return o == t })
 		}
 		if err == nil && t.ended {

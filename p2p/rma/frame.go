@@ -89,16 +89,48 @@ func decode(b []byte) (h head, data []byte, ok bool) {
 // inside reports whether n bytes at an offset lie in memory of some size.
 func inside(at, n, size uint64) bool { return at <= size && n <= size-at }
 
-// CardBytes is the length of a card: the length of the memory, the number of counters, the block.
-const CardBytes = 16 + len(fabric.BlockName{})
+// CardBytes is the length of a card: the length of the memory, or dynamicSize, the number of counters, the
+// block, its length, and where the memory begins in it.
+const CardBytes = 16 + len(fabric.BlockName{}) + 16
+
+// dynamicSize stands for the length of the memory of a dynamic window.
+const dynamicSize = math.MaxInt64
 
 // Card is what this rank tells the others about its memory.
 func (w *Window) Card() (b [CardBytes]byte) {
-	binary.LittleEndian.PutUint64(b[:], uint64(len(w.mem)))
+	size := uint64(len(w.mem))
+	if w.dynamic {
+		size = dynamicSize
+	}
+	binary.LittleEndian.PutUint64(b[:], size)
 	binary.LittleEndian.PutUint64(b[8:], uint64(len(w.notices)))
-	copy(b[16:], w.block[:])
+	w.at.encode(b[16:])
 	return b
 }
+
+// place is where memory lies in a block. The zero place is in none.
+type place struct {
+	block  fabric.BlockName
+	length uint64 // of the block
+	from   uint64
+}
+
+func (p *place) encode(b []byte) {
+	n := copy(b, p.block[:])
+	binary.LittleEndian.PutUint64(b[n:], p.length)
+	binary.LittleEndian.PutUint64(b[n+8:], p.from)
+}
+
+// decode reports whether memory of that size is in the block, if there is a block.
+//
+//banyan:decodes
+func (p *place) decode(b []byte, size uint64) bool {
+	b = b[copy(p.block[:], b):]
+	p.length, p.from = binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
+	return p.none() || p.length <= math.MaxInt64 && inside(p.from, size, p.length)
+}
+
+func (p *place) none() bool { return p.block == fabric.BlockName{} }
 
 // NoCard is the card of a rank that has no window because of an error.
 func NoCard() (b [CardBytes]byte) {
@@ -120,10 +152,13 @@ func (w *Window) join(cards []byte) error {
 	}
 	for i := range w.targets {
 		t, card := &w.targets[i], cards[i*CardBytes:]
-		copy(t.block[:], card[16:])
 		t.size, t.notices = binary.LittleEndian.Uint64(card), binary.LittleEndian.Uint64(card[8:])
-		if t.size > math.MaxInt64 || t.notices > math.MaxUint32 {
+		fits := t.at.decode(card[16:], t.size)
+		if t.size > dynamicSize || t.notices > math.MaxUint32 || !fits {
 			return fmt.Errorf("%w: the memory or the options of rank %d", ft.ErrArgument, i)
+		}
+		if (t.size == dynamicSize) != w.dynamic {
+			return fmt.Errorf("%w: rank %d and this one differ in whether the window is dynamic", ft.ErrArgument, i)
 		}
 	}
 	return nil

@@ -20,6 +20,9 @@ func FuzzFrame(f *testing.F) {
 		}
 		around := Memory(80)
 		w := &Window{s: new(Service), mem: around[8:72:72], notices: make([]uint64, 2), targets: make([]target, 1)}
+		if len(b)%2 == 1 {
+			w.dynamic, w.attached, w.mem = true, []attached{{gap, w.mem[:32:32]}, {3 * gap, w.mem[32:]}}, nil
+		}
 		w.lock.init(1)
 		o := &w.targets[0]
 		o.w, o.stalled = w, true
@@ -41,11 +44,16 @@ func FuzzFrame(f *testing.F) {
 func FuzzCards(f *testing.F) {
 	none := NoCard()
 	f.Add(none[:])
+	inBlock := (&Window{mem: make([]byte, 24), at: place{[24]byte{1}, 32, 16}}).Card()
+	f.Add(inBlock[:]) // ends 8 bytes behind the block
 	f.Fuzz(func(t *testing.T, b []byte) {
 		ranks := max(1, len(b)/CardBytes)
 		w := &Window{targets: make([]target, ranks)}
 		if err := w.join(b); err == nil {
 			assert.Len(t, b, ranks*CardBytes)
+			for _, o := range w.targets {
+				assert.True(t, o.at.none() || o.at.from <= o.at.length && o.size <= o.at.length-o.at.from)
+			}
 		}
 	})
 }

@@ -12,27 +12,34 @@ func (t *target) serve(k kind, token uint32, h *head, data []byte) {
 	w := t.w
 	switch k {
 	case kindPut:
-		if inside(h.at, uint64(len(data)), uint64(len(w.mem))) {
-			copy(w.mem[h.at:], data)
-			w.notified(h)
+		mem, ok := w.memory(h.at, uint64(len(data)))
+		if !ok {
+			t.refusing = true
+			return
 		}
+		copy(mem, data)
+		w.notified(h)
 	case kindGet:
-		if len(data) != 8 || !inside(h.at, binary.LittleEndian.Uint64(data), uint64(len(w.mem))) {
+		var mem []byte
+		ok := len(data) == 8
+		if ok {
+			mem, ok = w.memory(h.at, binary.LittleEndian.Uint64(data))
+		}
+		if !ok {
 			t.reply(kindRefused, token, h, nil)
 			return
 		}
-		n := binary.LittleEndian.Uint64(data)
-		t.reply(kindOld, token, h, w.mem[h.at:h.at+n:h.at+n])
+		t.reply(kindOld, token, h, mem)
 	case kindAcc, kindGetAcc, kindCas:
 		t.update(k, token, h, data)
 	case kindFlush:
-		t.tell(kindFlushed, 0)
+		t.tellFlushed()
 	case kindLock:
 		w.lock.request(t.rank, LockKind(h.at))
 		w.grant()
 	case kindUnlock:
 		w.lock.release(t.rank)
-		t.tell(kindFlushed, 0)
+		t.tellFlushed()
 		w.grant()
 	case kindPost:
 		t.posted++
@@ -49,14 +56,14 @@ func (t *target) update(k kind, token uint32, h *head, data []byte) {
 	if k == kindCas {
 		n /= 2
 	}
-	if size == 0 || n%size != 0 || h.at%size != 0 || !h.acc.applies(h.elem) ||
-		!inside(h.at, n, uint64(len(w.mem))) || k == kindCas && uint64(len(data)) != 2*size {
-		if k != kindAcc {
+	at, ok := w.memory(h.at, n)
+	if !ok || size == 0 || n%size != 0 || h.at%size != 0 || !h.acc.applies(h.elem) ||
+		k == kindCas && uint64(len(data)) != 2*size {
+		if t.refusing = t.refusing || k == kindAcc; k != kindAcc {
 			t.reply(kindRefused, token, h, nil)
 		}
 		return
 	}
-	at := w.mem[h.at : h.at+n]
 	var old []byte
 	if k != kindAcc {
 		old = make([]byte, n)
@@ -69,6 +76,21 @@ func (t *target) update(k kind, token uint32, h *head, data []byte) {
 	if old != nil {
 		t.reply(kindOld, token, &head{off: h.off}, old)
 	}
+}
+
+// tellFlushed answers a flush, and says whether an operation before it has been refused.
+func (t *target) tellFlushed() {
+	said := uint64(0)
+	if t.refusing {
+		said = 1
+	}
+	t.refusing = false
+	t.tell(kindFlushed, said)
+}
+
+// refusal is the error of operations outside of the memory of the rank, as far as only the rank knows that.
+func (t *target) refusal() error {
+	return fmt.Errorf("%w: rank %d has refused an operation: it has no memory there", ft.ErrArgument, t.rank)
 }
 
 func (t *target) reply(k kind, token uint32, h *head, data []byte) {
@@ -99,7 +121,8 @@ func (t *target) result(k kind, token uint32, h *head, data []byte) (last bool) 
 	}
 	copy(r.buf[h.off:], data)
 	if k == kindRefused {
-		r.err = fmt.Errorf("%w: rank %d has refused the operation", ft.ErrArgument, t.rank)
+		r.err = t.refusal()
+		t.refused = t.refused || !r.fetched
 	}
 	if r.left -= uint64(len(data)); r.left == 0 || r.err != nil {
 		r.done = true
@@ -118,8 +141,14 @@ func (t *target) answered(k kind, token uint32, h *head, data []byte) {
 		}
 	case kindFlushed:
 		t.acked = min(t.acked+1, t.sent)
+		t.refused = t.refused || h.at != 0
+		var err error
+		if t.refused {
+			err = t.refusal()
+		}
 		for len(t.requests) > 0 && t.requests[0].flush <= t.acked {
-			t.requests[0].promise.Complete(nil)
+			t.requests[0].promise.Complete(err)
+			t.refused = false // that has reported it
 			t.requests = t.requests[1:]
 		}
 		t.busy.Store(!t.quiet())

@@ -133,5 +133,6 @@ func (t *target) drop() {
 	t.sent, t.acked = 0, 0
 	t.held, t.granted, t.dirty = 0, false, false
 	t.busy.Store(false)
+	t.refused, t.refusing = false, false
 	t.posted, t.completed, t.access, t.exposed = 0, 0, false, false
 }

@@ -51,6 +51,11 @@ func (s *Service) Prepare(c *p2p.Comm, mem []byte, notices int) (*Window, error)
 		targets: make([]target, members.Size()), results: make(map[uint32]*result),
 	}
 	w.lock.init(members.Size())
+	if s.blocks != nil && len(mem) > 0 && members.Size() > 1 {
+		if name, length, at, ok := s.blocks.BlockOf(mem); ok {
+			w.at = place{name, uint64(length), uint64(at)}
+		}
+	}
 	s.e.Lock()
 	for rank := range w.targets {
 		t := &w.targets[rank]

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/progress"
@@ -19,7 +18,8 @@ type Window struct {
 	ctx     uint32
 	gen     uint8 // generation
 	mem     []byte
-	block   fabric.BlockName // of mem; zero: no other process reaches it
+	at      place // of mem; zero: no other process reaches it
+	made    bool  // the block of mem is the window's
 	notices []uint64
 	targets []target
 	lock    lock // of mem
@@ -33,6 +33,9 @@ type Window struct {
 	waiters    []*progress.Completion
 	results    map[uint32]*result
 	token      uint32
+	dynamic    bool
+	attached   []attached // of a dynamic window, in the order of their offsets
+	unused     uint64     // the first offset that no memory has had
 }
 
 // target is what a window knows of one of its ranks, this one included.
@@ -42,7 +45,8 @@ type target struct {
 	id    proc.ID
 	ep    *progress.Endpoint
 	size  uint64
-	block fabric.BlockName
+	at    place
+	block []byte // the mapped block of at
 	mem   []byte // its memory, where this process reaches it
 	found bool   // mem has been looked for
 	// near is where mem begins, while operations may take it without the lock; see refresh. Busy: quiet
@@ -67,6 +71,8 @@ type target struct {
 	ended       bool
 	how         end
 	agreed      bool // a validate has agreed that it failed
+	refused     bool // it has refused an operation, which no synchronisation has reported
+	refusing    bool // an operation of the rank has been refused, which no answer to a flush has said
 }
 
 // end is how a rank has ended for a window.
@@ -91,6 +97,8 @@ type result struct {
 	left uint64
 	done bool
 	err  error
+	// fetched: a call waits for the result, and reports what is wrong.
+	fetched bool
 }
 
 // Op is an operation. Data is read, Old written: they belong to the window until a flush.
@@ -158,6 +166,7 @@ func (w *Window) Fetch(op *Op) error {
 	case r == nil:
 		return nil
 	}
+	r.fetched = true
 	return w.finish(w.await(func() (bool, error) {
 		switch {
 		case r.done:
@@ -204,7 +213,7 @@ func (w *Window) start(op *Op) (t *target, r *result, err error) {
 	if n == 0 && op.Notice == 0 || t.ended {
 		return t, nil, nil
 	}
-	if t.mem != nil && t.direct(op, t.mem) {
+	if mem, ok := t.reached(op.At, n); ok && t.direct(op, mem) {
 		if op.Notice == 0 {
 			return t, nil, nil
 		}
@@ -241,7 +250,11 @@ func (op *Op) length() uint64 {
 }
 
 func (op *Op) check(t *target, n uint64) error {
-	if !inside(op.At, n, t.size) {
+	if w := t.w; w.dynamic && t.rank == w.core.Rank() {
+		if _, ok := w.memory(op.At, n); !ok {
+			return fmt.Errorf("%w: %d bytes at %d: no memory is attached there", ft.ErrArgument, n, op.At)
+		}
+	} else if !inside(op.At, n, t.size) {
 		return fmt.Errorf("%w: %d bytes at %d of rank %d, whose memory has %d", ft.ErrArgument, n, op.At, t.rank, t.size)
 	}
 	if uint64(op.Notice) > t.notices {
@@ -321,8 +334,13 @@ func (w *Window) Reach(rank int) ([]byte, error) {
 	return t.mem, nil
 }
 
-// SizeAt is the length of a rank's memory. Precondition: the rank exists.
-func (w *Window) SizeAt(rank int) int { return int(w.targets[rank].size) }
+// SizeAt is the length of a rank's memory; 0 in a dynamic window. Precondition: the rank exists.
+func (w *Window) SizeAt(rank int) int {
+	if w.dynamic {
+		return 0
+	}
+	return int(w.targets[rank].size)
+}
 
 // Free ends the window here. Early: other ranks may still use it, which are told.
 func (w *Window) Free(early bool) {

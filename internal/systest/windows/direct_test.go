@@ -31,17 +31,42 @@ func withoutMessages(w *banyan.World) error {
 	if err != nil {
 		return err
 	}
+	direct := route.Fabric == "shm"
 	win, err := c.AllocWindow(1 << 20)
 	if err == nil {
-		err = win.Fence()
+		err = countFrames(w, win, direct)
 	}
 	if err != nil {
 		return err
 	}
-	direct := route.Fabric == "shm"
+	all, err := banyan.Alloc[byte](w, 3<<20)
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		all[i] = byte(i >> 16)
+	}
+	clear(all[1<<20:][:1<<20])
+	if win, err = c.NewWindow(all[1<<20:][:1<<20]); err == nil {
+		err = countFrames(w, win, direct)
+	}
+	for i, b := range all {
+		if outside := i>>20 != 1; err == nil && outside && b != byte(i>>16) {
+			err = fmt.Errorf("byte %d beside the window has changed", i)
+		}
+	}
+	return errors.Join(err, banyan.Free(w, all))
+}
+
+// countFrames works on a window of 1 MiB in which no rank has written yet.
+func countFrames(w *banyan.World, win *banyan.Window, direct bool) error {
+	c := w.Comm()
+	if err := win.Fence(); err != nil {
+		return err
+	}
 	seen, err := win.Shared(1 - c.Rank())
 	if err != nil || (len(seen) == 1<<20) != direct {
-		return fmt.Errorf("%s: %d bytes of the other's memory: %w", route.Fabric, len(seen), err)
+		return fmt.Errorf("direct %t: %d bytes of the other's memory: %w", direct, len(seen), err)
 	}
 	if c.Rank() == 0 {
 		before, buf := w.PeerCounters(1).FramesSent, make([]byte, 1<<19)
@@ -57,7 +82,7 @@ func withoutMessages(w *banyan.World) error {
 			}
 		}
 		if n := w.PeerCounters(1).FramesSent - before; (n < 10) != direct { // a heartbeat may come between
-			return fmt.Errorf("%s: %d frames", route.Fabric, n)
+			return fmt.Errorf("direct %t: %d frames", direct, n)
 		}
 	}
 	if err := win.Fence(); err != nil {

@@ -41,7 +41,7 @@ func operations(c *banyan.Comm) error {
 			return fmt.Errorf("a put after Free: %w", err)
 		}
 	}
-	return nil
+	return dynamic(c)
 }
 
 // longPut takes several frames on every fabric.
@@ -263,6 +263,18 @@ func requests(c *banyan.Comm, w *banyan.Window) error {
 	_, err := w.Rget(got, to, 0).Wait()
 	if err != nil || !slices.Equal(got, data) {
 		return fmt.Errorf("wrong data: %w", err)
+	}
+	sum, old := []int32{5, 7}, make([]int32, 2)
+	if _, err = banyan.Raccumulate(w, sum, to, longPut/4, banyan.AccSum).Wait(); err != nil {
+		return err
+	}
+	_, err = banyan.RgetAccumulate(w, sum, old, to, longPut/4, banyan.AccProd).Wait()
+	if err != nil || !slices.Equal(old, sum) {
+		return fmt.Errorf("%v after %v: %w", old, sum, err)
+	}
+	_, err = banyan.RgetAccumulate(w, sum, old, to, longPut/4, banyan.AccNoOp).Wait()
+	if err != nil || old[0] != 25 || old[1] != 49 {
+		return fmt.Errorf("squares %v: %w", old, err)
 	}
 	return w.UnlockAll()
 }

@@ -26,6 +26,8 @@ type program struct {
 	w      *banyan.World
 	c      *banyan.Comm
 	win    *banyan.Window
+	mem    []byte // of this rank
+	base   int    // where it begins for operations, in elements: the same at all ranks
 	seed   uint64
 	step   atomic.Int64 // phases so far
 	phases uint64
@@ -46,18 +48,42 @@ func newProgram(w *banyan.World, seed uint64) (*program, error) {
 	if err := c.SetUniformity(banyan.UniformCreation); err != nil {
 		return nil, err
 	}
-	win, err := c.AllocWindow(8 * (4*n + 2))
-	return &program{
-		w: w, c: c, win: win, phases: 6, next: 1, seed: seed,
+	p := &program{
+		w: w, c: c, phases: 6, next: 1, seed: seed,
 		added: make([]uint64, n), tried: make([]uint64, n), locked: make([]uint64, n),
-	}, err
+	}
+	return p, p.makeWindow(8 * (4*n + 2))
+}
+
+// makeWindow makes a window of a random kind: of its own memory, of allocated memory, or dynamic.
+func (p *program) makeWindow(bytes int) (err error) {
+	kind := p.seed / uint64(len(reaches)) % 3
+	if kind == 0 {
+		if p.win, err = p.c.AllocWindow(bytes); err == nil {
+			p.mem = p.win.Bytes()
+		}
+		return err
+	}
+	if p.mem, err = banyan.Alloc[byte](p.w, bytes); err != nil {
+		return err
+	}
+	if kind == 1 {
+		p.win, err = p.c.NewWindow(p.mem)
+		return err
+	}
+	if p.win, err = p.c.NewDynamicWindow(); err != nil {
+		return err
+	}
+	at, err := p.win.Attach(p.mem)
+	p.base = at / 8
+	return err
 }
 
 // run runs all phases and compares notes. A failure is followed by Validate, after which the living ranks
 // go on with the furthest phase. They end together: a rank that had left could not take part in a further
 // Validate.
 func (p *program) run() error {
-	for err := error(nil); ; {
+	for err := p.win.Fence(); ; { // all have attached their memory
 		for err == nil && p.next <= p.phases {
 			p.step.Add(1)
 			if err = p.phase(p.next); err == nil {
@@ -96,7 +122,7 @@ func (p *program) meet() error {
 		return err
 	}
 	for _, rank := range p.living() {
-		if err := banyan.Put(p.win, []uint64{p.next}, rank, p.note(p.c.Rank(), 0)); err != nil {
+		if err := banyan.Put(p.win, []uint64{p.next}, rank, p.base+p.note(p.c.Rank(), 0)); err != nil {
 			return err
 		}
 	}
@@ -119,7 +145,7 @@ func (p *program) living() (ranks []int) {
 	return ranks
 }
 
-func (p *program) cell(i int) uint64 { return binary.NativeEndian.Uint64(p.win.Bytes()[8*i:]) }
+func (p *program) cell(i int) uint64 { return binary.NativeEndian.Uint64(p.mem[8*i:]) }
 
 // phase does one phase: operations in an epoch of a random kind, and a fence, after which each rank's
 // own memory is checked, and another.
@@ -162,10 +188,10 @@ func (p *program) phase(number uint64) error {
 func (p *program) putAndAdd(number uint64) error {
 	me := p.c.Rank()
 	for _, rank := range p.living() {
-		if err := banyan.Put(p.win, []uint64{number}, rank, p.own(me)); err != nil {
+		if err := banyan.Put(p.win, []uint64{number}, rank, p.base+p.own(me)); err != nil {
 			return err
 		}
-		if err := banyan.Accumulate(p.win, []uint64{1 << (8 * me)}, rank, p.counter(), banyan.AccSum); err != nil {
+		if err := banyan.Accumulate(p.win, []uint64{1 << (8 * me)}, rank, p.base+p.counter(), banyan.AccSum); err != nil {
 			return err
 		}
 		p.added[rank]++
@@ -184,12 +210,12 @@ func (p *program) increment(rank int) error {
 		return err
 	}
 	p.tried[rank]++
-	if err = banyan.Get(p.win, v, rank, p.guarded()); err == nil {
+	if err = banyan.Get(p.win, v, rank, p.base+p.guarded()); err == nil {
 		err = p.win.Flush(rank)
 	}
 	if err == nil {
 		v[0]++
-		err = banyan.Put(p.win, v, rank, p.guarded())
+		err = banyan.Put(p.win, v, rank, p.base+p.guarded())
 	}
 	if err != nil {
 		return err
@@ -209,7 +235,7 @@ func (p *program) compare() error {
 	}
 	for _, rank := range p.living() {
 		notes := []uint64{p.added[rank], p.tried[rank], p.locked[rank]}
-		if err := banyan.Put(p.win, notes, rank, p.note(me, 0)); err != nil {
+		if err := banyan.Put(p.win, notes, rank, p.base+p.note(me, 0)); err != nil {
 			return err
 		}
 	}
