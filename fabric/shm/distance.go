@@ -1,6 +1,8 @@
 package shm
 
 import (
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -8,9 +10,11 @@ import (
 )
 
 // What another core has written lies in its cache. Where that is far, a copy into this cache waits for each
-// line, and so does the next one in the other direction: past the caches it takes a third of the time. Where
-// it is near, it takes twice as long. So the sender touches two lines before an announcement, and the
-// receiver measures now and then how long it takes to load them, one after the other.
+// line, and so does the next one in the other direction: on some machines a copy past the caches takes a third of
+// the time. On others, and where the core is near, it takes twice as long. So the sender touches two lines before
+// an announcement, and the receiver measures now and then how long it takes to load them, one after the other.
+// If that is far it times its copies, and goes past the caches where they take longer than such a copy within this
+// process, and only as long as that helps.
 const (
 	markers      = 2
 	markerStride = 4
@@ -23,7 +27,52 @@ const (
 	// placedNear is the length up to which frames are faster between near cores than an announcement.
 	placedNear = 32 << 10
 	placedTry  = 64
+	// timedCopy is the length from which copies are timed; untimed are the first of a pair, as they map pages.
+	timedCopy, untimedCopies = 16 << 10, 4
+	// A method is judged after enoughCopies. One that did not help is not tried again for barredCopies.
+	enoughCopies, barredCopies = 16, 4096
 )
+
+// copyPace is how long copies by one method take.
+type copyPace struct {
+	copies atomic.Uint32
+	cost   atomic.Int64 // nanoseconds of a MiB, smoothed
+}
+
+func (c *copyPace) note(n int, took time.Duration) {
+	if c.copies.Add(1) <= untimedCopies {
+		return
+	}
+	now := int64(took) << 20 / int64(n)
+	if was := c.cost.Load(); was != 0 {
+		now = was + (now-was)/8
+	}
+	c.cost.Store(now)
+}
+
+// known reports whether there are enough copies to judge.
+func (c *copyPace) known() bool { return c.copies.Load() >= enoughCopies }
+
+func (c *copyPace) reset() {
+	c.copies.Store(0)
+	c.cost.Store(0)
+}
+
+// streamCost is the time of a copy past the caches within this process, in nanoseconds of a MiB: the least that
+// one of a peer's memory can take.
+var streamCost = sync.OnceValue(func() int64 {
+	const n = 128 << 10
+	to, from := make([]byte, n), make([]byte, n)
+	copy(to, from) // has pages for both
+	var took [5]time.Duration
+	for i := range took {
+		start := time.Now()
+		vector.Stream(to, from)
+		took[i] = time.Since(start)
+	}
+	slices.Sort(took[:])
+	return int64(took[len(took)/2]) << 20 / n
+})
 
 // distance is how far a peer's core is.
 type distance struct {
@@ -31,6 +80,10 @@ type distance struct {
 	seen  atomic.Uint64 // the last marker
 	took  atomic.Int64  // nanoseconds, smoothed
 	far   atomic.Bool
+	// What copies take while the core is far: into the cache, and past it. Barred counts those that go into the
+	// cache in any case.
+	plain, streamed copyPace
+	barred          atomic.Int32
 }
 
 // measure loads the markers of a block, if the peer has touched them.
@@ -54,18 +107,47 @@ func (d *distance) measure(p *[markers]marker) {
 	d.took.Store(now)
 	if d.far.Load() {
 		d.far.Store(now > nearMarker)
-	} else {
-		d.far.Store(now > farMarker)
+	} else if now > farMarker {
+		d.plain.reset()
+		d.streamed.reset()
+		d.barred.Store(0)
+		d.far.Store(true)
 	}
+}
+
+// streams reports whether the next copy, of a far core's memory, goes past the caches.
+func (d *distance) streams() bool {
+	if !d.plain.known() || d.barred.Load() > 0 && d.barred.Add(-1) >= 0 {
+		return false
+	}
+	plain := d.plain.cost.Load()
+	if d.streamed.known() && d.streamed.cost.Load() > plain {
+		d.streamed.reset()
+		d.barred.Store(barredCopies)
+		return false
+	}
+	return streamCost() < plain*3/4
 }
 
 // copy copies what a block of the peer holds.
 func (t *theirs) copy(to, from []byte, s *segment) {
-	t.distance.measure(s.markers())
-	if t.distance.far.Load() {
-		vector.Stream(to, from)
+	d := &t.distance
+	d.measure(s.markers())
+	if len(to) < timedCopy || !d.far.Load() {
+		copyNear(to, from)
 		return
 	}
+	start, pace := time.Now(), &d.plain
+	if d.streams() {
+		pace = &d.streamed
+		vector.Stream(to, from)
+	} else {
+		copyNear(to, from)
+	}
+	pace.note(len(to), time.Since(start))
+}
+
+func copyNear(to, from []byte) {
 	for len(to) > 0 {
 		n := copy(to[:min(len(to), nearPiece)], from)
 		to, from = to[n:], from[n:]

@@ -63,7 +63,7 @@ int main(int argc, char **argv)
 `
 
 const (
-	bareSumEnv    = "BANYAN_TEST_BARE_SUM"
+	bareEnv       = "BANYAN_TEST_BARE"
 	measuredBytes = 1 << 20
 	measuredTimes = 2000
 )
@@ -126,7 +126,7 @@ func measuredLoans(w *banyan.World) error {
 		if c.Rank() == 0 {
 			continue
 		}
-		bare, err := bareTime()
+		bare, err := bareTime(measuredBytes, measuredTimes)
 		if err != nil {
 			return err
 		}
@@ -139,9 +139,9 @@ func measuredLoans(w *banyan.World) error {
 	return banyan.Free(w, mem)
 }
 
-// bareTime is what the C process prints.
-func bareTime() (float64, error) {
-	out, err := exec.Command(os.Getenv(bareSumEnv), strconv.Itoa(measuredBytes), strconv.Itoa(measuredTimes)).Output()
+// bareTime is what the C program prints.
+func bareTime(size, times int) (float64, error) {
+	out, err := exec.Command(os.Getenv(bareEnv), strconv.Itoa(size), strconv.Itoa(times)).Output()
 	if err != nil {
 		return 0, err
 	}
@@ -155,14 +155,17 @@ func middle(of []float64) string {
 }
 
 // The measurement of B20-5 in docs/status.md.
-func BenchmarkLoans(b *testing.B) {
-	bare := filepath.Join(b.TempDir(), "sum")
+func BenchmarkLoans(b *testing.B) { besideBare(b, bareSum, "loans, measured") }
+
+// besideBare builds a program in C and runs a role of two ranks that starts it.
+func besideBare(b *testing.B, program, role string) {
+	bare := filepath.Join(b.TempDir(), "bare")
 	build := exec.Command("cc", "-O2", "-march=native", "-x", "c", "-o", bare, "-")
-	build.Stdin = strings.NewReader(bareSum)
+	build.Stdin = strings.NewReader(program)
 	out, err := build.CombinedOutput()
 	require.NoError(b, err, string(out))
 	for b.Loop() {
-		res, said := ranktest.Job(b, launch.Continue, 2, "loans, measured", bareSumEnv+"="+bare, "BANYAN_DEBUG=off")
+		res, said := ranktest.Job(b, launch.Continue, 2, role, bareEnv+"="+bare, "BANYAN_DEBUG=off")
 		require.False(b, res.Ends[0].Failed() || res.Ends[1].Failed(), said)
 		b.Log(said)
 	}
