@@ -223,8 +223,9 @@ func (c *Comm) Create(g Group) (*Comm, error) {
 // the same tag, so it works when other ranks have failed or are busy. It sends nothing. A rank that
 // is not in the group gets nil, as from Create; so does every rank for the empty group.
 func (c *Comm) CreateGroup(g Group, tag int) (*Comm, error) {
+	n := c.valid().core.CountAmong(g.g, tag) // before a call that is left has others follow
 	return c.create(debug.Plain("CreateGroup"), true, ft.Args{arg("tag", tag)},
-		func(p create.Parent) (*p2p.Comm, error) { return p.Among(g.g, tag) })
+		func(p create.Parent) (*p2p.Comm, error) { return p.Among(g.g, tag, n) })
 }
 
 // Split makes a communicator for each color, of the ranks that gave it, ordered by key, then by

@@ -211,7 +211,7 @@ func TestProfileIsInherited(t *testing.T) {
 	require.NoError(t, err)
 	derived, err := dup.Derive(dup.Count(), WorldGroup(1), 0)
 	require.NoError(t, err)
-	among, _, err := derived.DeriveAmong(WorldGroup(1), 1)
+	among, _, err := derived.DeriveAmong(WorldGroup(1), 1, derived.CountAmong(WorldGroup(1), 1))
 	require.NoError(t, err)
 	require.Equal(t, RunThrough, among.Profile())
 	require.NoError(t, among.SetProfile(ULFM))

@@ -78,10 +78,33 @@ func (c *Comm) Derive(n uint64, g Group, color uint64) (*Comm, error) {
 	return c.e.newComm(c, c.childName(n), &g, &g, rank, c.deriveContext(n, color, g.digest()), nil)
 }
 
+// CountAmong is the Count of a DeriveAmong of the group with that tag. It is 0 while a validate is under way:
+// then DeriveAmong takes the number, after that.
+func (c *Comm) CountAmong(g Group, tag int) uint32 {
+	c.e.p.Lock()
+	defer c.e.p.Unlock()
+	if c.readFT().validating > 0 {
+		return 0
+	}
+	return c.countAmong(amongKey(g, tag))
+}
+
+func amongKey(g Group, tag int) uint64 { return mix(mix(g.digest(), uint64(tag)), 1) }
+
+// countAmong takes the next number. Precondition: the lock is held.
+func (c *Comm) countAmong(key uint64) uint32 {
+	s := c.mutableFT()
+	if s.partly == nil {
+		s.partly = make(map[uint64]uint32)
+	}
+	s.partly[key]++
+	return s.partly[key]
+}
+
 // DeriveAmong makes a communicator of a group of this one's members. Only that group calls it, all
-// with the same tag, so that survivors can go on without the failed ranks. The context is returned
-// also with an error, except where this process is not a member.
-func (c *Comm) DeriveAmong(g Group, tag int) (d *Comm, ctx uint32, err error) {
+// with the same tag, so that survivors can go on without the failed ranks. n is CountAmong, from the beginning of the
+// call. The context is returned also with an error, except where this process is not a member.
+func (c *Comm) DeriveAmong(g Group, tag int, n uint32) (d *Comm, ctx uint32, err error) {
 	rank := g.Rank(c.e.p.Self())
 	if rank < 0 {
 		return nil, 0, errNotMember
@@ -89,16 +112,13 @@ func (c *Comm) DeriveAmong(g Group, tag int) (d *Comm, ctx uint32, err error) {
 	if err := c.Unrevoked(); err != nil {
 		return nil, 0, err
 	}
-	key := mix(mix(g.digest(), uint64(tag)), 1)
-	c.e.p.Lock()
-	c.awaitValidate()
-	s := c.mutableFT()
-	if s.partly == nil {
-		s.partly = make(map[uint64]uint32)
+	key := amongKey(g, tag)
+	if n == 0 {
+		c.e.p.Lock()
+		c.awaitValidate()
+		n = c.countAmong(key)
+		c.e.p.Unlock()
 	}
-	s.partly[key]++
-	n := s.partly[key]
-	c.e.p.Unlock()
 	name := commName{base: new(fmt.Sprintf("%s.tag%d.%d", c.Name(), tag, n))}
 	ctx = c.deriveContext(key, uint64(n))
 	d, err = c.e.newComm(c, name, &g, &g, rank, ctx, nil)

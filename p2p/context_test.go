@@ -39,12 +39,12 @@ func TestContextCollision(t *testing.T) {
 		}
 		tags[context(second)] = second
 	}
-	d, ctx, err := c.DeriveAmong(g, first)
+	d, ctx, err := c.DeriveAmong(g, first, c.CountAmong(g, first))
 	require.NoError(t, err)
 	require.Equal(t, context(second), ctx)
-	_, _, err = c.DeriveAmong(g, second)
+	_, _, err = c.DeriveAmong(g, second, c.CountAmong(g, second))
 	require.ErrorContains(t, err, "is taken by "+d.Name()+": create it once more")
 	require.NoError(t, d.Free())
-	_, _, err = c.DeriveAmong(g, second) // again: its number differs
+	_, _, err = c.DeriveAmong(g, second, c.CountAmong(g, second)) // again: its number differs
 	require.NoError(t, err)
 }

@@ -296,7 +296,7 @@ func TestCreationOnARevokedCommunicator(t *testing.T) {
 	group := c.Group()
 	_, derived := c.Derive(1, group, 0)
 	_, none := c.Derive(1, Group{}, 0)
-	_, _, among := c.DeriveAmong(group, 1)
+	_, _, among := c.DeriveAmong(group, 1, c.CountAmong(group, 1))
 	_, dup := c.Dup()
 	_, bridge := c.Bridge(1, NewGroup([]proc.ID{2, 3}), 3)
 	for _, err := range []error{derived, none, among, dup, bridge} {

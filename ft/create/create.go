@@ -59,8 +59,9 @@ func (p Parent) Group(g p2p.Group) (made *p2p.Comm, err error) {
 	return p.finish(repair.Create, made, err)
 }
 
-// Among makes a communicator of a group, whose members alone call it, with the same tag.
-func (p Parent) Among(g p2p.Group, tag int) (*p2p.Comm, error) {
+// Among makes a communicator of a group, whose members alone call it, with the same tag. n is their
+// [p2p.Comm.CountAmong].
+func (p Parent) Among(g p2p.Group, tag int, n uint32) (*p2p.Comm, error) {
 	if err := cmp.Or(p.Core.Unrevoked(), p.contains(g)); err != nil {
 		return nil, err
 	}
@@ -70,7 +71,7 @@ func (p Parent) Among(g p2p.Group, tag int) (*p2p.Comm, error) {
 	if !g.Has(p.Self) {
 		return nil, nil
 	}
-	made, context, err := p.Core.DeriveAmong(g, tag)
+	made, context, err := p.Core.DeriveAmong(g, tag, n)
 	if p.uniform(err) {
 		if err == nil {
 			err = p.complete(repair.CreateGroup, made)

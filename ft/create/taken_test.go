@@ -21,9 +21,12 @@ var makers = map[string]func(r rank) (*p2p.Comm, error){
 		}
 		return made, err
 	},
-	"split":        func(r rank) (*p2p.Comm, error) { return r.Split(0, 0) },
-	"create":       func(r rank) (*p2p.Comm, error) { return r.Group(r.Core.Group()) },
-	"create group": func(r rank) (*p2p.Comm, error) { return r.Among(r.Core.Group(), 1) },
+	"split":  func(r rank) (*p2p.Comm, error) { return r.Split(0, 0) },
+	"create": func(r rank) (*p2p.Comm, error) { return r.Group(r.Core.Group()) },
+	"create group": func(r rank) (*p2p.Comm, error) {
+		g := r.Core.Group()
+		return r.Among(g, 1, r.Core.CountAmong(g, 1))
+	},
 	"create inter": func(r rank) (*p2p.Comm, error) { return r.bridge(r.Parent) },
 	"merge": func(r rank) (*p2p.Comm, error) {
 		inter, err := r.bridge(r.Parent)

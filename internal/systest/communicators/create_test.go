@@ -1,6 +1,7 @@
 package communicators
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -133,6 +134,27 @@ func TestCreate(t *testing.T) {
 			return fmt.Errorf("the second of the same group and tag: %w", err)
 		}
 		return errors.Join(token(a, c), token(b, c), token(again, b))
+	})
+}
+
+// A call that its context has ended before the others came counts like theirs: the next one of the same group
+// and tag gives all members the same communicator.
+func TestCreateGroupThatWasLeft(t *testing.T) {
+	ended, end := context.WithCancel(context.Background())
+	end()
+	ranktest.EverySize(t, func(c *banyan.Comm) error {
+		of := c
+		if c.Rank() == 0 {
+			of = c.WithContext(ended)
+		}
+		if _, err := of.CreateGroup(c.Group(), 4); c.Rank() > 0 && err != nil {
+			return err
+		}
+		next, err := c.CreateGroup(c.Group(), 4)
+		if err != nil {
+			return err
+		}
+		return token(next, c)
 	})
 }
 
