@@ -247,6 +247,9 @@ func misuse(op string, cause error) error {
 	return &OpError{Op: op, Rank: -1, Peer: ft.NoPeer, Err: cause}
 }
 
+// ErrEncoding is the class of errors of values that could not be encoded or decoded.
+var ErrEncoding = errors.New("encoding")
+
 // badValue is the error of a received message that is no value of the type.
 func (c *Comm) badValue(src, tag int, st Status, cause error) error {
 	cause = fmt.Errorf("value from rank %d, tag %d: %w", st.Source, st.Tag, cause)

@@ -9,11 +9,9 @@ import (
 	"hash/fnv"
 	"reflect"
 	"sync"
-)
 
-// ErrEncoding is the class of errors of values that could not be encoded or
-// decoded.
-var ErrEncoding = errors.New("encoding")
+	"github.com/banyan-hpc/banyan/internal/debug"
+)
 
 // The longest encodings, in bytes, that RecvValue accepts by default. Decoders use stack in
 // proportion to the depth of a value, and Go ends a program whose stack overflows. Where the type
@@ -64,6 +62,9 @@ func SendValue[T any](c *Comm, v T, dst, tag int, opts ...ValueOption) error {
 	if err != nil {
 		return c.valid().notifyOf("SendValue", err, arg("dst", dst), arg("tag", tag))
 	}
+	if c.debugs() {
+		b = debug.Name(b, reflect.TypeFor[T]().String())
+	}
 	return c.Send(b, dst, tag)
 }
 
@@ -84,6 +85,9 @@ func RecvValue[T any](c *Comm, src, tag int, opts ...ValueOption) (v T, st Statu
 	if src == ProcNull {
 		return v, m.Status(), nil
 	}
+	if c.debugs() {
+		return recvNamed[T](c, m, o, src, tag)
+	}
 	n := m.Status().Count
 	if l, plain := o.codec.(*layout); plain {
 		if o.limit = n; n != header+l.size {
@@ -91,13 +95,9 @@ func RecvValue[T any](c *Comm, src, tag int, opts ...ValueOption) (v T, st Statu
 			return v, m.Status(), c.badValue(src, tag, m.Status(), l.misfit(n))
 		}
 	}
-	if o.limit == 0 {
-		o.limit = valueLimit(reflect.TypeFor[T](), n)
-	}
-	if n > o.limit {
+	if err := o.tooLong(reflect.TypeFor[T](), n); err != nil {
 		_, _ = m.m.Recv(nil) // lets the sender go on
-		long := fmt.Errorf("%w: %d bytes, the limit is %d: WithValueLimit raises it", ErrTruncate, n, o.limit)
-		return v, m.Status(), c.badValue(src, tag, m.Status(), long)
+		return v, m.Status(), c.badValue(src, tag, m.Status(), err)
 	}
 	b := make([]byte, n)
 	if st, err = m.Recv(b); err != nil {
@@ -110,12 +110,44 @@ func RecvValue[T any](c *Comm, src, tag int, opts ...ValueOption) (v T, st Statu
 	return v, st, nil
 }
 
-// valueLimit gives the limit for a value of a type whose encoding has n bytes.
-func valueLimit(t reflect.Type, n int) int {
-	if n <= NestedValueLimit || unbounded(t, make(map[reflect.Type]bool)) {
-		return NestedValueLimit
+// recvNamed is the rest of RecvValue under the debug setting, under which a message has the name of the sender's
+// type.
+func recvNamed[T any](c *Comm, m *Message, o valueOptions, src, tag int) (v T, st Status, err error) {
+	b := make([]byte, m.Status().Count)
+	if st, err = m.Recv(b); err != nil {
+		return v, st, err
 	}
-	return ValueLimit
+	name, b, named := debug.Unname(b)
+	st.Count = len(b)
+	if _, plain := o.codec.(*layout); !plain {
+		err = o.tooLong(reflect.TypeFor[T](), len(b))
+	}
+	if err == nil {
+		err = decodeValue(o.codec, b, &v)
+	}
+	if err == nil {
+		return v, st, nil
+	}
+	if named && errors.Is(err, ErrEncoding) {
+		err = fmt.Errorf("sent as %s, received as %v: %w", name, reflect.TypeFor[T](), err)
+	}
+	var zero T
+	return zero, st, c.badValue(src, tag, st, err)
+}
+
+// tooLong is the error of an encoding of n bytes that exceeds the limit, or nil.
+func (o *valueOptions) tooLong(t reflect.Type, n int) error {
+	limit := o.limit
+	if limit == 0 {
+		limit = ValueLimit
+		if n > NestedValueLimit && unbounded(t, make(map[reflect.Type]bool)) {
+			limit = NestedValueLimit
+		}
+	}
+	if n > limit {
+		return fmt.Errorf("%w: %d bytes, the limit is %d: WithValueLimit raises it", ErrTruncate, n, limit)
+	}
+	return nil
 }
 
 // unbounded reports whether values of a type can be of any depth. Seen has the

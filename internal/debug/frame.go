@@ -1,9 +1,11 @@
 package debug
 
 import (
+	"bytes"
 	"hash/maphash"
 	"reflect"
 	"strconv"
+	"strings"
 )
 
 // Kind is the type of the elements of a message. The zero Kind is bytes, which match all types.
@@ -67,6 +69,30 @@ func Unframe(f []byte) (k Kind, ok bool) {
 		return 0, false
 	}
 	return Kind(f[len(sign)]), true
+}
+
+// longestName bounds the name of a type in a message, in bytes.
+const longestName = 100
+
+const nameSign = "banyan type: "
+
+// Name puts the name of a type before an encoded value.
+func Name(value []byte, name string) []byte {
+	name = name[:min(len(name), longestName)]
+	b := append([]byte(nameSign), byte(len(name)))
+	return append(append(b, name...), value...)
+}
+
+// Unname is the inverse. False: there is no name, and the value is all of the message. The name can be printed.
+//
+//banyan:decodes
+func Unname(b []byte) (name string, value []byte, ok bool) {
+	rest, ok := bytes.CutPrefix(b, []byte(nameSign))
+	if !ok || len(rest) == 0 || int(rest[0]) > min(longestName, len(rest)-1) {
+		return "", b, false
+	}
+	n := 1 + int(rest[0])
+	return strings.Trim(strconv.Quote(string(rest[1:n])), `"`), rest[n:], true
 }
 
 var seed = maphash.MakeSeed()

@@ -46,10 +46,11 @@ var waiting = map[string]func(b bounds) error{
 	"Comm.SendrecvReplace": func(b bounds) error {
 		return lastOf(b.c.SendrecvReplace(make([]byte, large), 1, 5, 1, 5))
 	},
-	"Comm.AllocWindow": func(b bounds) error { return lastOf(b.c.AllocWindow(8)) },
-	"Comm.NewWindow":   func(b bounds) error { return lastOf(b.c.NewWindow(nil)) },
-	"Comm.Probe":       func(b bounds) error { return lastOf(b.c.Probe(banyan.AnySource, 5)) },
-	"Comm.Mprobe":      func(b bounds) error { return lastOf(b.c.Mprobe(1, 5)) },
+	"Comm.AllocWindow":      func(b bounds) error { return lastOf(b.c.AllocWindow(8)) },
+	"Comm.NewWindow":        func(b bounds) error { return lastOf(b.c.NewWindow(nil)) },
+	"Comm.NewDynamicWindow": func(b bounds) error { return lastOf(b.c.NewDynamicWindow()) },
+	"Comm.Probe":            func(b bounds) error { return lastOf(b.c.Probe(banyan.AnySource, 5)) },
+	"Comm.Mprobe":           func(b bounds) error { return lastOf(b.c.Mprobe(1, 5)) },
 
 	"Comm.Barrier":   func(b bounds) error { return b.c.Barrier() },
 	"Comm.Bcast":     func(b bounds) error { return b.c.Bcast(make([]byte, 8), 1) },

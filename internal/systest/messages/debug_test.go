@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/banyan-hpc/banyan"
 )
 
@@ -228,3 +230,41 @@ func TestLeftCollectivesUnderDebug(t *testing.T) {
 	t.Setenv("BANYAN_DEBUG", "on")
 	TestProcessesLeaveCollectives(t)
 }
+
+type task struct{ first, last int32 }
+
+type result struct{ sum float64 }
+
+// A value of another type names both types under the debug setting; one of the same type, of a plain type and of one
+// that is encoded, comes as without.
+func TestTypesOfValues(t *testing.T) {
+	for _, debug := range []bool{false, true} {
+		options := []banyan.Option{banyan.WithDebug(debug)}
+		require.NoError(t, banyan.Simulate(2, banyan.Simulation{Options: options}, func(w *banyan.World) error {
+			c := w.Comm()
+			if c.Rank() == 0 {
+				return errors.Join(banyan.SendValue(c, task{1, 2}, 1, 5), banyan.SendValue(c, task{1, 2}, 1, 5),
+					banyan.SendValue(c, task{3, 4}, 1, 5), banyan.SendValue(c, map[string]int{"a": 7}, 1, 5),
+					banyan.SendValue(c, strings.Repeat("x", 100), 1, 5))
+			}
+			for _, got := range []error{
+				ignore(banyan.RecvValue[result](c, 0, 5)), ignore(banyan.RecvValue[map[string]int](c, 0, 5)),
+			} {
+				require.ErrorIs(t, got, banyan.ErrEncoding)
+				require.Equal(t, debug, strings.Contains(got.Error(), "sent as messages.task, received as "), "%v", got)
+			}
+			one, st, err := banyan.RecvValue[task](c, 0, 5)
+			require.NoError(t, err)
+			require.Equal(t, task{3, 4}, one)
+			require.Equal(t, 16, st.Count)
+			all, _, err := banyan.RecvValue[map[string]int](c, 0, 5)
+			require.NoError(t, err)
+			require.Equal(t, map[string]int{"a": 7}, all)
+			_, _, err = banyan.RecvValue[string](c, 0, 5, banyan.WithValueLimit(50))
+			require.ErrorIs(t, err, banyan.ErrTruncate)
+			return nil
+		}))
+	}
+}
+
+func ignore[T any](_ T, _ banyan.Status, err error) error { return err }
