@@ -51,7 +51,8 @@ func FuzzCards(f *testing.F) {
 		w := &Window{targets: make([]target, ranks)}
 		if err := w.join(b); err == nil {
 			assert.Len(t, b, ranks*CardBytes)
-			for _, o := range w.targets {
+			for i := range w.targets {
+				o := &w.targets[i]
 				assert.True(t, o.at.none() || o.at.from <= o.at.length && o.size <= o.at.length-o.at.from)
 			}
 		}
