@@ -233,7 +233,7 @@ func TestLeftCollectivesUnderDebug(t *testing.T) {
 
 type task struct{ first, last int32 }
 
-type result struct{ sum float64 }
+type result struct{ Sum float64 }
 
 // A value of another type names both types under the debug setting; one of the same type, of a plain type and of one
 // that is encoded, comes as without.
