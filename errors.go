@@ -259,6 +259,12 @@ func (c *Comm) badValue(src, tag int, st Status, cause error) error {
 // errNoWorld is the error of calls on the zero World.
 var errNoWorld = fmt.Errorf("%w: no world; Init gives one", ErrArgument)
 
+// dropValue is badValue for a message that has not been received. The sender goes on.
+func (c *Comm) dropValue(m *Message, src, tag int, cause error) error {
+	_, _ = m.m.Recv(nil) // that it is truncated is no news
+	return c.badValue(src, tag, m.Status(), cause)
+}
+
 func arg(name string, value int) ft.Arg { return ft.Arg{Name: name, Value: value} }
 
 // tell is the part of notify that is not inlined into every operation.

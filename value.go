@@ -91,13 +91,11 @@ func RecvValue[T any](c *Comm, src, tag int, opts ...ValueOption) (v T, st Statu
 	n := m.Status().Count
 	if l, plain := o.codec.(*layout); plain {
 		if o.limit = n; n != header+l.size {
-			_, _ = m.m.Recv(nil) // lets the sender go on
-			return v, m.Status(), c.badValue(src, tag, m.Status(), l.misfit(n))
+			return v, m.Status(), c.dropValue(m, src, tag, l.misfit(n))
 		}
 	}
 	if err := o.tooLong(reflect.TypeFor[T](), n); err != nil {
-		_, _ = m.m.Recv(nil) // lets the sender go on
-		return v, m.Status(), c.badValue(src, tag, m.Status(), err)
+		return v, m.Status(), c.dropValue(m, src, tag, err)
 	}
 	b := make([]byte, n)
 	if st, err = m.Recv(b); err != nil {
@@ -113,16 +111,19 @@ func RecvValue[T any](c *Comm, src, tag int, opts ...ValueOption) (v T, st Statu
 // recvNamed is the rest of RecvValue under the debug setting, under which a message has the name of the sender's
 // type.
 func recvNamed[T any](c *Comm, m *Message, o valueOptions, src, tag int) (v T, st Status, err error) {
+	if l, plain := o.codec.(*layout); plain {
+		o.limit = header + l.size + ValueLimit // a wrong length is found below, with the names
+	}
+	if err = o.tooLong(reflect.TypeFor[T](), m.Status().Count-debug.LongestPrefix); err != nil {
+		return v, m.Status(), c.dropValue(m, src, tag, err)
+	}
 	b := make([]byte, m.Status().Count)
 	if st, err = m.Recv(b); err != nil {
 		return v, st, err
 	}
 	name, b, named := debug.Unname(b)
 	st.Count = len(b)
-	if _, plain := o.codec.(*layout); !plain {
-		err = o.tooLong(reflect.TypeFor[T](), len(b))
-	}
-	if err == nil {
+	if err = o.tooLong(reflect.TypeFor[T](), len(b)); err == nil {
 		err = decodeValue(o.codec, b, &v)
 	}
 	if err == nil {

@@ -76,6 +76,9 @@ const longestName = 100
 
 const nameSign = "banyan type: "
 
+// LongestPrefix bounds what Name puts before a value, in bytes.
+const LongestPrefix = len(nameSign) + 1 + longestName
+
 // Name puts the name of a type before an encoded value.
 func Name(value []byte, name string) []byte {
 	name = name[:min(len(name), longestName)]

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -245,7 +246,7 @@ func TestTypesOfValues(t *testing.T) {
 			if c.Rank() == 0 {
 				return errors.Join(banyan.SendValue(c, task{1, 2}, 1, 5), banyan.SendValue(c, task{1, 2}, 1, 5),
 					banyan.SendValue(c, task{3, 4}, 1, 5), banyan.SendValue(c, map[string]int{"a": 7}, 1, 5),
-					banyan.SendValue(c, strings.Repeat("x", 100), 1, 5))
+					banyan.SendValue(c, strings.Repeat("x", 100), 1, 5), banyan.SendValue(c, strings.Repeat("x", 64<<20), 1, 5))
 			}
 			for _, got := range []error{
 				ignore(banyan.RecvValue[result](c, 0, 5)), ignore(banyan.RecvValue[map[string]int](c, 0, 5)),
@@ -262,6 +263,12 @@ func TestTypesOfValues(t *testing.T) {
 			require.Equal(t, map[string]int{"a": 7}, all)
 			_, _, err = banyan.RecvValue[string](c, 0, 5, banyan.WithValueLimit(50))
 			require.ErrorIs(t, err, banyan.ErrTruncate)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, _, err = banyan.RecvValue[string](c, 0, 5)
+			runtime.ReadMemStats(&after)
+			require.ErrorIs(t, err, banyan.ErrTruncate)
+			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20), "a message beyond the limit takes no memory")
 			return nil
 		}))
 	}
