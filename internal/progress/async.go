@@ -86,18 +86,19 @@ func (e *Engine) wakeParked() (dozing bool) {
 // skip connections in some of them.
 const idleRounds = 40
 
-// maxIdleRounds bounds the rounds of one call of ProgressUntilIdle.
-const maxIdleRounds = 1000
+// maxIdleTime bounds one call of ProgressUntilIdle, after which its caller does what else is due.
+const maxIdleTime fabric.Time = 10_000_000
 
-// ProgressUntilIdle makes progress until nothing is there, unless another goroutine does already.
-// It is for a goroutine that runs now and then while the application computes. It returns the
-// number of events handled. Precondition: the lock is held.
+// ProgressUntilIdle makes progress until nothing is there, for maxIdleTime at most, unless another
+// goroutine does already. It is for a goroutine that runs now and then while the application
+// computes. It returns the number of events handled. Precondition: the lock is held.
 func (e *Engine) ProgressUntilIdle() (found int) {
 	if e.progressing || e.closed {
 		return 0
 	}
 	e.progressing = true
-	for rounds, idle := 0, 0; idle < idleRounds && rounds < maxIdleRounds; rounds++ {
+	until := e.host.Now() + maxIdleTime
+	for idle := 0; idle < idleRounds && e.host.Now() < until; {
 		e.gapLeft = 0
 		idle++
 		if n := e.round(); n > 0 {

@@ -87,7 +87,6 @@ func New(cfg Config) *Engine {
 	e := &Engine{
 		self: cfg.Self, host: cfg.Host, shm: cfg.Shm,
 		resolve: cfg.Resolve, routed: cfg.Routed, sparse: cfg.Sparse,
-		stalled: func() int { return 0 },
 	}
 	e.spins, e.yields, e.yieldMost = cfg.Host.Patience()
 	e.crowded = e.yieldMost != fabric.Forever
@@ -148,9 +147,16 @@ func (e *Engine) EndBursts() (all bool) {
 // failed; once per peer, in the order of registration.
 func (e *Engine) OnEnd(fn func(*Endpoint, proc.Cause)) { e.ended = append(e.ended, fn) }
 
-// OnStall registers the function that retries frames that were refused credit. It is called in
-// every round, with the lock held, and returns the number of frames that it sent.
-func (e *Engine) OnStall(fn func() int) { e.stalled = fn }
+// OnStall registers a function that retries frames that were refused credit. It is called in every
+// round, with the lock held, after those registered before, and returns the number of frames that it
+// sent.
+func (e *Engine) OnStall(fn func() int) {
+	if before := e.stalled; before != nil {
+		e.stalled = func() int { return before() + fn() }
+		return
+	}
+	e.stalled = fn
+}
 
 // Backlog is OnStall for the control classes: fn is called until nil replaces it. Precondition: the
 // lock is held.

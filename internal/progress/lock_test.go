@@ -42,3 +42,40 @@ func TestContenderPauses(t *testing.T) {
 	require.IsIncreasing(t, h.pauses[:5])
 	require.Equal(t, longestPause, h.pauses[7])
 }
+
+// A contender whose attempts fall between those at which the holder looks becomes starved. The
+// holder then sees it at any time, and waits until it has had the lock.
+func TestStarvedContender(t *testing.T) {
+	l := new(lock)
+	require.True(t, l.tryAcquire())
+	looks := 0
+	l.acquireSlow(&pausingHost{pause: func() {
+		if looks++; l.contenders.Load() != 0 || looks > 100 {
+			l.free()
+		}
+	}})
+	require.LessOrEqual(t, looks, 100)
+	require.Zero(t, l.contenders.Load()+l.starved.Load())
+
+	l.starved.Add(1)
+	pauses := 0
+	l.cede(&pausingHost{pause: func() {
+		if pauses++; pauses == 3 {
+			require.True(t, l.tryAcquire(), "the holder keeps the lock")
+			l.starved.Add(-1)
+			l.free()
+		}
+	}})
+	require.Equal(t, 3, pauses)
+	require.False(t, l.tryAcquire(), "the holder has it again")
+}
+
+// pausingHost calls pause in each pause.
+type pausingHost struct {
+	fabric.Host
+	pause func()
+}
+
+func (*pausingHost) Yield() {}
+
+func (h *pausingHost) Pause(fabric.Time) { h.pause() }

@@ -146,3 +146,19 @@ func TestProgressUntilIdle(t *testing.T) {
 	e[0].ProgressUntilIdle()
 	require.Equal(t, 1, k.n)
 }
+
+// A call of ProgressUntilIdle ends although there is always more to do.
+func TestProgressUntilIdleEnds(t *testing.T) {
+	const step fabric.Time = 1_000_000
+	e, rounds := engines(t, true)[0], 0
+	e.OnStall(func() int {
+		for start := e.host.Now(); e.host.Now()-start < step; {
+		}
+		rounds++
+		return 1
+	})
+	e.Lock()
+	defer e.Unlock()
+	require.Positive(t, e.ProgressUntilIdle())
+	require.LessOrEqual(t, fabric.Time(rounds), maxIdleTime/step)
+}

@@ -256,7 +256,9 @@ func (e *Engine) round() int {
 	if e.loopback.used > 0 {
 		n += e.loopback.Poll(&e.sink)
 	}
-	n += e.stalled()
+	if e.stalled != nil {
+		n += e.stalled()
+	}
 	if e.backlog != nil {
 		n += e.backlog()
 	}
@@ -287,9 +289,7 @@ func (e *Engine) runJob() int {
 
 func (e *Engine) yield() {
 	e.gapLeft = 0
-	e.Unlock()
-	e.host.Yield()
-	e.Lock()
+	e.cede(e.host)
 }
 
 // sleep is the one place where the process sleeps. It returns at once if timers are due: the
