@@ -119,41 +119,54 @@ func fold(acc Acc, elem Elem, mem, own []byte) {
 }
 
 func integers[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](acc Acc, mem, data []T) {
-	for i, v := range data {
-		switch acc {
-		case And:
+	mem = mem[:len(data)]
+	switch acc {
+	case And:
+		for i, v := range data {
 			mem[i] &= v
-		case Or:
+		}
+	case Or:
+		for i, v := range data {
 			mem[i] |= v
-		case Xor:
+		}
+	case Xor:
+		for i, v := range data {
 			mem[i] ^= v
 		}
+	default:
+		ordered(acc, mem, data)
 	}
-	ordered(acc, mem, data)
 }
 
 func ordered[T interface {
 	cmp.Ordered
 	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | float32 | float64
 }](acc Acc, mem, data []T) {
-	for i, v := range data {
-		switch acc {
-		case Min:
+	mem = mem[:len(data)]
+	switch acc {
+	case Min:
+		for i, v := range data {
 			mem[i] = min(mem[i], v)
-		case Max:
+		}
+	case Max:
+		for i, v := range data {
 			mem[i] = max(mem[i], v)
 		}
+	default:
+		numbers(acc, mem, data)
 	}
-	numbers(acc, mem, data)
 }
 
 func numbers[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | float32 | float64 |
 	complex64 | complex128](acc Acc, mem, data []T) {
-	for i, v := range data {
-		switch acc {
-		case Sum:
+	mem = mem[:len(data)]
+	switch acc {
+	case Sum:
+		for i, v := range data {
 			mem[i] += v
-		case Prod:
+		}
+	case Prod:
+		for i, v := range data {
 			mem[i] *= v
 		}
 	}

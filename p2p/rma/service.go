@@ -19,8 +19,7 @@ type Service struct {
 	windows map[uint32]*Window // by context
 	stalled []*target          // their connections have refused credit
 	gone    []goneNotice       // likewise
-	watcher progress.Watcher   // retries them, from the first window on
-	watched bool
+	retries bool               // OnStall was called: a process without windows pays nothing
 	// frame is where frames are put together.
 	frame []byte
 }
@@ -29,7 +28,6 @@ type Service struct {
 // nothing: that is the baseline. Blocks may be nil.
 func New(e *progress.Engine, p *p2p.Engine, blocks fabric.Blocks, aware bool) *Service {
 	s := &Service{e: e, p: p, blocks: blocks, windows: make(map[uint32]*Window)}
-	s.watcher = progress.Watcher{Look: s.retry, Doze: func() bool { return true }}
 	e.Handle(fabric.ClassRMA, s.receive)
 	if aware {
 		e.OnEnd(s.onEnd)
@@ -65,10 +63,9 @@ func (s *Service) Prepare(c *p2p.Comm, mem []byte, notices int) (*Window, error)
 		}
 	}
 	s.windows[w.ctx] = w
-	if !s.watched {
-		s.watched = true
-		s.e.Watch(&s.watcher)
-		s.e.Kick()
+	if !s.retries {
+		s.retries = true
+		s.e.OnStall(s.retry)
 	}
 	s.e.Unlock()
 	s.e.StartAsync()
