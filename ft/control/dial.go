@@ -5,12 +5,13 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// queueUnsent queues a frame until there is a connection.
+// queueUnsent queues a frame until there is a connection and credit.
 func (p *Driver) queueUnsent(a detect.Action) {
 	if len(p.unsent) == maxUnsent {
 		return
 	}
 	p.unsent = append(p.unsent, a)
+	p.e.Backlog()
 	if !p.connecting {
 		p.connecting = true
 		p.spawn(p.connect)
@@ -36,6 +37,25 @@ func (p *Driver) connect() {
 		}
 	}
 	p.connecting, p.unsent = false, nil
+}
+
+// sendUnsent sends the queued frames for which there are credit and connections. left: credit is missing.
+func (p *Driver) sendUnsent() (sent int, left bool) {
+	if p.stopped {
+		return 0, false
+	}
+	p.resend(func(a detect.Action) bool {
+		if p.e.Lookup(a.To) == nil {
+			return false
+		}
+		if p.trySend(a) {
+			sent++
+			return true
+		}
+		left = true
+		return false
+	})
+	return sent, left
 }
 
 // resend keeps the queued frames for which done returns false.

@@ -55,7 +55,7 @@ type Driver struct {
 	finalizing bool          // Finalizing was called
 
 	draining      bool
-	unsent        []detect.Action // frames that wait for a connection
+	unsent        []detect.Action // frames that wait for a connection or credit
 	connecting    bool
 	dialQueue     []proc.ID         // processes to connect to
 	queued        map[proc.ID]bool  // the members of dialQueue and the one being dialled
@@ -88,6 +88,7 @@ func Start(cfg Config) *Driver {
 	}
 	p.e.HandleBackground(fabric.ClassDetect, p.onFrame)
 	p.e.OnEnd(p.onEnd)
+	p.e.OnBacklog(p.sendUnsent)
 	p.e.Lock()
 	defer p.e.Unlock()
 	p.due = p.m.Due()

@@ -38,9 +38,17 @@ type queuedFrame struct {
 
 // NewOutbox makes the outbox of a process. log may be nil.
 func NewOutbox(e *progress.Engine, log *slog.Logger) *Outbox {
-	return &Outbox{
+	o := &Outbox{
 		e: e, log: log, exited: e.Host().NewParker(),
 	}
+	e.OnBacklog(func() (int, bool) {
+		if o.stopped {
+			return 0, false
+		}
+		sent := o.flush()
+		return sent, len(o.order) > 0
+	})
+	return o
 }
 
 // Send sends a frame, now or later. The payload is borrowed during the call.
@@ -59,7 +67,7 @@ func (o *Outbox) Send(to proc.ID, class fabric.Class, payload []byte) {
 	}
 	if len(queue) == 0 {
 		o.order = append(o.order, to)
-		o.e.Backlog(o.flush)
+		o.e.Backlog()
 		if ep == nil {
 			o.dialQueue = append(o.dialQueue, to)
 		}
@@ -123,11 +131,8 @@ func (o *Outbox) flush() (sent int) {
 		return false
 	})
 	o.sent += uint64(sent)
-	if len(o.order) == 0 {
-		o.e.Backlog(nil)
-		if o.drained != nil {
-			o.drained.Finish()
-		}
+	if len(o.order) == 0 && o.drained != nil {
+		o.drained.Finish()
 	}
 	return sent
 }
@@ -194,7 +199,6 @@ func (o *Outbox) Unreachable(peer proc.ID) error { return o.unreachable.Get(peer
 // Stop drops the waiting frames and returns when the dial goroutine has ended.
 func (o *Outbox) Stop() {
 	o.stopped = true
-	o.e.Backlog(nil)
 	for o.dialing {
 		o.e.Unlock()
 		o.exited.Park()

@@ -55,8 +55,9 @@ type Engine struct {
 	timers     timers
 	ended      []func(*Endpoint, proc.Cause)
 	stalled    func() int // retries frames that were refused credit
-	backlog    func() int // the same for control frames; nil: there are none
-	deferred   []func()   // functions for the next round
+	backlogs   []func() (sent int, left bool)
+	backlogged bool     // frames of the control classes wait for credit
+	deferred   []func() // functions for the next round
 	watchers   []*Watcher
 	newWatcher bool // a watcher was added since the process last went to sleep
 
@@ -158,9 +159,23 @@ func (e *Engine) OnStall(fn func() int) {
 	e.stalled = fn
 }
 
-// Backlog is OnStall for the control classes: fn is called until nil replaces it. Precondition: the
-// lock is held.
-func (e *Engine) Backlog(fn func() int) { e.backlog = fn }
+// OnBacklog is OnStall for frames of the control classes, which get credit before all others: a rank
+// whose heartbeats waited behind its messages would count as dead. After Backlog fn is called in every
+// round, until none of these functions has frames left.
+func (e *Engine) OnBacklog(fn func() (sent int, left bool)) { e.backlogs = append(e.backlogs, fn) }
+
+// Backlog declares that frames of a control class were refused credit. Precondition: the lock is held.
+func (e *Engine) Backlog() { e.backlogged = true }
+
+func (e *Engine) sendBacklog() (sent int) {
+	e.backlogged = false
+	for _, fn := range e.backlogs {
+		n, left := fn()
+		sent += n
+		e.backlogged = e.backlogged || left
+	}
+	return sent
+}
 
 // Defer calls fn, with the lock held, at the beginning of the next round: work that must not delay
 // a goroutine that waits for a result. It wakes no goroutine. Precondition: the lock is held.

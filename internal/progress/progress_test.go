@@ -177,6 +177,46 @@ func TestStarvedSenderIsWoken(t *testing.T) {
 	wg.Wait()
 }
 
+// Frames of the control classes that wait for credit go before all others, however many there are.
+func TestBacklogGoesFirst(t *testing.T) {
+	const control = fabric.ClassDetect
+	e := engines(t, true)
+	ep, err := e[0].Endpoint(1)
+	require.NoError(t, err)
+	others, controls := 0, 0
+	e[1].Handle(fabric.ClassTest, func(proc.ID, uint64, []byte) { others++ })
+	e[1].Handle(control, func(proc.ID, uint64, []byte) { controls++ })
+	accepted := 0
+	e[0].OnStall(func() int {
+		before := accepted
+		for ep.TrySend(fabric.ClassTest, 0, nil) {
+			accepted++
+		}
+		return accepted - before
+	})
+	e[0].OnBacklog(func() (sent int, left bool) {
+		if ep.TrySend(control, 0, nil) {
+			return 1, false
+		}
+		return 0, true
+	})
+	progress := func(e *Engine) {
+		e.Lock()
+		e.Progress()
+		e.Unlock()
+	}
+	progress(e[0])
+	e[0].Lock()
+	e[0].Backlog()
+	e[0].Unlock()
+	for most := 2 * accepted; controls == 0; {
+		progress(e[0])
+		progress(e[1])
+		require.LessOrEqual(t, others, most)
+	}
+	require.Equal(t, 1, controls)
+}
+
 // Several goroutines wait at one engine; each gets its own frames.
 func TestManyWaiters(t *testing.T) {
 	for _, attended := range []bool{false, true} {

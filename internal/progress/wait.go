@@ -256,11 +256,11 @@ func (e *Engine) round() int {
 	if e.loopback.used > 0 {
 		n += e.loopback.Poll(&e.sink)
 	}
+	if e.backlogged {
+		n += e.sendBacklog()
+	}
 	if e.stalled != nil {
 		n += e.stalled()
-	}
-	if e.backlog != nil {
-		n += e.backlog()
 	}
 	if len(e.jobs) > 0 {
 		n += e.runJob()
