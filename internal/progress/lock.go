@@ -13,7 +13,7 @@ import (
 //
 // On shared cores the holder may have been preempted, and each yield then takes time from it and
 // from the processes that it waits for. So a contender pauses after some yields. A holder whose
-// rounds last longer than these pauses would seldom look while the contender tries. So a contender
+// rounds last longer than these pauses would rarely look while the contender tries. So a contender
 // that has paused for long is starved, and the holder waits until it has had the lock.
 type lock struct {
 	held uint64
