@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -41,6 +42,9 @@ func (c *resources) countDescriptors() {
 	}
 }
 
+// library matches the files of shared libraries.
+var library = regexp.MustCompile(`\.so(\.[0-9.]+)?$`)
+
 func (c *resources) countMappings() {
 	f, err := os.Open("/proc/self/maps")
 	if err != nil {
@@ -50,7 +54,8 @@ func (c *resources) countMappings() {
 	for s := bufio.NewScanner(f); s.Scan(); {
 		// address perms offset dev inode path
 		part := strings.Fields(s.Text())
-		if len(part) >= 5 && (part[4] != "0" || strings.HasSuffix(part[1], "s")) {
+		code := len(part) == 6 && library.MatchString(part[5]) // once loaded it stays
+		if len(part) >= 5 && !code && (part[4] != "0" || strings.HasSuffix(part[1], "s")) {
 			c.things["mapping of "+strings.Join(part[5:], " ")]++
 		}
 	}

@@ -29,7 +29,12 @@ type address struct {
 	// unix is the name of the abstract socket; zero: there is none.
 	unix  [unixBytes]byte
 	addrs []netip.AddrPort
+	// beside: the process has another path beside its sockets.
+	beside bool
 }
+
+// besideBit is set in the number of addresses of such a process.
+const besideBit = 0x80
 
 func (a *address) encode() []byte {
 	le := binary.LittleEndian
@@ -38,7 +43,11 @@ func (a *address) encode() []byte {
 	b = le.AppendUint64(b, a.born)
 	b = le.AppendUint64(b, a.net)
 	b = append(b, a.unix[:]...)
-	b = append(b, byte(len(a.addrs)))
+	n := byte(len(a.addrs))
+	if a.beside {
+		n |= besideBit
+	}
+	b = append(b, n)
 	for _, ap := range a.addrs {
 		ip := ap.Addr().AsSlice()
 		b = append(b, byte(len(ip)))
@@ -62,7 +71,8 @@ func decodeAddress(b []byte) (a address, err error) {
 	}
 	a.born, a.net = le.Uint64(b[8:]), le.Uint64(b[16:])
 	copy(a.unix[:], b[24:])
-	n := int(b[fixed-1])
+	n := int(b[fixed-1] &^ besideBit)
+	a.beside = b[fixed-1]&besideBit != 0
 	if n > maxAddrs {
 		return a, errNotAddress
 	}

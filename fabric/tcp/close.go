@@ -28,7 +28,7 @@ func (p *Provider) Depart() {
 	p.endBurst()
 	for _, c := range p.conns {
 		if c.state != ended {
-			h := header{kind: kindBye, taken: c.ack()}
+			h := header{kind: kindBye, taken: c.ack(), imm: c.farewell}
 			c.add(&h, 0)
 			if c.state == up {
 				c.flush()

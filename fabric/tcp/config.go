@@ -34,6 +34,9 @@ type Config struct {
 	// Eager is the length in bytes up to which messages are better sent at once than announced,
 	// Reply that for answers; 0 means 64 KiB and 768 KiB.
 	Eager, Reply int
+	// Beside gets the frames of SendBeside, inside Poll; the payload is borrowed. If it is set, this
+	// process's address says that it has another path beside its sockets: see beside.go.
+	Beside func(from proc.ID, payload []byte)
 	// Shared: this process yields the core between two polls, because ranks share cores. That takes
 	// so long that each poll checks all connections.
 	Shared bool

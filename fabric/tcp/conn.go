@@ -67,10 +67,11 @@ type Conn struct {
 	// broken, healed count the interruptions.
 	broken, healed uint64
 
-	informedCause *proc.Cause // Inform: how the peer has ended
-	invalidated   bool        // Invalidate
-	replaced      bool        // its last bytes are being read, and another connection replaces it
-	endCause      proc.Cause
+	farewell, told uint64      // see Farewell
+	informedCause  *proc.Cause // Inform: how the peer has ended
+	invalidated    bool        // Invalidate
+	replaced       bool        // its last bytes are being read, and another connection replaces it
+	endCause       proc.Cause
 }
 
 // Peer implements fabric.Conn.

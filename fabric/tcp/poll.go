@@ -123,6 +123,8 @@ func (p *Provider) look(s *fabric.Sink) int {
 			n += p.serve(who, ev.Events, s)
 		case *epollSet:
 			p.acceptReady = true
+		case another:
+			n-- // its owner polls it
 		case *alarm:
 			p.timerFired()
 		}

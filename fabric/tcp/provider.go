@@ -139,6 +139,7 @@ func (p *Provider) listen() (err error) {
 			return err
 		}
 	}
+	p.self.beside = p.cfg.Beside != nil
 	p.blob = p.self.encode()
 	return nil
 }

@@ -264,7 +264,16 @@ func (c *Conn) count(h *header) {
 }
 
 func (c *Conn) deliver(s *fabric.Sink, h *header, payload []byte) {
-	if h.kind == kindBye {
+	switch h.kind {
+	case kindBeside:
+		if c.p.cfg.Beside == nil {
+			c.reportEnd(proc.Cause{Kind: proc.Corrupt})
+			return
+		}
+		c.p.cfg.Beside(c.peer, payload)
+		return
+	case kindBye:
+		c.told = h.imm
 		c.sendAck()
 		c.reportEnd(proc.Cause{Kind: proc.Departed})
 		return

@@ -25,8 +25,9 @@ const (
 type kind uint8
 
 const (
-	kindTaken kind = 64 + iota // an acknowledgement alone; it has no number
-	kindBye                    // the sender departs in order; its last frame
+	kindTaken  kind = 64 + iota // an acknowledgement alone; it has no number
+	kindBye                     // the sender departs in order; its last frame. imm is that of Farewell
+	kindBeside                  // for Config.Beside
 )
 
 // flagLent marks a frame whose sender waits for the acknowledgement.
@@ -67,6 +68,8 @@ func (h *header) fits() bool {
 	switch {
 	case h.kind == kindTaken || h.kind == kindBye:
 		return h.length == 0 && h.flags == 0
+	case h.kind == kindBeside:
+		return h.length <= maxBeside && h.flags == 0
 	case h.kind == 0 || h.kind >= fabric.NumClasses:
 		return false
 	case h.flags == flagLent:
