@@ -38,9 +38,9 @@ var house = []place{
 	{"fabric/host", 20},                 // the real clock, scheduler and sleeping place
 	{"fabric/shm", 20},                  // provider: shared memory
 	{"fabric/tcp", 20},                  // provider: sockets
-	{"fabric/verbs", 20},                // provider: RDMA
 	{"fabric/sim", 20},                  // provider: the simulated network, with its Host
 	{"internal/launch/pmi", 20},         // the words between ranks and launcher
+	{"fabric/verbs", 21},                // provider: RDMA beside the sockets
 	{"internal/launch/rendezvous", 21},  // ranks without a launcher
 	{"internal/launch/join", 22},        // who am I, who are my peers: all that an application links
 	{"internal/launch/spawn", 22},       // the ranks of one machine
@@ -268,6 +268,7 @@ var ownWaiting = map[string]string{
 	"fabric/host":       "it is the real Host",
 	"fabric/sim":        "it is the simulated Host: every rank is a goroutine that it alone lets run",
 	"fabric/tcp":        "talks to other machines, whose silence has to be timed, and has a helper thread; it never runs inside the simulator",
+	"fabric/verbs":      "waits for the adapters of peers when it closes; it never runs inside the simulator",
 	"fabric/shm":        "talks to other processes by futex and by helper threads; it never runs inside the simulator",
 	"fabric/fabrictest": "its watchdogs must bite when the Host under test is stuck",
 	"internal/launch":   launches,

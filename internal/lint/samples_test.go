@@ -96,7 +96,7 @@ var samples = []sample{
 	{"waiting", "another's clock", in("p2p/a.go", "fmt", "var d = time.Now()"), ""},
 	{"waiting", "deadline", in("p2p/a.go", "context", "var c, _ = context.WithTimeout(nil, 1)"), "context.WithTimeout"},
 	{"waiting", "the real host", one("fabric/host/a.go", "package x\n\nfunc f() { go f() }"), ""},
-	{"waiting", "verbs", in("fabric/verbs/a.go", "time", "var d = time.Now()"), "fabric.Host"},
+	{"waiting", "sim", in("fabric/route/a.go", "time", "var d = time.Now()"), "fabric.Host"},
 	{"waiting", "an application", one("a.go", "package x\n\nfunc f() { go f() }"), ""},
 	{"format", "clean", one("a.go", "package x\n"), ""},
 	{"format", "untidy", one("a.go", "package  x\n"), "gofmt"},

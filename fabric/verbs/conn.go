@@ -1,0 +1,218 @@
+//go:build cgo
+
+package verbs
+
+import (
+	"fmt"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/tcp"
+	"github.com/banyan-hpc/banyan/internal/proc"
+)
+
+// Conn is the connection to a peer with an adapter. Its frames go over the sockets until the lane is there, and
+// again if that fails: see lane.go.
+type Conn struct {
+	*tcp.Conn
+	p *Provider
+
+	generation uint32
+	pair       pair
+	mine       end
+	inlined    int
+	joined     bool // the pair receives and sends
+	heard      bool // the peer's end receives
+	// sending: frames go over the lane. receiving: they come over it.
+	sending, receiving bool
+	starving           bool // a frame was refused since credit was last available
+
+	credit      int      // messages that the peer has room for
+	owed        int      // messages whose room the peer does not know of yet
+	owing       bool     // it is in Provider.owing
+	out         []onWay  // messages without acknowledgement, the oldest first
+	first, next uint64   // number of out's first, and of the next one
+	sent        uint64   // frames that have gone over lanes, but for those that have come back
+	got         uint64   // frames that have come over lanes
+	early       []uint32 // buffers with frames that have come before the note that they do
+
+	wanted  bool     // the lane starts when the sockets have connected
+	notes   [][]byte // for the peer, to be sent over the sockets
+	wantsTo bool     // the note over waits among them, or is due
+	resend  []onWay  // frames of a broken lane, to be sent over the sockets
+	skip    uint64   // frames that come over the sockets and have come over the lane
+	queued  bool     // it is in Provider.pending
+
+	total    uint64 // frames that the departed peer has sent over lanes
+	ended    bool   // the peer has ended, or is cut off
+	cut      bool   // Invalidate
+	asked    bool   // Unsent was true when last asked
+	received uint64 // frames over lanes, for Traffic
+	carried  uint64 // frames sent over lanes, for Traffic
+	off      bool   // it has no lane any more, or never will
+	breaks   uint64 // lanes that have failed
+}
+
+// onWay is a message on its way. Its buffer is kept until the peer's adapter has it.
+type onWay struct {
+	slot    uint32
+	counted bool // it is a frame, and does not bring credit only
+}
+
+// Caps implements fabric.Conn.
+func (c *Conn) Caps() fabric.Caps {
+	caps := c.Conn.Caps()
+	caps.MaxFrame = min(caps.MaxFrame, slotBytes-headerBytes)
+	return caps
+}
+
+// Describe names the path of the frames that are sent now.
+func (c *Conn) Describe() string {
+	if !c.sending {
+		return c.Conn.Describe()
+	}
+	return fmt.Sprintf("verbs %s, queue pair %d", c.p.cfg.Port, c.mine.qp)
+}
+
+// TrySend implements fabric.Conn.
+func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
+	if !c.sending {
+		if len(c.resend) > 0 || c.p.left || c.awaitsLane() || !c.Conn.TrySend(class, imm, payload) {
+			c.starving = true
+			return c.ended && !c.p.left
+		}
+		return true
+	}
+	if c.p.left {
+		return false
+	}
+	if c.credit == 0 || len(c.out) >= c.p.ring()-spare || !c.post(class, imm, payload) {
+		c.starving = true
+		return false
+	}
+	return true
+}
+
+// awaitsLane reports whether frames wait for the lane. A peer may have sent before.
+func (c *Conn) awaitsLane() bool { return c.p.cfg.Wait && !c.off && !c.ended }
+
+// post sends a message, class 0 to bring credit only; false: there is no buffer.
+func (c *Conn) post(class fabric.Class, imm uint64, payload []byte) bool {
+	p := c.p
+	slot, ok := p.outgoing.take()
+	if !ok {
+		return false
+	}
+	at, m := p.outgoing.at(slot)
+	h := header{imm: imm, length: uint32(len(payload)), credit: uint16(c.owed), class: class}
+	c.owed = 0
+	h.put(at)
+	n := headerBytes + copy(at[headerBytes:], payload)
+	c.out = append(c.out, onWay{slot, class != 0})
+	p.onWay++
+	if class != 0 {
+		c.credit--
+		c.sent++
+		c.carried++
+	}
+	p.refill()
+	p.d.send(c.pair, at[:n], m, c.next, true, n <= c.inlined)
+	c.next++
+	if posted, _, err := p.d.round(false); posted == 0 { // it is sent over the sockets
+		c.fails(err)
+	}
+	return true
+}
+
+// acknowledged frees the messages before a number.
+func (c *Conn) acknowledged(before uint64) {
+	n := int(min(before-c.first, uint64(len(c.out))))
+	for _, o := range c.out[:n] {
+		c.p.outgoing.give(o.slot)
+	}
+	c.first += uint64(n)
+	c.p.onWay -= n
+	if n == len(c.out) {
+		c.out = c.out[:0]
+		if c.asked {
+			c.asked, c.p.returned = false, true
+		}
+	} else {
+		c.out = append(c.out[:0], c.out[n:]...)
+	}
+	c.mayContinue()
+}
+
+// mayContinue notes that a refused sender has credit.
+func (c *Conn) mayContinue() {
+	if c.starving && c.sending && c.credit > 0 && len(c.out) < c.p.ring()-spare {
+		c.starving, c.p.returned = false, true
+	}
+}
+
+// TryLend implements fabric.Lender. Its limit is 0, so it is never called.
+func (c *Conn) TryLend(fabric.Class, uint64, []byte) bool { return false }
+
+// Lends implements fabric.Lender: payloads are copied to registered memory.
+func (c *Conn) Lends() int { return 0 }
+
+// Received implements fabric.Lender.
+func (c *Conn) Received() uint64 { return c.Conn.Received() + c.received }
+
+// Unsent implements fabric.Lender: messages on their way are lost if this process dies, until the peer's adapter
+// has them.
+func (c *Conn) Unsent() bool {
+	c.asked = !c.ended && (c.sending && len(c.out) > 0 || len(c.resend) > 0)
+	return c.asked || c.Conn.Unsent()
+}
+
+// Traffic implements fabric.Meter.
+func (c *Conn) Traffic() fabric.Traffic {
+	t := c.Conn.Traffic()
+	t.Sent += c.carried
+	t.Received += c.received
+	t.Broken += c.breaks
+	return t
+}
+
+// Invalidate implements fabric.Conn.
+func (c *Conn) Invalidate() {
+	c.cut, c.ended = true, true
+	c.drop()
+	c.Conn.Invalidate()
+}
+
+// drop frees the lane, and what was on its way.
+func (c *Conn) drop() {
+	c.release()
+	c.p.onWay -= len(c.out)
+	for _, o := range c.out {
+		c.p.outgoing.give(o.slot)
+	}
+	for _, o := range c.resend {
+		c.p.outgoing.give(o.slot)
+	}
+	c.p.repost = append(c.p.repost, c.early...)
+	c.out, c.resend, c.early, c.notes = nil, nil, nil, nil
+	c.sending, c.receiving = false, false
+}
+
+// release frees the queue pair.
+func (c *Conn) release() {
+	if c.pair != (pair{}) {
+		delete(c.p.byPair, c.mine.qp)
+		c.pair.free()
+		c.pair, c.joined = pair{}, false
+		c.p.needed -= c.p.credit + spare
+		c.p.lanes--
+	}
+}
+
+// corrupt cuts a peer off that has sent what no correct process sends.
+func (c *Conn) corrupt() {
+	if !c.ended {
+		c.Invalidate()
+		if c.p.up != nil && c.p.up.Down != nil {
+			c.p.up.Down(c.Peer(), proc.Cause{Kind: proc.Corrupt})
+		}
+	}
+}

@@ -1,0 +1,365 @@
+//go:build cgo
+
+#include "device.h"
+
+#if defined(__linux__) && __has_include(<infiniband/verbs.h>)
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+// Two of these are macros of the header, too.
+#undef ibv_reg_mr
+#undef ibv_query_port
+
+// lib has the functions that are called through the library; the others are inline and go through the context.
+static struct {
+	struct ibv_device **(*get_device_list)(int *);
+	void (*free_device_list)(struct ibv_device **);
+	const char *(*get_device_name)(struct ibv_device *);
+	struct ibv_context *(*open_device)(struct ibv_device *);
+	int (*close_device)(struct ibv_context *);
+	int (*query_port)(struct ibv_context *, uint8_t, struct _compat_ibv_port_attr *);
+	int (*query_gid)(struct ibv_context *, uint8_t, int, union ibv_gid *);
+	struct ibv_pd *(*alloc_pd)(struct ibv_context *);
+	int (*dealloc_pd)(struct ibv_pd *);
+	struct ibv_mr *(*reg_mr)(struct ibv_pd *, void *, size_t, int);
+	int (*dereg_mr)(struct ibv_mr *);
+	struct ibv_comp_channel *(*create_comp_channel)(struct ibv_context *);
+	int (*destroy_comp_channel)(struct ibv_comp_channel *);
+	struct ibv_cq *(*create_cq)(struct ibv_context *, int, void *, struct ibv_comp_channel *, int);
+	int (*destroy_cq)(struct ibv_cq *);
+	int (*get_cq_event)(struct ibv_comp_channel *, struct ibv_cq **, void **);
+	void (*ack_cq_events)(struct ibv_cq *, unsigned int);
+	struct ibv_srq *(*create_srq)(struct ibv_pd *, struct ibv_srq_init_attr *);
+	int (*destroy_srq)(struct ibv_srq *);
+	struct ibv_qp *(*create_qp)(struct ibv_pd *, struct ibv_qp_init_attr *);
+	int (*modify_qp)(struct ibv_qp *, struct ibv_qp_attr *, int);
+	int (*destroy_qp)(struct ibv_qp *);
+	const char *(*wc_status_str)(enum ibv_wc_status);
+} lib;
+
+static const struct {
+	const char *name;
+	void *at;
+} symbols[] = {
+	{"ibv_get_device_list", &lib.get_device_list},
+	{"ibv_free_device_list", &lib.free_device_list},
+	{"ibv_get_device_name", &lib.get_device_name},
+	{"ibv_open_device", &lib.open_device},
+	{"ibv_close_device", &lib.close_device},
+	{"ibv_query_port", &lib.query_port},
+	{"ibv_query_gid", &lib.query_gid},
+	{"ibv_alloc_pd", &lib.alloc_pd},
+	{"ibv_dealloc_pd", &lib.dealloc_pd},
+	{"ibv_reg_mr", &lib.reg_mr},
+	{"ibv_dereg_mr", &lib.dereg_mr},
+	{"ibv_create_comp_channel", &lib.create_comp_channel},
+	{"ibv_destroy_comp_channel", &lib.destroy_comp_channel},
+	{"ibv_create_cq", &lib.create_cq},
+	{"ibv_destroy_cq", &lib.destroy_cq},
+	{"ibv_get_cq_event", &lib.get_cq_event},
+	{"ibv_ack_cq_events", &lib.ack_cq_events},
+	{"ibv_create_srq", &lib.create_srq},
+	{"ibv_destroy_srq", &lib.destroy_srq},
+	{"ibv_create_qp", &lib.create_qp},
+	{"ibv_modify_qp", &lib.modify_qp},
+	{"ibv_destroy_qp", &lib.destroy_qp},
+	{"ibv_wc_status_str", &lib.wc_status_str},
+};
+
+struct bn_device {
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	struct ibv_srq *srq;
+	int port, gid;
+	struct ibv_port_attr attr;
+	union ibv_gid address;
+};
+
+int bn_headers(void) { return 1; }
+
+const char *bn_load(void) {
+	static int loaded;
+	if (loaded)
+		return NULL;
+	void *handle = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
+	if (!handle)
+		return dlerror();
+	for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
+		void *found = dlsym(handle, symbols[i].name);
+		if (!found)
+			return dlerror();
+		memcpy(symbols[i].at, &found, sizeof found);
+	}
+	loaded = 1;
+	return NULL;
+}
+
+const char *bn_status(uint32_t status) { return lib.wc_status_str((enum ibv_wc_status)status); }
+
+static struct ibv_context *open_named(const char *name) {
+	int n;
+	struct ibv_device **list = lib.get_device_list(&n);
+	if (!list)
+		return NULL;
+	struct ibv_context *c = NULL;
+	errno = ENODEV;
+	for (int i = 0; i < n; i++)
+		if (strcmp(lib.get_device_name(list[i]), name) == 0)
+			c = lib.open_device(list[i]);
+	int err = errno;
+	lib.free_device_list(list);
+	errno = err;
+	return c;
+}
+
+// open_step is bn_open without its clean-up.
+static const char *open_step(struct bn_device *d, const char *name, uint32_t receives, uint32_t completions) {
+	if (!(d->context = open_named(name)))
+		return "ibv_open_device";
+	// The library fills the part that all versions have.
+	memset(&d->attr, 0, sizeof d->attr);
+	if ((errno = lib.query_port(d->context, d->port, (struct _compat_ibv_port_attr *)&d->attr)))
+		return "ibv_query_port";
+	if (lib.query_gid(d->context, d->port, d->gid, &d->address))
+		return "ibv_query_gid";
+	if (!(d->pd = lib.alloc_pd(d->context)))
+		return "ibv_alloc_pd";
+	if (!(d->channel = lib.create_comp_channel(d->context)))
+		return "ibv_create_comp_channel";
+	int flags = fcntl(d->channel->fd, F_GETFL);
+	if (flags < 0 || fcntl(d->channel->fd, F_SETFL, flags | O_NONBLOCK))
+		return "fcntl";
+	if (!(d->cq = lib.create_cq(d->context, completions, NULL, d->channel, 0)))
+		return "ibv_create_cq";
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = receives, .max_sge = 1}};
+	if (!(d->srq = lib.create_srq(d->pd, &attr)))
+		return "ibv_create_srq";
+	return NULL;
+}
+
+int bn_open(const char *name, int port, int gid, uint32_t receives, uint32_t completions, struct bn_device **out,
+	const char **step) {
+	struct bn_device *d = calloc(1, sizeof *d);
+	if (!d)
+		return ENOMEM;
+	d->port = port, d->gid = gid;
+	errno = 0;
+	if ((*step = open_step(d, name, receives, completions))) {
+		int err = errno ? errno : EIO;
+		bn_close(d);
+		return err;
+	}
+	*out = d;
+	return 0;
+}
+
+void bn_close(struct bn_device *d) {
+	if (d->srq)
+		lib.destroy_srq(d->srq);
+	if (d->cq)
+		lib.destroy_cq(d->cq);
+	if (d->channel)
+		lib.destroy_comp_channel(d->channel);
+	if (d->pd)
+		lib.dealloc_pd(d->pd);
+	if (d->context)
+		lib.close_device(d->context);
+	free(d);
+}
+
+int bn_fd(struct bn_device *d) { return d->channel->fd; }
+
+int bn_arm(struct bn_device *d, int solicited) { return ibv_req_notify_cq(d->cq, solicited); }
+
+void bn_drain(struct bn_device *d) {
+	struct ibv_cq *cq;
+	void *context;
+	unsigned int n = 0;
+	while (lib.get_cq_event(d->channel, &cq, &context) == 0)
+		n++;
+	if (n)
+		lib.ack_cq_events(d->cq, n);
+}
+
+int bn_memory_new(struct bn_device *d, size_t length, struct bn_memory *out) {
+	out->at = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (out->at == MAP_FAILED)
+		return errno;
+	madvise(out->at, length, MADV_DONTFORK);
+	struct ibv_mr *mr = lib.reg_mr(d->pd, out->at, length, IBV_ACCESS_LOCAL_WRITE);
+	if (!mr) {
+		int err = errno;
+		munmap(out->at, length);
+		return err;
+	}
+	out->region = mr, out->key = mr->lkey;
+	return 0;
+}
+
+void bn_memory_free(struct bn_memory *m, size_t length) {
+	lib.dereg_mr(m->region);
+	munmap(m->at, length);
+}
+
+int bn_pair_new(struct bn_device *d, uint32_t psn, uint32_t sends, void **out, struct bn_end *mine, uint32_t *inlined) {
+	struct ibv_qp_init_attr init = {
+		.send_cq = d->cq, .recv_cq = d->cq, .srq = d->srq, .qp_type = IBV_QPT_RC,
+		.cap = {.max_send_wr = sends, .max_send_sge = 1, .max_inline_data = 128},
+	};
+	struct ibv_qp *qp = lib.create_qp(d->pd, &init);
+	if (!qp)
+		return errno;
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = d->port};
+	int err = lib.modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	if (err) {
+		lib.destroy_qp(qp);
+		return err;
+	}
+	*mine = (struct bn_end){
+		.qp = qp->qp_num, .psn = psn, .lid = d->attr.lid, .mtu = d->attr.active_mtu,
+		.ethernet = d->attr.link_layer == IBV_LINK_LAYER_ETHERNET,
+	};
+	memcpy(mine->gid, d->address.raw, sizeof mine->gid);
+	*inlined = init.cap.max_inline_data;
+	*out = qp;
+	return 0;
+}
+
+int bn_pair_join(struct bn_device *d, void *pair, uint32_t psn, const struct bn_end *theirs, int timeout, int retries,
+	const char **step) {
+	struct ibv_qp *qp = pair;
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = theirs->mtu < d->attr.active_mtu ? theirs->mtu : d->attr.active_mtu,
+		.dest_qp_num = theirs->qp, .rq_psn = theirs->psn, .max_dest_rd_atomic = 1, .min_rnr_timer = 12,
+		.ah_attr = {.dlid = theirs->lid, .port_num = d->port},
+	};
+	if (d->attr.link_layer == IBV_LINK_LAYER_ETHERNET || theirs->lid == 0) {
+		attr.ah_attr.is_global = 1;
+		attr.ah_attr.grh.sgid_index = d->gid;
+		attr.ah_attr.grh.hop_limit = 64;
+		memcpy(attr.ah_attr.grh.dgid.raw, theirs->gid, sizeof theirs->gid);
+	}
+	*step = "ibv_modify_qp to RTR";
+	int err = lib.modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+		IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	if (err)
+		return err;
+	attr = (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTS, .timeout = timeout, .retry_cnt = retries, .rnr_retry = 7, .sq_psn = psn, .max_rd_atomic = 1,
+	};
+	*step = "ibv_modify_qp to RTS";
+	return lib.modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+		IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+int bn_pair_fail(void *qp) {
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	return lib.modify_qp(qp, &attr, IBV_QP_STATE);
+}
+
+void bn_pair_free(void *qp) { lib.destroy_qp(qp); }
+
+static int post_receives(struct bn_device *d, const struct bn_receive *list, int n) {
+	for (int i = 0; i < n; i++) {
+		struct ibv_sge sge = {.addr = (uintptr_t)list[i].at, .length = list[i].length, .lkey = list[i].key};
+		struct ibv_recv_wr wr = {.wr_id = list[i].id, .sg_list = &sge, .num_sge = 1}, *bad;
+		int err = ibv_post_srq_recv(d->srq, &wr, &bad);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+// post_sends posts series of messages to one queue pair with one doorbell each.
+static int post_sends(const struct bn_send *list, int n, int *posted) {
+	enum { most = 16 };
+	struct ibv_sge sge[most];
+	struct ibv_send_wr wr[most], *bad;
+	for (int i = 0; i < n;) {
+		int k = 0;
+		for (; k < most && i + k < n && list[i + k].qp == list[i].qp; k++) {
+			const struct bn_send *s = &list[i + k];
+			sge[k] = (struct ibv_sge){.addr = (uintptr_t)s->at, .length = s->length, .lkey = s->key};
+			wr[k] = (struct ibv_send_wr){
+				.wr_id = s->id, .sg_list = &sge[k], .num_sge = 1, .opcode = IBV_WR_SEND,
+				.send_flags = IBV_SEND_SOLICITED | (s->signal ? IBV_SEND_SIGNALED : 0) | (s->inlined ? IBV_SEND_INLINE : 0),
+			};
+			if (k > 0)
+				wr[k - 1].next = &wr[k];
+		}
+		int err = ibv_post_send(list[i].qp, wr, &bad);
+		if (err) {
+			*posted = i + (int)(bad - wr);
+			return err;
+		}
+		i += k;
+		*posted = i;
+	}
+	return 0;
+}
+
+int bn_round(struct bn_device *d, const struct bn_receive *receives, int nreceives, const struct bn_send *sends, int nsends,
+	struct bn_done *out, int most, int *posted, int *found) {
+	*posted = *found = 0;
+	int err = post_receives(d, receives, nreceives);
+	if (!err)
+		err = post_sends(sends, nsends, posted);
+	if (most == 0)
+		return err;
+	struct ibv_wc wc[32];
+	if (most > 32)
+		most = 32;
+	*found = ibv_poll_cq(d->cq, most, wc);
+	for (int i = 0; i < *found; i++)
+		out[i] = (struct bn_done){
+			.id = wc[i].wr_id, .qp = wc[i].qp_num, .status = wc[i].status,
+			.length = wc[i].status == IBV_WC_SUCCESS ? wc[i].byte_len : 0,
+		};
+	return err;
+}
+
+#else
+
+#include <errno.h>
+
+int bn_headers(void) { return 0; }
+const char *bn_load(void) { return "built without infiniband/verbs.h"; }
+const char *bn_status(uint32_t status) { return ""; }
+int bn_open(const char *name, int port, int gid, uint32_t receives, uint32_t completions, struct bn_device **out,
+	const char **step) {
+	*step = "build";
+	return ENOSYS;
+}
+void bn_close(struct bn_device *d) {}
+int bn_fd(struct bn_device *d) { return -1; }
+int bn_arm(struct bn_device *d, int solicited) { return ENOSYS; }
+void bn_drain(struct bn_device *d) {}
+int bn_memory_new(struct bn_device *d, size_t length, struct bn_memory *out) { return ENOSYS; }
+void bn_memory_free(struct bn_memory *m, size_t length) {}
+int bn_pair_new(struct bn_device *d, uint32_t psn, uint32_t sends, void **qp, struct bn_end *mine, uint32_t *inlined) {
+	return ENOSYS;
+}
+int bn_pair_join(struct bn_device *d, void *qp, uint32_t psn, const struct bn_end *theirs, int timeout, int retries,
+	const char **step) {
+	*step = "build";
+	return ENOSYS;
+}
+int bn_pair_fail(void *qp) { return ENOSYS; }
+void bn_pair_free(void *qp) {}
+int bn_round(struct bn_device *d, const struct bn_receive *receives, int nreceives, const struct bn_send *sends, int nsends,
+	struct bn_done *out, int most, int *posted, int *found) {
+	*posted = *found = 0;
+	return ENOSYS;
+}
+
+#endif

@@ -1,0 +1,27 @@
+// Package verbs is the provider for InfiniBand and RoCE adapters, by libibverbs. It has the sockets of package tcp,
+// and beside them a lane over RDMA to each peer that has an adapter too.
+//
+// # Lanes
+//
+// A lane is a reliable-connected queue pair. Its ends meet by messages over the authenticated sockets, so a stranger
+// never gets a queue pair. The first frames go over the sockets; then a note says that the next ones come over the
+// lane. A frame is copied to a registered buffer and sent. It is received in a buffer of a queue that all peers
+// share, in which each peer has room for as many messages as it has credit: a message never finds no buffer. Credit
+// comes back with frames, or in messages of its own.
+//
+// # Failures
+//
+// The end of a process shows at its sockets. What has arrived from it is delivered before that is reported. A queue
+// pair that fails while both processes live, as when a cable is pulled, is given up: all frames that the peer's
+// adapter has not acknowledged go over the sockets, and the peer drops those that it has.
+//
+// An accepted frame is lost with this process until the peer's adapter has it, so EndBurst and Unsent wait for the
+// acknowledgement.
+//
+// # Build
+//
+// The part in C needs cgo and the headers of libibverbs. The library is loaded when an endpoint is opened, so a
+// program runs where there is none. Without cgo, or the headers, Open says so.
+//
+// Floor 2. It imports package tcp.
+package verbs

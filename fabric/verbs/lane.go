@@ -1,0 +1,272 @@
+//go:build cgo
+
+package verbs
+
+import (
+	"crypto/rand"
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/banyan-hpc/banyan/internal/proc"
+)
+
+// The life of a lane. Each side sends an offer: its end of a queue pair. On the peer's offer it joins its pair to
+// that, and says that it is ready. A side whose peer is ready sends the note over, and then its frames over the
+// pair. Frames that come over the pair before the note wait for it.
+//
+// A side whose pair fails says so. Both sides then send back, with the number of the first frame that has no
+// acknowledgement, and all frames from that on over the sockets; the receiver drops those that it has. So each frame
+// comes once, and in order. A new lane is not made for that connection.
+
+// begin offers the peer a lane.
+func (c *Conn) begin() {
+	p := c.p
+	var b [3]byte
+	_, _ = rand.Read(b[:]) // never fails: it ends the program instead
+	psn := uint32(b[0])<<16 | uint32(b[1])<<8 | uint32(b[2])
+	made, mine, inlined, err := p.d.newPair(psn, p.ring())
+	if err != nil {
+		p.log.Info("no lane over RDMA: the sockets are used", "peer", int(c.Peer()), "reason", err)
+		c.off = true
+		return
+	}
+	c.pair, c.mine, c.inlined = made, mine, inlined
+	p.byPair[mine.qp] = c
+	p.lanes++
+	p.needed += p.credit + spare
+	if err := p.fillReceives(); err != nil {
+		p.log.Info("no lane over RDMA: the sockets are used", "peer", int(c.Peer()), "reason", err)
+		c.off = true
+		c.release()
+		return
+	}
+	c.say(&note{word: offer, credit: uint16(p.credit), end: mine})
+}
+
+// fillReceives posts as many buffers as the peers have credit for.
+func (p *Provider) fillReceives() error {
+	for p.posted < p.needed {
+		slot, ok := p.incoming.take()
+		if !ok {
+			return p.incoming.grow()
+		}
+		p.posted++
+		p.repost = append(p.repost, slot)
+	}
+	for len(p.repost) > 0 {
+		p.refill()
+		if _, _, err := p.d.round(false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refill has the next round post buffers again, as many as it takes.
+func (p *Provider) refill() {
+	for len(p.repost) > 0 {
+		slot := p.repost[len(p.repost)-1]
+		at, m := p.incoming.at(slot)
+		if !p.d.receive(at, m, receiveBit|uint64(slot)) {
+			return
+		}
+		p.repost = p.repost[:len(p.repost)-1]
+	}
+}
+
+// receiveBit distinguishes the ids of buffers from those of messages.
+const receiveBit = 1 << 63
+
+// say sends a note over the sockets, now or later.
+func (c *Conn) say(n *note) {
+	n.generation = c.generation
+	c.notes = append(c.notes, n.encode())
+	c.pump()
+}
+
+// pump sends what waits for the sockets: notes, then the frames of a broken lane. It begins a lane where the sockets
+// have connected, unless they are those of one machine.
+func (c *Conn) pump() (sent int) {
+	if c.wanted && !c.ended {
+		up, unix := c.Up()
+		if !up {
+			c.queue()
+			return 0
+		}
+		c.wanted = false
+		switch {
+		case unix:
+			c.off = true
+		case c.pair == (pair{}):
+			c.begin()
+		}
+	}
+	for len(c.notes) > 0 && !c.ended {
+		if !c.SendBeside(c.notes[0]) {
+			c.queue()
+			return sent
+		}
+		last := word(c.notes[0][0])
+		c.notes = c.notes[1:]
+		sent++
+		if last == over {
+			c.wantsTo, c.sending = false, true
+			c.mayContinue()
+		}
+	}
+	for len(c.resend) > 0 && !c.ended {
+		o := c.resend[0]
+		at, _ := c.p.outgoing.at(o.slot)
+		h, payload := frameOf(at)
+		if o.counted && !c.Conn.TrySend(h.class, h.imm, payload) {
+			c.queue()
+			return sent
+		}
+		c.p.outgoing.give(o.slot)
+		c.resend = c.resend[1:]
+		sent++
+		if len(c.resend) == 0 && c.starving {
+			c.starving, c.p.returned = false, true
+		}
+	}
+	return sent
+}
+
+// queue has Poll call pump.
+func (c *Conn) queue() {
+	if !c.queued {
+		c.queued = true
+		c.p.pending = append(c.p.pending, c)
+	}
+}
+
+// pumpAll calls pump of the connections that wait for their sockets.
+func (p *Provider) pumpAll() (sent int) {
+	list := p.pending
+	p.pending = nil
+	for _, c := range list {
+		c.queued = false
+		sent += c.pump()
+	}
+	return sent
+}
+
+// heed handles a note of a peer.
+func (p *Provider) heed(from proc.ID, payload []byte) {
+	n, ok := decodeNote(payload)
+	w := p.Lookup(from)
+	c, has := w.(*Conn)
+	if !has || p.closed || c.ended {
+		return
+	}
+	if !ok {
+		c.corrupt()
+		return
+	}
+	switch n.word {
+	case offer:
+		c.join(&n)
+	case ready:
+		c.heard = true
+		c.change()
+	case over:
+		c.receiving = true
+		early := c.early
+		c.early = nil
+		for _, slot := range early {
+			p.deliver(c, slot)
+		}
+	case broken:
+		c.fails(nil)
+	case back:
+		c.comesBack(n.first)
+	}
+}
+
+// join joins this end to the peer's.
+func (c *Conn) join(n *note) {
+	p := c.p
+	if c.pair == (pair{}) && !c.off && !p.left {
+		c.begin()
+	}
+	if c.pair == (pair{}) || c.joined {
+		return // the peer's lane is never ready
+	}
+	if err := p.d.join(c.pair, c.mine.psn, &n.end, p.ackTimeout(), retries); err != nil {
+		p.log.Info("no lane over RDMA: the sockets are used", "peer", int(c.Peer()), "reason", err)
+		c.off = true
+		return
+	}
+	c.joined, c.credit = true, int(n.credit)
+	c.say(&note{word: ready})
+	c.change()
+}
+
+// ackTimeout is the exponent by which all retries together take Config.Timeout.
+func (p *Provider) ackTimeout() int {
+	each := p.cfg.Timeout / (retries + 1)
+	return min(31, max(1, bits.Len64(uint64(each/(4096*time.Nanosecond)))-1))
+}
+
+// change has the frames go over the lane if both ends receive.
+func (c *Conn) change() {
+	if c.joined && c.heard && !c.sending && !c.wantsTo && !c.off && !c.p.left {
+		c.wantsTo = true
+		c.say(&note{word: over})
+	}
+}
+
+// fails gives the lane up. why is nil if the peer has found it broken.
+func (c *Conn) fails(why error) {
+	if c.pair == (pair{}) || c.off || c.ended {
+		return
+	}
+	c.off = true
+	c.breaks++
+	c.p.log.Info("the lane over RDMA has failed: its messages go on over the sockets", "peer", int(c.Peer()),
+		"reason", reason(why))
+	c.pair.fail()
+	if c.wantsTo { // the note has not left: nothing has been sent over the lane
+		c.wantsTo = false
+		c.notes = slices.DeleteFunc(c.notes, func(b []byte) bool { return word(b[0]) == over })
+	}
+	c.say(&note{word: broken})
+	if c.sending {
+		counted := uint64(0)
+		for _, o := range c.out {
+			if o.counted {
+				counted++
+			}
+		}
+		c.sending = false
+		c.sent -= counted
+		c.p.onWay -= len(c.out)
+		c.resend, c.out = c.out, nil
+		c.say(&note{word: back, first: c.sent})
+	}
+}
+
+func reason(why error) any {
+	if why == nil {
+		return "the peer's end has failed"
+	}
+	return why
+}
+
+// comesBack handles the note that the peer's frames come over the sockets again, from a number on. All that have come
+// over the lane are in the completion queue.
+func (c *Conn) comesBack(first uint64) {
+	c.fails(nil)
+	c.p.empty()
+	if c.ended {
+		return
+	}
+	if first > c.got || !c.receiving {
+		c.corrupt()
+		return
+	}
+	c.receiving = false
+	c.skip = c.got - first
+	c.release()
+}

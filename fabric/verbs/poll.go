@@ -1,0 +1,265 @@
+//go:build cgo
+
+package verbs
+
+import (
+	"fmt"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/internal/proc"
+)
+
+// fillSink makes the sink of the sockets, which passes on what they bring.
+func (p *Provider) fillSink() {
+	for class := range p.down.Deliver {
+		p.down.Deliver[class] = func(from proc.ID, imm uint64, payload []byte) {
+			if c := p.conns[from]; c != nil && c.skip > 0 {
+				c.skip--
+				return
+			}
+			if fn := p.up.Deliver[class]; fn != nil {
+				fn(from, imm, payload)
+			}
+		}
+	}
+	p.down.Place = func(from proc.ID, class fabric.Class, imm uint64, n int) []byte {
+		if p.up.Place == nil || p.conns[from] != nil { // frames of a broken lane may have come before
+			return nil
+		}
+		return p.up.Place(from, class, imm, n)
+	}
+	p.down.Placed = func(from proc.ID, class fabric.Class, imm uint64, n int) { p.up.Placed(from, class, imm, n) }
+	p.down.Down = p.ends
+	p.down.Departed = p.departs
+	p.down.Returned = func(peer proc.ID, n int) {
+		if p.up.Returned != nil {
+			p.up.Returned(peer, n)
+		}
+	}
+}
+
+// Poll implements fabric.Provider.
+func (p *Provider) Poll(s *fabric.Sink) int {
+	if p.closed {
+		return 0
+	}
+	p.up = s
+	if p.armed {
+		p.armed = false
+		p.d.drain()
+	}
+	n, before := 0, p.told
+	if p.lanes > 0 {
+		n = p.round()
+		p.deliverAll()
+		p.payOwed()
+	}
+	others := 0
+	if p.polls++; p.lanes == 0 || p.polls%socketStride == 0 || len(p.pending) > 0 || len(p.leaving) > 0 {
+		others += p.Provider.Poll(&p.down)
+	}
+	if len(p.pending) > 0 {
+		others += p.pumpAll()
+	}
+	if len(p.leaving) > 0 {
+		p.reportLeaving()
+	}
+	p.up = nil
+	return max(n, p.told-before) + others
+}
+
+// round takes completions, and posts buffers again. It returns the number of completions.
+func (p *Provider) round() int {
+	p.refill()
+	_, found, err := p.d.round(true)
+	for i := range found {
+		c := p.d.completed(i)
+		p.complete(&c)
+	}
+	if err != nil {
+		p.log.Warn("RDMA has failed", "reason", err)
+		for _, c := range p.conns {
+			c.fails(err)
+		}
+	}
+	return found
+}
+
+func (p *Provider) complete(done *completion) {
+	if done.id&receiveBit != 0 {
+		slot := uint32(done.id)
+		if done.status != 0 {
+			p.repost = append(p.repost, slot)
+			return
+		}
+		p.arrived = append(p.arrived, arrival{slot, done.qp, done.length})
+		return
+	}
+	c := p.byPair[done.qp]
+	switch {
+	case c == nil: // it is closed
+	case done.status == 0:
+		if !c.off {
+			c.acknowledged(done.id + 1)
+		}
+	default:
+		c.fails(fmt.Errorf("verbs: %s", statusName(done.status)))
+	}
+}
+
+// deliverAll delivers the messages that have arrived.
+func (p *Provider) deliverAll() {
+	for i := 0; i < len(p.arrived); i++ { // a function of the sink may lead to more
+		a := p.arrived[i]
+		c := p.byPair[a.pair]
+		if c == nil || c.ended {
+			p.repost = append(p.repost, a.slot)
+			continue
+		}
+		at, _ := p.incoming.at(a.slot)
+		if !validMessage(at[:min(int(a.length), slotBytes)]) {
+			p.repost = append(p.repost, a.slot)
+			c.corrupt()
+			continue
+		}
+		if !c.receiving { // until the note over has come
+			c.early = append(c.early, a.slot)
+			continue
+		}
+		p.deliver(c, a.slot)
+	}
+	p.arrived = p.arrived[:0]
+}
+
+// deliver delivers a message, and has its buffer posted again.
+func (p *Provider) deliver(c *Conn, slot uint32) {
+	at, _ := p.incoming.at(slot)
+	h, payload := frameOf(at)
+	if h.credit > 0 {
+		c.credit += int(h.credit)
+		c.mayContinue()
+	}
+	if h.class != 0 {
+		p.told++
+		c.got++
+		c.received++
+		if c.owed++; c.owed >= p.credit/2 && !c.owing {
+			c.owing = true
+			p.owing = append(p.owing, c)
+		}
+		if fn := p.up.Deliver[h.class]; fn != nil && !c.ended {
+			fn(c.Peer(), h.imm, payload)
+		}
+	}
+	p.repost = append(p.repost, slot)
+}
+
+// payOwed brings credit to the peers that may soon have none.
+func (p *Provider) payOwed() {
+	list := p.owing
+	if len(list) == 0 {
+		return
+	}
+	p.owing = p.owing[:0]
+	for i, c := range list {
+		switch {
+		case c.owed < p.credit/2 || c.ended || !c.joined || c.off: // a frame has brought it, or nothing can
+			c.owing = false
+		case len(c.out) >= p.ring() || !c.post(0, 0, nil):
+			p.owing = append(p.owing, list[i])
+		default:
+			c.owing = false
+		}
+	}
+}
+
+// empty takes and delivers all that has arrived.
+func (p *Provider) empty() {
+	for p.round() > 0 || len(p.arrived) > 0 {
+		p.deliverAll()
+	}
+}
+
+// ends handles the end of a peer that the sockets report: first comes what has arrived from it.
+func (p *Provider) ends(peer proc.ID, cause proc.Cause) {
+	if c := p.conns[peer]; c != nil {
+		if c.pair != (pair{}) && !c.ended {
+			c.pair.fail()
+			p.empty()
+		}
+		c.ended = true
+		c.drop()
+	}
+	p.told++
+	if p.up.Down != nil {
+		p.up.Down(peer, cause)
+	}
+}
+
+// departs handles the departure of a peer that the sockets report.
+func (p *Provider) departs(peer proc.ID) {
+	c := p.conns[peer]
+	if c != nil && c.receiving && !c.ended {
+		c.total = c.Told()
+		p.leaving = append(p.leaving, c)
+		if c.got < c.total && c.joined && !c.off {
+			c.post(0, 0, nil) // it fails if the peer has died meanwhile
+		}
+		return
+	}
+	p.departsNow(peer, c)
+}
+
+func (p *Provider) departsNow(peer proc.ID, c *Conn) {
+	if c != nil {
+		c.ended = true
+		c.drop()
+	}
+	p.told++
+	if p.up.Departed != nil {
+		p.up.Departed(peer)
+	}
+}
+
+// reportLeaving reports the departed peers of which all has come.
+func (p *Provider) reportLeaving() {
+	list := p.leaving
+	p.leaving = nil
+	for _, c := range list {
+		switch {
+		case c.ended:
+		case c.got >= c.total:
+			p.departsNow(c.Peer(), c)
+		case c.off:
+			p.ends(c.Peer(), proc.Cause{Kind: proc.Connection})
+		default:
+			p.leaving = append(p.leaving, c)
+		}
+	}
+}
+
+// Ready implements fabric.Provider.
+func (p *Provider) Ready() bool {
+	if p.closed {
+		return false
+	}
+	if p.returned {
+		p.returned = false
+		return true
+	}
+	if len(p.arrived)+len(p.owing) > 0 {
+		return true
+	}
+	if p.lanes > 0 {
+		all := false
+		for _, c := range p.conns {
+			all = all || c.asked || c.starving && c.sending
+		}
+		p.d.drain()
+		p.armed = true
+		if p.d.arm(all) != nil || p.round() > 0 {
+			return true
+		}
+	}
+	return p.Provider.Ready()
+}

@@ -1,0 +1,216 @@
+//go:build cgo
+
+package verbs
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/tcp"
+	"github.com/banyan-hpc/banyan/internal/proc"
+)
+
+// Config says how to open the endpoint of one process.
+type Config struct {
+	// Sockets are those beside the adapter. Open sets Beside.
+	Sockets tcp.Config
+	// Port is the port of an adapter: see Choose.
+	Port Port
+	// Timeout is the time after which a message without an answer counts as lost; 0 means 500 ms. The lane is given
+	// up then, and its messages go on over the sockets.
+	Timeout time.Duration
+	// Wait: frames wait for the lane, so that none goes over the sockets while it lasts.
+	Wait bool
+}
+
+const (
+	defaultTimeout = 500 * time.Millisecond
+	// retries is the number of times that a message is sent again before its pair fails.
+	retries = 6
+	// mostCredit and leastCredit bound the messages on their way to one peer; jobCredit those from all.
+	mostCredit, leastCredit, jobCredit = 32, 4, 4096
+	// spare are the buffers for a peer beyond its credit, for messages that bring credit only.
+	spare = 4
+	// socketStride is the number of polls for each of the sockets, while lanes are in use.
+	socketStride = 32
+)
+
+// Provider is one process's endpoint: sockets, and beside them a lane over RDMA to each peer that has an adapter
+// too. One goroutine at a time may call it.
+type Provider struct {
+	*tcp.Provider
+	cfg    Config
+	log    *slog.Logger
+	d      *device
+	conns  map[proc.ID]*Conn
+	byPair map[uint32]*Conn // by the number of their queue pairs
+	credit int              // that each peer gets
+
+	outgoing, incoming slots
+	posted, needed     int      // buffers of incoming that are posted; that peers have credit for
+	repost             []uint32 // buffers to be posted again
+	arrived            []arrival
+	owing              []*Conn // connections to which credit is due
+	pending            []*Conn // connections with notes or frames to be sent over the sockets
+	leaving            []*Conn // departed peers of which frames are to come
+	lanes              int     // connections with a queue pair
+	onWay              int     // messages without acknowledgement
+
+	up       *fabric.Sink // of the caller's Poll
+	down     fabric.Sink  // for the sockets
+	polls    uint64
+	armed    bool
+	told     int  // frames of lanes and ends that the sink has been told of
+	returned bool // a refused sender has credit
+	left     bool // Depart has been called
+	closed   bool
+}
+
+// arrival is a message in a buffer that has not been delivered.
+type arrival struct {
+	slot, pair, length uint32
+}
+
+// Open makes the endpoint of this process.
+func Open(cfg Config) (*Provider, error) {
+	p := &Provider{
+		cfg: cfg, log: cfg.Sockets.Log, conns: make(map[proc.ID]*Conn), byPair: make(map[uint32]*Conn),
+		credit: min(mostCredit, max(leastCredit, jobCredit/max(1, cfg.Sockets.MaxProcs))),
+	}
+	if p.log == nil {
+		p.log = slog.New(slog.DiscardHandler)
+	}
+	if p.cfg.Timeout == 0 {
+		p.cfg.Timeout = defaultTimeout
+	}
+	peers := cfg.Sockets.MaxProcs
+	receives := uint32(min(maxReceives, peers*(p.credit+spare)+chunkSlots))
+	completions := uint32(min(maxCompletions, int(receives)+peers*p.ring()))
+	var err error
+	if p.d, err = openDevice(cfg.Port.Device, cfg.Port.Number, cfg.Port.GID, receives, completions); err != nil {
+		return nil, err
+	}
+	p.outgoing.d, p.incoming.d = p.d, p.d
+	cfg.Sockets.Beside = p.heed
+	if p.Provider, err = tcp.Open(cfg.Sockets); err != nil {
+		p.d.close()
+		return nil, err
+	}
+	if err = p.AlsoWatch(p.d.fd()); err != nil {
+		_ = p.Provider.Close()
+		p.d.close()
+		return nil, fmt.Errorf("verbs: %w", err)
+	}
+	p.fillSink()
+	return p, nil
+}
+
+// maxReceives and maxCompletions are what small adapters take.
+const maxReceives, maxCompletions = 16 << 10, 32 << 10
+
+// ring is the number of messages of a connection on their way, credit and its own included.
+func (p *Provider) ring() int { return 2*p.credit + 2*spare }
+
+// Connect implements fabric.Provider. The first frames go over the sockets.
+func (p *Provider) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
+	c, err := p.Provider.Connect(spec)
+	if err != nil {
+		return nil, err
+	}
+	return p.wrap(c.(*tcp.Conn), true), nil
+}
+
+// Lookup implements fabric.Provider.
+func (p *Provider) Lookup(peer proc.ID) fabric.Conn {
+	c := p.Provider.Lookup(peer)
+	if c == nil {
+		return nil
+	}
+	return p.wrap(c.(*tcp.Conn), false)
+}
+
+// wrap gives the connection with its lane, or the one of the sockets if the peer has no adapter.
+func (p *Provider) wrap(c *tcp.Conn, begin bool) fabric.Conn {
+	peer := c.Peer()
+	if !p.Beside(peer) {
+		return c
+	}
+	w := p.conns[peer]
+	if w == nil {
+		w = &Conn{Conn: c, p: p}
+		p.conns[peer] = w
+	}
+	if begin && w.pair == (pair{}) && !w.off && !w.ended && !w.wanted {
+		w.wanted = true
+		w.queue()
+	}
+	return w
+}
+
+// Depart implements fabric.Provider. Each peer learns how many frames of this process have come over its lane.
+func (p *Provider) Depart() {
+	for _, c := range p.conns {
+		c.Farewell(c.sent)
+	}
+	p.left = true
+	p.Provider.Depart()
+}
+
+// Close implements fabric.Provider. After Depart it waits until the adapters of all peers have what was sent to
+// them.
+func (p *Provider) Close() error {
+	if p.closed {
+		return nil
+	}
+	if p.left {
+		p.linger()
+	}
+	p.closed = true
+	for _, c := range p.conns {
+		c.drop()
+	}
+	err := p.Provider.Close()
+	p.outgoing.release()
+	p.incoming.release()
+	p.d.close()
+	return err
+}
+
+// linger waits for the acknowledgements of messages on their way. A message that has none in time fails its pair.
+func (p *Provider) linger() {
+	limit := p.cfg.Sockets.Linger
+	if limit == 0 {
+		limit = 10 * time.Second
+	}
+	for start := time.Now(); time.Since(start) < limit; {
+		busy := false
+		for _, c := range p.conns {
+			busy = busy || c.sending && len(c.out) > 0
+		}
+		if !busy {
+			return
+		}
+		p.round()
+		for _, a := range p.arrived { // nobody reads them any more
+			p.repost = append(p.repost, a.slot)
+		}
+		p.arrived = p.arrived[:0]
+	}
+}
+
+// EndBurst implements fabric.Burster: the adapters of the peers have every message.
+func (p *Provider) EndBurst() (all bool) {
+	all = p.Provider.EndBurst()
+	if p.onWay > 0 {
+		p.round()
+	}
+	return all && p.onWay == 0 && len(p.pending) == 0
+}
+
+var (
+	_ fabric.Burster = (*Provider)(nil)
+	_ fabric.Lender  = (*Conn)(nil)
+	_ fabric.Meter   = (*Conn)(nil)
+)

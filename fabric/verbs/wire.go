@@ -1,0 +1,119 @@
+package verbs
+
+import (
+	"encoding/binary"
+
+	"github.com/banyan-hpc/banyan/fabric"
+)
+
+// end is what one end of a queue pair tells the other.
+type end struct {
+	qp, psn  uint32
+	lid      uint16
+	mtu      uint8
+	ethernet bool
+	gid      [16]byte
+}
+
+// word is the kind of a message about a lane, which goes over the sockets.
+type word uint8
+
+const (
+	// offer: here is this end of a queue pair, which gives the peer so much credit.
+	offer word = 1 + iota
+	// ready: this end receives.
+	ready
+	// over: the frames after this one come over the queue pair.
+	over
+	// broken: this end receives no more over the queue pair.
+	broken
+	// back: the frames after this one come over the sockets again, from that number on.
+	back
+	words
+)
+
+// note is a message about a lane. generation counts the lanes of a connection.
+type note struct {
+	word       word
+	generation uint32
+	first      uint64 // of back
+	credit     uint16 // of offer, as end
+	end        end
+}
+
+const noteBytes = 1 + 4 + 8 + 2 + 4 + 4 + 2 + 1 + 1 + 16
+
+func (n *note) encode() []byte {
+	le := binary.LittleEndian
+	b := append(make([]byte, 0, noteBytes), byte(n.word))
+	b = le.AppendUint32(b, n.generation)
+	b = le.AppendUint64(b, n.first)
+	b = le.AppendUint16(b, n.credit)
+	b = le.AppendUint32(b, n.end.qp)
+	b = le.AppendUint32(b, n.end.psn)
+	b = le.AppendUint16(b, n.end.lid)
+	b = append(b, n.end.mtu, 0)
+	if n.end.ethernet {
+		b[len(b)-1] = 1
+	}
+	return append(b, n.end.gid[:]...)
+}
+
+// decodeNote reads a note; false: no process of this version wrote it.
+//
+//banyan:decodes
+func decodeNote(b []byte) (n note, ok bool) {
+	if len(b) != noteBytes {
+		return n, false
+	}
+	le := binary.LittleEndian
+	n.word, n.generation, n.first, n.credit = word(b[0]), le.Uint32(b[1:]), le.Uint64(b[5:]), le.Uint16(b[13:])
+	n.end.qp, n.end.psn, n.end.lid = le.Uint32(b[15:]), le.Uint32(b[19:]), le.Uint16(b[23:])
+	n.end.mtu, n.end.ethernet = b[25], b[26] != 0
+	copy(n.end.gid[:], b[27:])
+	return n, n.word > 0 && n.word < words && b[26] <= 1 &&
+		(n.word != offer || n.credit > 0 && n.end.mtu >= 1 && n.end.mtu <= 5)
+}
+
+// header precedes the payload of a frame on a queue pair. class 0: it brings credit only.
+type header struct {
+	imm    uint64
+	length uint32
+	credit uint16
+	class  fabric.Class
+}
+
+const headerBytes = 16
+
+func (h *header) put(b []byte) {
+	_ = b[:headerBytes]
+	le := binary.LittleEndian
+	le.PutUint64(b, h.imm)
+	le.PutUint32(b[8:], h.length)
+	le.PutUint16(b[12:], h.credit)
+	b[14], b[15] = byte(h.class), 0
+}
+
+// validMessage reports whether a process of this version wrote a message.
+func validMessage(b []byte) bool {
+	if len(b) < headerBytes || b[15] != 0 {
+		return false
+	}
+	h := readHeader(b)
+	return h.class < fabric.NumClasses && uint64(h.length)+headerBytes == uint64(len(b))
+}
+
+// readHeader reads the header of a message.
+//
+//banyan:decodes
+func readHeader(b []byte) header {
+	_ = b[:headerBytes]
+	le := binary.LittleEndian
+	return header{imm: le.Uint64(b), length: le.Uint32(b[8:]), credit: le.Uint16(b[12:]), class: fabric.Class(b[14])}
+}
+
+// frameOf reads a valid message, which may be followed by other bytes.
+func frameOf(b []byte) (h header, payload []byte) {
+	h = readHeader(b)
+	return h, b[headerBytes:][:h.length:h.length]
+}
