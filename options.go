@@ -50,9 +50,9 @@ func WithProfile(p Profile) Option { return func(o *options) { o.Profile = p } }
 // The options have one form: WithX(value), where a list has one argument for each element, and the
 // last of several of one name counts. Without an option the user's settings decide (docs/tuning.md).
 
-// WithFabrics restricts the fabrics: "shm" (shared memory), "unix" (Unix-domain sockets), "tcp".
-// Other names, and none, are an error of Init. Each pair of ranks uses the first of shm, unix and
-// tcp that joins them and that both allow. If none does the first operation that needs the pair
+// WithFabrics restricts the fabrics: "shm" (shared memory), "verbs" (RDMA), "unix" (Unix-domain
+// sockets), "tcp". Other names, and none, are an error of Init. Each pair of ranks uses the first that
+// joins them and that both allow. If none does the first operation that needs the pair
 // fails. Without this option BANYAN_FABRIC decides (separated by commas); by default all are
 // allowed. [World.Route] reports the choice.
 func WithFabrics(names ...string) Option {

@@ -192,7 +192,7 @@ func (w *World) Abort(code int, why error) {
 
 // Route is how two ranks of a job reach each other.
 type Route struct {
-	// Fabric is "self", "shm", "unix", "tcp", or "sim" in the simulator.
+	// Fabric is "self", "shm", "verbs", "unix", "tcp", or "sim" in the simulator.
 	Fabric string
 	// Detail describes the connection, for example by its addresses; may be "".
 	Detail string

@@ -147,7 +147,7 @@ func probe(w *banyan.World) []link {
 // "" for shared memory.
 func details(r banyan.Route, interfaces map[netip.Addr]string) string {
 	switch r.Fabric {
-	case route.Unix.String():
+	case route.Unix.String(), route.Verbs.String():
 		return r.Detail
 	case route.TCP.String():
 	default:

@@ -13,6 +13,8 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/fabric/route"
+	"github.com/banyan-hpc/banyan/fabric/verbs"
+	"github.com/banyan-hpc/banyan/internal/job"
 	"github.com/banyan-hpc/banyan/internal/launch"
 )
 
@@ -22,10 +24,13 @@ import (
 func Machine(out io.Writer, allowed route.Set, trial []string) ([]Finding, error) {
 	p := &printer{out: out}
 	p.section("fabrics")
-	for _, f := range []route.Fabric{route.Shm, route.Unix, route.TCP} {
-		if allowed.Has(f) {
+	for _, f := range []route.Fabric{route.Shm, route.Verbs, route.Unix, route.TCP} {
+		switch {
+		case allowed.Has(f) && f == route.Verbs:
+			p.all(adapter(trial))
+		case allowed.Has(f):
 			p.all(try(f, trial))
-		} else {
+		default:
 			p.all(finding{warning, f.String(), "left out", "allow it with " + fabricEnv + " or --fabric"})
 		}
 	}
@@ -49,6 +54,18 @@ func Machine(out io.Writer, allowed route.Set, trial []string) ([]Finding, error
 		return p.found, p.err
 	}
 	return p.found, fmt.Errorf("doctor: %s with missing above: each has its cure", counted(p.missing, "line"))
+}
+
+// adapter looks for an RDMA adapter. A machine without one lacks nothing.
+func adapter(trial []string) finding {
+	_, err := job.AdapterPort(nil)
+	switch {
+	case errors.Is(err, verbs.ErrNone):
+		return finding{ok, route.Verbs.String(), "no RDMA adapter here", ""}
+	case err != nil:
+		return finding{warning, route.Verbs.String(), err.Error(), "messages to other machines go over TCP"}
+	}
+	return try(route.Verbs, trial)
 }
 
 // trialTime bounds what two ranks may take to meet.

@@ -13,7 +13,7 @@ import (
 )
 
 type doctorCmd struct {
-	Fabric   fabricList `placeholder:"LIST" help:"Look at these fabrics only: shm, unix, tcp, with commas. Default: all (BANYAN_FABRIC)."`
+	Fabric   fabricList `placeholder:"LIST" help:"Look at these fabrics only: shm, verbs, unix, tcp, with commas. Default: all (BANYAN_FABRIC)."`
 	Networks string     `placeholder:"LIST" help:"Judge the interfaces as with these networks. Default: all that are up (BANYAN_NETWORKS)."`
 	JSON     string     `placeholder:"FILE" help:"Store the findings and the environment; -: print them, and the report on standard error."`
 

@@ -39,7 +39,7 @@ type collectiveOptions struct {
 	JSON     string       `placeholder:"FILE" help:"Store all sets and the environment; -: print them, and the table on standard error."`
 	paceFlags
 	exitsFlag
-	Fabric anyFabric `placeholder:"LIST" help:"shm, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it; or sim. Default: BANYAN_FABRIC, else all."`
+	Fabric anyFabric `placeholder:"LIST" help:"shm, verbs, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it; or sim. Default: BANYAN_FABRIC, else all."`
 }
 
 // sizeFlag is that of operations with data.

@@ -41,16 +41,16 @@ func (c *recoverOptions) files(fabric string) outputs { return outputs{c.Plot, c
 type (
 	faultAgreeCmd struct {
 		recoverOptions
-		Fabric anyFabric `placeholder:"LIST" help:"shm, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it; or sim. Default: BANYAN_FABRIC, else all."`
+		Fabric anyFabric `placeholder:"LIST" help:"shm, verbs, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it; or sim. Default: BANYAN_FABRIC, else all."`
 	}
 	faultShrinkCmd struct {
 		recoverOptions
-		Fabric fabricList `placeholder:"LIST" help:"shm, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it. Default: BANYAN_FABRIC, else all."`
+		Fabric fabricList `placeholder:"LIST" help:"shm, verbs, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it. Default: BANYAN_FABRIC, else all."`
 	}
 	faultRevokeCmd struct {
 		recoverOptions
 		Settle time.Duration `default:"200us" help:"How long the others wait in their barrier before it is revoked: they poll for about 1ms, then they sleep. Default: ${default}."`
-		Fabric fabricList    `placeholder:"LIST" help:"shm, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it. Default: BANYAN_FABRIC, else all."`
+		Fabric fabricList    `placeholder:"LIST" help:"shm, verbs, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it. Default: BANYAN_FABRIC, else all."`
 	}
 )
 

@@ -94,8 +94,8 @@ func TestDoctorAsJSON(t *testing.T) {
 	found := stored[doctorResults](t, "doctor", []byte(out)).Findings
 	require.Equal(t, doctor.Finding{Section: "fabrics", State: "warning", What: "shm", Text: "left out",
 		Cure: "allow it with BANYAN_FABRIC or --fabric"}, found[0])
-	require.Equal(t, "unix", found[1].What)
-	require.Equal(t, "ok", found[1].State)
+	require.Equal(t, "unix", found[2].What)
+	require.Equal(t, "ok", found[2].State)
 
 	self, err := os.Executable()
 	require.NoError(t, err)

@@ -25,7 +25,7 @@ type manyCmd struct {
 	Sizes   []int      `default:"8,4096,65536" placeholder:"BYTES" help:"Sizes of the messages; the first is that of the first contact. Default: ${default}."`
 	Jobs    int        `default:"5" help:"Fresh jobs of each number of ranks; their median counts. Default: ${default}."`
 	Repeats int        `default:"20" help:"All-to-alls of a size after the second one; their median is the steady time. Default: ${default}."`
-	Fabric  fabricList `placeholder:"LIST" help:"shm, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it. Default: BANYAN_FABRIC, else all."`
+	Fabric  fabricList `placeholder:"LIST" help:"shm, verbs, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it. Default: BANYAN_FABRIC, else all."`
 	Plot    []string   `placeholder:"FILE" help:"Draw times and memory against the number of ranks; .svg or .png, or both with a comma."`
 	JSON    string     `placeholder:"FILE" help:"Store all samples and the environment; -: print them, and the tables on standard error."`
 	paceFlags

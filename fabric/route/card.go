@@ -17,6 +17,8 @@ type Card struct {
 	// Enclosed is the reason why no other machine reaches it by TCP, in words for the user; "" if
 	// one may. It is cut at 255 bytes.
 	Enclosed string
+	// Adapter is the RDMA adapter that it uses, in words for the user; "" if it uses none. It is cut as Enclosed is.
+	Adapter string
 	// NoShm is the reason why the process does not share memory although it may, in words for the
 	// user; "" if it does. It is cut as Enclosed is.
 	NoShm string
@@ -50,9 +52,10 @@ func (c *Card) Address(provider string) []byte {
 //	version 1 | fabrics 1 | hidden 1 | debug 1 | boot 16 | pids 8 | users 8 | net 8 |
 //	uid 4 | gid 4 | caps 8 | quota 4 | name: length 1, bytes |
 //	addresses: count 1, each: length 1, name, length 2, blob |
-//	enclosed: length 1, bytes | no shm: length 1, bytes | cores: length 2, bytes
+//	enclosed: length 1, bytes | no shm: length 1, bytes | adapter: length 1, bytes |
+//	cores: length 2, bytes
 const (
-	cardVersion  = 4
+	cardVersion  = 5
 	maxAddresses = 8
 	maxProvider  = 16
 	// maxBlob is the limit of the providers' contract.
@@ -82,7 +85,7 @@ func (c *Card) Encode() []byte {
 		b = append(append(b, byte(len(a.Provider))), a.Provider...)
 		b = append(le.AppendUint16(b, uint16(len(a.Blob))), a.Blob...)
 	}
-	for _, why := range [...]string{c.Enclosed, c.NoShm} {
+	for _, why := range [...]string{c.Enclosed, c.NoShm, c.Adapter} {
 		why = why[:min(len(why), maxEnclosed)]
 		b = append(append(b, byte(len(why))), why...)
 	}
@@ -122,6 +125,7 @@ func DecodeCard(b []byte) (Card, error) {
 	}
 	c.Enclosed = string(r.counted(1, maxEnclosed))
 	c.NoShm = string(r.counted(1, maxEnclosed))
+	c.Adapter = string(r.counted(1, maxEnclosed))
 	c.Cores = r.counted(2, maxCores)
 	if r.short || len(r.rest) != 0 || c.Allowed&^All != 0 {
 		return Card{}, errCard

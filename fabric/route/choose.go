@@ -17,11 +17,14 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("not %v: %s", v.Fabric, v.Why)
 }
 
-// Choose returns a verdict for each fabric, in the order of preference. Both processes get the same
-// verdicts, in the same words.
+// Choose returns a verdict for each fabric, in the order of preference, but for RDMA only if one of the two has an
+// adapter. Both processes get the same verdicts, in the same words.
 func Choose(mine, theirs *Card) []Verdict {
 	verdicts := make([]Verdict, 0, numFabrics)
 	for f := range numFabrics {
+		if f == Verbs && mine.Adapter == "" && theirs.Adapter == "" {
+			continue
+		}
 		why, ok := judge(f, mine, theirs)
 		verdicts = append(verdicts, Verdict{f, ok, why})
 	}
@@ -34,6 +37,9 @@ const knobs = "BANYAN_FABRIC, --fabric, WithFabrics"
 func judge(f Fabric, mine, theirs *Card) (why string, ok bool) {
 	if why := max(mine.NoShm, theirs.NoShm); f == Shm && why != "" {
 		return "one of the two cannot: " + why, false
+	}
+	if f == Verbs && (mine.Adapter == "" || theirs.Adapter == "") {
+		return "one of the two has no RDMA adapter", false
 	}
 	switch in, too := mine.Allowed.Has(f), theirs.Allowed.Has(f); {
 	case in && too:
@@ -53,6 +59,11 @@ func judge(f Fabric, mine, theirs *Card) (why string, ok bool) {
 			return why, false
 		}
 		return "one boot, pid namespace and user", true
+	case Verbs:
+		if a.Boot == b.Boot && a.Net == b.Net && mine.Allowed.Has(Unix) && theirs.Allowed.Has(Unix) {
+			return "one machine: Unix-domain sockets are shorter", false
+		}
+		return "both have an RDMA adapter", true
 	case Unix:
 		switch {
 		case a.Boot != b.Boot:

@@ -47,10 +47,12 @@ func TestChoose(t *testing.T) {
 		"capabilities":      {func(c *Card) { c.Node.Caps = 1 << 13 }, "unix,tcp", "capabilities differ (0x0, 0x2000)"},
 		"one traces":        {func(c *Card) { c.Node.Caps = ptrace }, "unix,tcp", "capabilities differ"},
 		"hidden":            {func(c *Card) { c.Node.Hidden = true }, "unix,tcp", "may not be looked into"},
-		"no shm":            {func(c *Card) { c.Allowed = Sockets }, "unix,tcp", "one of the two may use unix,tcp only"},
+		"no shm":            {func(c *Card) { c.Allowed = Sockets }, "unix,tcp", "one of the two may use verbs,unix,tcp only"},
 		"tcp": {func(c *Card) { c.Allowed = Of(TCP) }, "tcp", "one of the two may use tcp only " +
 			"(BANYAN_FABRIC"},
-		"both restricted":    {func(c *Card) { c.Allowed = Of(TCP) }, "tcp", "one of the two"},
+		"both restricted": {func(c *Card) { c.Allowed = Of(TCP) }, "tcp", "one of the two"},
+		"adapters, one machine": {func(c *Card) { c.Adapter = "rxe0" }, "shm,unix,tcp",
+			"not verbs: one of the two has no RDMA adapter"},
 		"nothing in between": {func(c *Card) { c.Allowed, c.Node.Net = Of(Unix), 1 }, "", "may use unix only"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -58,8 +60,10 @@ func TestChoose(t *testing.T) {
 			there, back := Choose(a, b), Choose(b, a)
 			var ok []string
 			var why string
+			last := -1
 			for i, v := range there {
-				require.Equal(t, Fabric(i), v.Fabric)
+				require.Greater(t, int(v.Fabric), last, "the order of preference")
+				last = int(v.Fabric)
 				require.NotEmpty(t, v.Why)
 				require.Equal(t, v, back[i], "both sides come to the same verdict")
 				if v.OK {
@@ -158,8 +162,29 @@ func TestApart(t *testing.T) {
 	require.Equal(t, []int{0, 0, 0}, []int{one.Node(0), one.Node(1), one.Node(2)})
 }
 
+func TestChooseAdapters(t *testing.T) {
+	far := func(c *Card) { c.Node.Boot[3]++ }
+	adapter := func(c *Card) { c.Adapter = "rxe0" }
+	no := func(c *Card) { c.Allowed = Of(Shm, Unix, TCP) }
+	for name, tc := range map[string]struct {
+		mine, theirs *Card
+		want         Verdict
+	}{
+		"far":          {plain(adapter), plain(adapter, far), Verdict{Verbs, true, "both have an RDMA adapter"}},
+		"near":         {plain(adapter), plain(adapter), Verdict{Verbs, false, "one machine: Unix-domain sockets are shorter"}},
+		"not allowed":  {plain(adapter), plain(adapter, far, no), Verdict{Verbs, false, "one of the two may use shm,unix,tcp only (" + knobs + ")"}},
+		"one only":     {plain(adapter), plain(far), Verdict{Verbs, false, "one of the two has no RDMA adapter"}},
+		"on one alone": {plain(adapter, func(c *Card) { c.Allowed = Of(Verbs) }), plain(adapter), Verdict{Verbs, true, "both have an RDMA adapter"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Contains(t, Choose(tc.mine, tc.theirs), tc.want)
+			require.Contains(t, Choose(tc.theirs, tc.mine), tc.want)
+		})
+	}
+}
+
 func TestParseSet(t *testing.T) {
-	for text, want := range map[string]Set{"shm": Of(Shm), " TCP , unix": Sockets, "shm,unix,tcp": All,
+	for text, want := range map[string]Set{"shm": Of(Shm), " TCP , unix": Of(Unix, TCP), "shm,verbs,unix,tcp": All, "verbs,unix,tcp": Sockets,
 		"tcp,tcp": Of(TCP)} {
 		got, err := ParseSet(text)
 		require.NoError(t, err)
@@ -170,7 +195,7 @@ func TestParseSet(t *testing.T) {
 	}
 	for _, text := range []string{"", "rdma", "shm,", "shm tcp"} {
 		_, err := ParseSet(text)
-		require.ErrorContains(t, err, "shm,unix,tcp", text)
+		require.ErrorContains(t, err, "shm,verbs,unix,tcp", text)
 	}
 }
 

@@ -8,15 +8,16 @@ import (
 // Fabric is a transport from one process to another.
 type Fabric uint8
 
-// The fabrics, the fastest first: shared memory, Unix-domain sockets, TCP.
+// The fabrics, the fastest first: shared memory, RDMA, Unix-domain sockets, TCP.
 const (
 	Shm Fabric = iota
+	Verbs
 	Unix
 	TCP
 	numFabrics
 )
 
-var names = [numFabrics]string{Shm: "shm", Unix: "unix", TCP: "tcp"}
+var names = [numFabrics]string{Shm: "shm", Verbs: "verbs", Unix: "unix", TCP: "tcp"}
 
 // String returns the name for users.
 func (f Fabric) String() string {
@@ -29,7 +30,7 @@ func (f Fabric) String() string {
 // Set is a set of fabrics.
 type Set uint8
 
-// All is every fabric, Sockets those that need no shared memory.
+// All is every fabric, Sockets those that need no shared memory: RDMA begins over sockets.
 const (
 	All     = Set(1<<numFabrics - 1)
 	Sockets = All &^ (1 << Shm)

@@ -158,7 +158,7 @@ func (l *launched) Verdicts(peer proc.ID) ([]route.Verdict, error) {
 }
 
 // providers name the one that has each fabric.
-var providers = [...]string{route.Shm: "shm", route.Unix: "tcp", route.TCP: "tcp"}
+var providers = [...]string{route.Shm: "shm", route.Verbs: "tcp", route.Unix: "tcp", route.TCP: "tcp"}
 
 // Address implements bootstrap. The reasons why a provider does not join a pair include those of
 // fabrics that are not open here.
@@ -181,7 +181,7 @@ func (l *launched) Address(provider string, peer proc.ID) ([]byte, error) {
 				v.Fabric, fabricVariable))
 		default:
 			shut := ""
-			if v.Fabric == route.TCP {
+			if v.Fabric == route.TCP || v.Fabric == route.Verbs {
 				shut = l.unreachable(int(peer), c)
 			}
 			if shut == "" {

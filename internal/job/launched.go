@@ -10,7 +10,6 @@ import (
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/route"
-	"github.com/banyan-hpc/banyan/fabric/tcp"
 	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/internal/affinity"
 	"github.com/banyan-hpc/banyan/internal/launch/join"
@@ -176,7 +175,7 @@ func (l *launched) sockets(ctx context.Context, o *Options, set *settings.Set, h
 		l.unneeded(o)
 		return nil, nil
 	}
-	var p *tcp.Provider
+	var p fabric.Provider
 	if l.self.Allowed&route.Sockets != 0 {
 		secret, err := l.Secret(ctx)
 		if err != nil {
@@ -184,7 +183,7 @@ func (l *launched) sockets(ctx context.Context, o *Options, set *settings.Set, h
 		}
 		cfg := tcpConfig(set)
 		cfg.Self, cfg.MaxProcs, cfg.Secret, cfg.Ring = proc.ID(l.Rank()), l.Size(), secret, h.Ring
-		cfg.Inet, cfg.Unix = l.self.Allowed.Has(route.TCP), l.self.Allowed.Has(route.Unix)
+		cfg.Inet, cfg.Unix = l.self.Allowed&route.Of(route.TCP, route.Verbs) != 0, l.self.Allowed.Has(route.Unix)
 		cfg.Networks, cfg.Log = o.listed(os.Getenv), l.connLog.ofSockets()
 		cfg.Warn, cfg.Shared = l.warnf, l.nodes.Crowded(l.Node(l.Rank()))
 		if cfg.Inet {
@@ -192,7 +191,7 @@ func (l *launched) sockets(ctx context.Context, o *Options, set *settings.Set, h
 				return nil, err
 			}
 		}
-		if p, err = tcp.Open(cfg); err != nil {
+		if p, err = l.openSockets(cfg); err != nil {
 			return nil, err
 		}
 		if cfg.Inet {
@@ -205,9 +204,6 @@ func (l *launched) sockets(ctx context.Context, o *Options, set *settings.Set, h
 			err = errors.Join(err, p.Close())
 		}
 		return nil, err
-	}
-	if p == nil { // an interface that holds a nil pointer is not nil
-		return nil, nil
 	}
 	return p, nil
 }

@@ -122,7 +122,7 @@ func routeOf(ep *progress.Endpoint) Route {
 	if d, ok := ep.Conn().(describer); ok {
 		r.Detail = d.Describe()
 		switch word, _, _ := strings.Cut(r.Detail, " "); word {
-		case route.Unix.String(), route.TCP.String():
+		case route.Verbs.String(), route.Unix.String(), route.TCP.String():
 			r.Fabric = word
 		default:
 			r.open = true
