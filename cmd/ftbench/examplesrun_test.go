@@ -18,35 +18,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// elsewhere are the examples that are not run as they are, by the reason and the test in their place.
+// elsewhere are the examples that TestExamplesRun does not run, by the reason.
 var elsewhere = map[string][]string{
-	"it is ftbench tour, which is run": {
-		"make bench     # latency and bandwidth over shared memory, about a minute; results under results/",
-	},
 	"it runs this test": {"make test      # every test, some eight minutes on two cores"},
-	"another launcher: make test-launchers": {
-		"srun --mpi=pmi2 -N2 -n4 ./ring",
-		"mpiexec -disable-auto-cleanup -n 4 /bin/sh -c 'trap : USR1; ./farm -kill; true'",
+	"TestFirstProgramOfTheGuide of examples runs it, in a module": {
+		"go build -o squares . && ftbench run -n 4 -- ./squares",
+	},
+	"TestLaunchersSlurm runs it, in a cluster of its own: make test-launchers": {"srun --mpi=pmi2 -N2 -n4 ./ring"},
+	"it needs two hosts with RDMA adapters; make test-verbs has one with a software device": {
+		"ftbench run --hosts node1,node2 --fabric verbs -- ftbench osu latency",
+		"ib_send_lat -d mlx5_0 -s 8 node1                           # of perftest, for comparison; the same without node1 there",
+	},
+	"it needs a cluster; TestLaunchersKubernetes has its pods as namespaces": {
 		"kubectl create secret generic ring --from-file=secret=$HOME/.banyan-secret",
 		"kubectl apply -f docs/kubernetes.yaml",
 		"kubectl logs -f job/ring --all-containers --prefix",
 	},
-	"it needs a module: TestFirstProgramOfTheGuide of examples": {
-		"go build -o squares . && ftbench run -n 4 -- ./squares",
-	},
-	"it needs namespaces n1 and n2: TestRunOnHosts": {
-		"ftbench run --hosts n1,n2 --rsh 'ip netns exec {host}' -- ./app",
-	},
-	"it sets this machine: TestTuneWrites": {"sudo ftbench tune --out /etc/banyan/tune.conf"},
-	"it takes a place of the system's: TestAgent": {
-		"sudo ftbench agent",
-		"sudo ftbench agent --address /run/mine/agent.sock",
-	},
-	"it takes hours: TestPaperIsGoneOnWith": {
-		"ftbench paper --ranks 16,32,64 --sets 30 --ops 300",
-		"ftbench paper --ranks 16,32,64,128 --sets 30 --ops 300",
-	},
-	"400 ranks need many cores: TestFaultDetect": {"ftbench fault detect -n 400 --kills 5 --timeout 1m"},
 }
 
 // ends are the exit codes of the examples that do not end with 0.
@@ -84,11 +71,14 @@ var shorter = map[string]string{
 	"tour":                   "--min-time 1us",
 }
 
+// hours are options that make an example last for hours, in place of which shorter has others.
+var hours = regexp.MustCompile(` --ranks 16,32,64\S* --sets 30 --ops 300`)
+
 // slow are the examples that start many processes, or take long although they are shortened: only make test-long
 // runs them.
 var slow = regexp.MustCompile(strings.Join([]string{
-	`^mpiexec`, `^ftbench (compare|paper|tune|tour|match$|many$|many --ranks|fault (soak|silence|revoke))`, `ftbench fault \w+$`,
-	`-n (16|32|64|128|512)\b`, `4,8,16`, `8192`, `000000`, `-n 8 --rounds`,
+	`^mpiexec`, `^make bench`, `^(?:sudo )?ftbench (compare|paper|tune|tour|match$|many$|many --ranks|fault (soak|silence|revoke))`, `ftbench fault \w+$`,
+	`-n (16|32|64|128|400|512)\b`, `4,8,16`, `8192`, `000000`, `-n 8 --rounds`,
 	`rotate`, `--tree binomial,knomial:4$`, `--size 8 `, `fault agree .*1024`, `--wait barrier`, `rss 512`,
 	`--fabric hosts`, `runs 1 `, `-unauth`, `@2s`,
 	`bibw -[cm]`, `bw .*-c`, `mbw_mr -n 4`, `multi_lat -n`, `-t 4:4`, `-2 -i`, `-I -o`, `match --aware`,
@@ -120,7 +110,7 @@ func (e example) shortened() string {
 			break
 		}
 	}
-	return strings.TrimSpace(e.line[:end]) + " " + options + " " + e.line[end:]
+	return strings.TrimSpace(hours.ReplaceAllString(e.line[:end], "")) + " " + options + " " + e.line[end:]
 }
 
 // alike are the names of benchmarks whose help has the same examples, but for osu with no option: each name is run.
@@ -135,8 +125,8 @@ func (e example) kind() string {
 	}), " ")
 }
 
-// privileged are the examples that make network or pid namespaces.
-var privileged = regexp.MustCompile(`--netns|--fabric hosts|--hosts 3 |\./wrapper`)
+// privileged are the examples that make network or pid namespaces, or run in some.
+var privileged = regexp.MustCompile(`--netns|--fabric hosts|--hosts 3 |\./wrapper|^sudo |ip netns`)
 
 // The examples of the pages and of the help work: each is run by the shell, with options added that shorten it,
 // and ends as it should. Those of a block are run in their order and in one directory.
@@ -181,7 +171,7 @@ func (e example) run(t *testing.T, dir, exports string) {
 	if privileged.MatchString(e.line) && !namespaces(t) || serves.MatchString(e.line) && !mayHook(t) {
 		return
 	}
-	for _, tool := range []string{"mpiexec.mpich", "jq", "man"} {
+	for _, tool := range []string{"mpiexec.mpich", "jq", "man", "make"} {
 		if _, err := exec.LookPath(tool); err != nil &&
 			regexp.MustCompile(`(^|\| )`+tool+` `).MatchString(hydra.ReplaceAllString(e.line, "mpiexec.mpich ")) {
 			t.Logf("NOT TESTED: %v", err)
@@ -196,7 +186,13 @@ func (e example) run(t *testing.T, dir, exports string) {
 	if serves.MatchString(e.line) {
 		line = untilItListens(line)
 	}
+	if strings.HasPrefix(e.line, "make ") {
+		line = "rm bin/ftbench\n" + line // it is built
+	}
 	cmd := exec.CommandContext(ctx, "sh", "-c", line)
+	if apart.MatchString(e.line) {
+		cmd = exec.CommandContext(ctx, "unshare", "--mount", "--net", "sh", "-c", placesApart+line)
+	}
 	cmd.WaitDelay = time.Second
 	cmd.Dir = dir
 	tuning := func(v string) bool { return strings.HasPrefix(v, "BANYAN_TUNING=") }
@@ -222,7 +218,25 @@ func (e example) run(t *testing.T, dir, exports string) {
 var hydra = regexp.MustCompile(`(?m)^mpiexec `)
 
 // serves are the examples that serve until they are ended.
-var serves = regexp.MustCompile(`^ftbench agent`)
+var serves = regexp.MustCompile(`^(?:sudo )?ftbench agent`)
+
+// apart are the examples that set the machine, take places of the system's or use namespaces with certain names. They
+// have places of their own, made by placesApart.
+var apart = regexp.MustCompile(`^sudo |ip netns`)
+
+const placesApart = `set -e
+mount -t tmpfs none /run
+mkdir /run/mine
+cp -a /etc "$HOME/etc"
+mount --bind "$HOME/etc" /etc
+for n in n1 n2; do ip netns add $n; ip -n $n link set lo up; done
+ip -n n1 link add v1 type veth peer name v2 netns n2
+ip -n n1 addr add 10.96.0.1/24 dev v1
+ip -n n2 addr add 10.96.0.2/24 dev v2
+ip -n n1 link set v1 up
+ip -n n2 link set v2 up
+set +e
+`
 
 // untilItListens has the shell end a server when that has said its first line.
 func untilItListens(line string) string {
@@ -283,7 +297,7 @@ func exampleDir(t *testing.T, programs string) string {
 	require.NoError(t, err)
 	for _, e := range entries {
 		name := e.Name()
-		source := e.IsDir() || slices.Contains([]string{".go", ".mod", ".sum"}, filepath.Ext(name)) // no file of results
+		source := e.IsDir() || name == "Makefile" || slices.Contains([]string{".go", ".mod", ".sum"}, filepath.Ext(name))
 		if source && name != "bin" && name != "results" && name != ".git" {
 			require.NoError(t, os.Symlink(filepath.Join(repository, name), filepath.Join(dir, name)))
 		}
@@ -293,8 +307,9 @@ func exampleDir(t *testing.T, programs string) string {
 		"secret": strings.Repeat("s", 32),
 		// What others have measured, in the format of NetPIPE.
 		"np.openmpi": "1 6.5 0.0000012\n64 300.5 0.0000016\n", "np.tcp": "1 0.5 0.000016\n64 30.5 0.000016\n",
-		"app":     "#!/bin/sh\nexec " + programs + "/ring\n",
-		"wrapper": "#!/bin/sh\n[ \"$PMI_RANK\" != 1 ] || exec unshare --fork --pid --mount-proc \"$@\"\nexec \"$@\"\n",
+		"bin/sudo": "#!/bin/sh\nexec \"$@\"\n",
+		"app":      "#!/bin/sh\nexec " + programs + "/ring\n",
+		"wrapper":  "#!/bin/sh\n[ \"$PMI_RANK\" != 1 ] || exec unshare --fork --pid --mount-proc \"$@\"\nexec \"$@\"\n",
 		// Every host is this one, but nowhere.
 		"bin/ssh": "#!/bin/sh\nwhile getopts o:p:T o; do :; done; shift $((OPTIND-1))\nhost=$1; shift\n" +
 			"[ $host != nowhere ] || { echo \"ssh: Could not resolve hostname nowhere\" >&2; exit 255; }\nexec sh -c \"$*\"\n",
