@@ -1,0 +1,194 @@
+//go:build cgo
+
+package verbs
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/tcp"
+	"github.com/banyan-hpc/banyan/internal/proc"
+)
+
+// peer is one of two endpoints in this process, with what it has received.
+type peer struct {
+	*Provider
+	t      *testing.T
+	sink   fabric.Sink
+	got    []uint64
+	downs  []proc.Cause
+	leaves int
+}
+
+func newPeers(t *testing.T) (p [2]*peer) {
+	port, err := Choose("", nil)
+	require.NoError(t, err)
+	for i := range p {
+		q, err := Open(Config{Port: port, Sockets: tcp.Config{
+			Self: proc.ID(i), MaxProcs: 2, Secret: []byte("sixteen bytes or more"), Inet: true,
+		}})
+		require.NoError(t, err)
+		p[i] = &peer{Provider: q, t: t}
+		p[i].sink.Deliver[fabric.ClassTest] = func(_ proc.ID, imm uint64, payload []byte) {
+			require.Equal(t, imm, binary.LittleEndian.Uint64(payload))
+			p[i].got = append(p[i].got, imm)
+		}
+		p[i].sink.Down = func(_ proc.ID, cause proc.Cause) { p[i].downs = append(p[i].downs, cause) }
+		p[i].sink.Departed = func(proc.ID) { p[i].leaves++ }
+		t.Cleanup(func() { require.NoError(t, q.Close()) })
+	}
+	return p
+}
+
+func poll(p [2]*peer) {
+	for _, q := range p {
+		q.Poll(&q.sink)
+	}
+}
+
+// lanes connects the two and polls until both send over the lane.
+func lanes(t *testing.T, p [2]*peer) (c [2]*Conn) {
+	for i, q := range p {
+		made, err := q.Connect(fabric.ConnectSpec{Peer: proc.ID(1 - i), Address: p[1-i].Address()})
+		require.NoError(t, err)
+		c[i] = made.(*Conn)
+	}
+	for !c[0].sending || !c[1].sending {
+		poll(p)
+	}
+	return c
+}
+
+func noAdapter(t *testing.T) bool {
+	_, err := os.Stat(adapters)
+	if err != nil {
+		t.Log("NOT TESTED: no adapter here: make test-verbs has a virtual machine with one")
+	}
+	return err != nil
+}
+
+// sendNumbered sends frames in the order of their numbers, both ways, until each has accepted so many.
+func sendNumbered(p [2]*peer, c [2]*Conn, sent *[2]uint64, n uint64, each func()) {
+	payload := make([]byte, 3000)
+	for sent[0] < n || sent[1] < n {
+		for i := range c {
+			if binary.LittleEndian.PutUint64(payload, sent[i]); sent[i] < n && c[i].TrySend(fabric.ClassTest, sent[i], payload) {
+				sent[i]++
+			}
+		}
+		each()
+	}
+}
+
+// inOrder checks that each has received the numbers below n, each once.
+func inOrder(t *testing.T, p [2]*peer, n int) {
+	for len(p[0].got) < n || len(p[1].got) < n {
+		poll(p)
+	}
+	for _, q := range p {
+		require.Empty(t, q.downs)
+		require.Len(t, q.got, n)
+		for i, imm := range q.got {
+			require.EqualValues(t, i, imm)
+		}
+	}
+}
+
+// A queue pair that fails in the middle of traffic loses and repeats nothing: the frames go on over the sockets. At
+// the end that finds it broken they have been acknowledged, or the acknowledgements have been lost.
+func TestLaneThatFails(t *testing.T) {
+	if noAdapter(t) {
+		return
+	}
+	for _, lost := range []bool{false, true} {
+		p := newPeers(t)
+		c := lanes(t, p)
+		var sent [2]uint64
+		sendNumbered(p, c, &sent, 500, func() { poll(p) })
+		inOrder(t, p, 500)
+		if lost {
+			payload := make([]byte, 8)
+			for ; sent[0] < 500+leastCredit; sent[0]++ {
+				binary.LittleEndian.PutUint64(payload, sent[0])
+				require.True(t, c[0].TrySend(fabric.ClassTest, sent[0], payload))
+			}
+			for len(p[1].got) < 500+leastCredit {
+				p[1].Poll(&p[1].sink)
+			}
+			require.NotEmpty(t, c[0].out)
+			c[0].fails(errors.New("no acknowledgement"))
+		} else {
+			c[1].pair.fail()
+		}
+		sendNumbered(p, c, &sent, 1500, func() { poll(p) })
+		inOrder(t, p, 1500)
+		for i := range c {
+			require.False(t, c[i].sending)
+			require.EqualValues(t, 1, c[i].Traffic().Broken)
+			require.Contains(t, c[i].Describe(), "tcp")
+			require.Zero(t, p[i].lanes)
+			require.Zero(t, p[i].onWay)
+		}
+	}
+}
+
+// Frames that go over the sockets first and then over the lane come in order, and go over the lane in the end.
+func TestLaneTakesOver(t *testing.T) {
+	if noAdapter(t) {
+		return
+	}
+	p := newPeers(t)
+	var c [2]*Conn
+	for i, q := range p {
+		made, err := q.Connect(fabric.ConnectSpec{Peer: proc.ID(1 - i), Address: p[1-i].Address()})
+		require.NoError(t, err)
+		c[i] = made.(*Conn)
+	}
+	var sent [2]uint64
+	n := uint64(0)
+	for !c[0].sending || !c[1].sending || n < 2000 {
+		n += 100
+		sendNumbered(p, c, &sent, n, func() { poll(p) })
+	}
+	inOrder(t, p, int(n))
+	for i := range c {
+		require.Contains(t, c[i].Describe(), "verbs ")
+		require.NotZero(t, c[i].carried)
+		require.Zero(t, c[i].Traffic().Broken)
+	}
+	for !p[0].EndBurst() || c[0].Unsent() {
+		poll(p)
+	}
+	p[0].Depart()
+	require.NoError(t, p[0].Close())
+	for p[1].leaves == 0 {
+		p[1].Poll(&p[1].sink)
+	}
+	require.Empty(t, p[1].downs)
+}
+
+// A peer that has adapters and sends what no process of this version writes is cut off.
+func TestCorruptMessages(t *testing.T) {
+	if noAdapter(t) {
+		return
+	}
+	p := newPeers(t)
+	c := lanes(t, p)
+	slot, ok := p[0].outgoing.take()
+	require.True(t, ok)
+	at, m := p[0].outgoing.at(slot)
+	(&header{length: 9, class: fabric.ClassTest}).put(at) // more than there is
+	p[0].d.send(c[0].pair, at[:headerBytes], m, 0, true, false)
+	_, _, err := p[0].d.round(false)
+	require.NoError(t, err)
+	for len(p[1].downs) == 0 {
+		p[1].Poll(&p[1].sink)
+	}
+	require.Equal(t, []proc.Cause{{Kind: proc.Corrupt}}, p[1].downs)
+	p[0].outgoing.give(slot)
+}
