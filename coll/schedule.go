@@ -131,6 +131,9 @@ var kinds = [...][2]string{
 // String is the name of the blocking operation in errors.
 func (k Kind) String() string { return kinds[k][0] }
 
+// Tag is the kind in the tags of blocking operations.
+func (k Kind) Tag() int { return int(k) }
+
 // name is the name of the operation in errors.
 func (k Kind) name(blocks bool) string {
 	if blocks {
@@ -219,7 +222,7 @@ func (s *Schedule) begin(c *p2p.Comm, k Kind, call Call) {
 		if err = call.ready(c); err == nil {
 			s.w = c.Coll()
 		}
-		s.tag = p2p.BlockingTag(int(k), 0)
+		s.tag = p2p.BlockingTag(k.Tag(), 0)
 	}
 	if err == nil {
 		err = s.o.ready(c, s.w)

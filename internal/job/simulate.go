@@ -19,12 +19,11 @@ type Simulation struct {
 	Configure func(*sim.Config)    // may be nil
 	Faults    func(*sim.Sim) error // may be nil
 	Launcher  *SimulatedLauncher   // nil: ranks know each other from the start
-	Sparse    bool                 // engines are as in a job of more than denseRanks ranks
 }
 
-// denseRanks is the number of simulated ranks up to which their engines have the tables of real ranks, of
-// n/8 bytes each.
-const denseRanks = 4096
+// DenseRanks is the number of simulated ranks up to which their engines have the tables of real ranks, of
+// n/8 bytes each. It is a variable so that a test can show that more ranks do the same.
+var DenseRanks = 4096
 
 // Simulate runs body as each of n ranks. Body finalizes its rank; if it returns an error without
 // having done so the rank has failed. The error joins those of the ranks and the simulator's.
@@ -46,7 +45,7 @@ func Simulate(n int, s Simulation, o *Options, body func(*Job) error) error {
 		return fmt.Errorf("banyan: %w", err)
 	}
 	job := &simulatedJob{c: c, body: body, size: n, perNode: cfg.Topology.ProcsPerNode,
-		sparse: s.Sparse || n > denseRanks, errs: make([]error, n)}
+		sparse: n > DenseRanks, errs: make([]error, n)}
 	if s.Launcher != nil {
 		job.server = newSimServer(*s.Launcher, machine, n)
 	}
