@@ -1,5 +1,5 @@
 // Package coll has the collective operations, over the messages of package p2p: barrier, bcast, reduce,
-// allreduce, gather, scatter and allgather of blocks of one size, blocking and non-blocking. All ranks of
+// allreduce, gather, scatter, allgather and alltoall of blocks of one size, blocking and non-blocking. All ranks of
 // a communicator call the same operations in the same order. [Comm] has those of one communicator.
 //
 // # Schedules
@@ -30,6 +30,10 @@
 //	Allreduce       recursive doubling; from 16 KiB on recursive halving and doubling, if the elements
 //	                can be folded apart
 //	Allgather       recursive doubling; Bruck's algorithm where the number of ranks is no power of two
+//
+// Whatever the choice:
+//
+//	Alltoall        a message to each other rank, all receives before the first send
 //
 // All of them fold in the order of ranks and give the same bytes at all ranks.
 //

@@ -8,7 +8,7 @@ import (
 // failure is the error of an operation with what it has met: the error of one of its messages, or a
 // cause. Root counts where the operation has one.
 func failure(c *p2p.Comm, k Kind, blocks bool, root int, met error) error {
-	e := c.OpError(k.name(blocks))
+	e := c.OpError(k.Name(blocks))
 	switch k {
 	case Bcast, Reduce, Gather, Scatter:
 		e.Args[0] = ft.Arg{Name: "root", Value: root}

@@ -70,7 +70,7 @@ func (s *Schedule) start() p2p.Handle {
 	var h p2p.Handle
 	e, check := s.e, s.call.Check
 	s.e.Lock()
-	s.promise, h = s.e.NewPromise(s.c, s.kind.name(false))
+	s.promise, h = s.e.NewPromise(s.c, s.kind.Name(false))
 	if s.w != nil && !s.ended { // another rank may have named another root
 		if err := s.w.RootMismatch(s.tag); err != nil {
 			s.fail(err)
@@ -110,6 +110,10 @@ func (s *Schedule) advance() bool {
 			s.send(s.data(st.from), int(st.peer))
 		case stepRelay:
 			s.send(st.from[:min(s.got, len(st.from))], int(st.peer))
+		case stepIrecv:
+			s.pend(s.irecv(st.to, int(st.peer)), len(st.to))
+		case stepIsend:
+			s.pend(s.isend(s.data(st.from), int(st.peer)), sent)
 		case stepExchange:
 			s.swap(st)
 		case stepWait:
@@ -133,7 +137,8 @@ func (s *Schedule) handOver() bool {
 		return true
 	}
 	for _, st := range s.steps { // segments go only to ranks that steps have sent to
-		if st.kind == stepSend || st.kind == stepRelay || st.kind == stepExchange {
+		switch st.kind {
+		case stepSend, stepRelay, stepIsend, stepExchange:
 			s.pend(s.w.HandOver(int(st.peer)), sent)
 		}
 	}

@@ -45,6 +45,7 @@ type Schedule struct {
 	result result
 	order  []int   // memory for the order of result
 	sorted []int   // memory for the order of stepSort
+	places []int   // memory for Blocks.at of result
 	stream *stream // nil until there is need, and for most operations
 	ascent *ascent // likewise
 	place  *route  // in the tree that keeps the order of ranks, with root 0; nil until there is need
@@ -120,12 +121,14 @@ const (
 	Scatter
 	Allreduce
 	Allgather
+	Alltoall
 )
 
 var kinds = [...][2]string{
 	Barrier: {"Barrier", "Ibarrier"}, Bcast: {"Bcast", "Ibcast"}, Reduce: {"Reduce", "Ireduce"},
 	Gather: {"Gather", "Igather"}, Scatter: {"Scatter", "Iscatter"},
 	Allreduce: {"Allreduce", "Iallreduce"}, Allgather: {"Allgather", "Iallgather"},
+	Alltoall: {"Alltoall", "Ialltoall"},
 }
 
 // String is the name of the blocking operation in errors.
@@ -134,8 +137,8 @@ func (k Kind) String() string { return kinds[k][0] }
 // Tag is the kind in the tags of blocking operations.
 func (k Kind) Tag() int { return int(k) }
 
-// name is the name of the operation in errors.
-func (k Kind) name(blocks bool) string {
+// Name is the name of the operation in errors.
+func (k Kind) Name(blocks bool) string {
 	if blocks {
 		return k.String()
 	}
@@ -165,6 +168,8 @@ const (
 	stepRecvChild          // the first of a reduction: it may be a length header
 	stepSend               // an empty message if a length did not fit
 	stepRelay              // as much as was received last
+	stepIrecv              // stepRecv and stepSend that the next stepWait waits for,
+	stepIsend              // also if the operation blocks
 	stepExchange           // stepRecv and stepSend at once
 	stepWait               // for all messages of the steps before, and for those of Schedule.now
 	stepFold
@@ -185,11 +190,17 @@ type result struct {
 	// Nil: from is copied as it is.
 	order []int
 	block int // length in bytes
+	// apart: instead, the blocks of the ranks in order, which go to their places in blocks.
+	blocks, apart Blocks
 }
 
 // write puts the result into the buffer of the caller.
 func (r *result) write() {
 	switch {
+	case r.apart.at != nil:
+		for _, rank := range r.order {
+			copy(r.blocks.At(rank), r.apart.At(rank))
+		}
 	case r.order != nil:
 		arrange(r.to, r.from, r.order, r.block)
 	case len(r.from) > 0 && len(r.to) > 0 && &r.to[0] != &r.from[0]:

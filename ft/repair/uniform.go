@@ -36,6 +36,7 @@ const (
 	Merge
 	Gather
 	Scatter
+	Alltoall
 	whatRefuse What = 15
 )
 

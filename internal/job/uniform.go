@@ -14,6 +14,7 @@ type uniform Job
 var votes = [...]repair.What{
 	coll.Barrier: repair.Barrier, coll.Bcast: repair.Bcast, coll.Reduce: repair.Reduce, coll.Gather: repair.Gather,
 	coll.Scatter: repair.Scatter, coll.Allreduce: repair.Allreduce, coll.Allgather: repair.Allgather,
+	coll.Alltoall: repair.Alltoall,
 }
 
 // Outcome implements coll.Agreement.

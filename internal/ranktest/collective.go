@@ -22,13 +22,14 @@ const (
 	Scatter
 	Allgather
 	InPlace
+	Alltoall
 	CollectiveKinds
 )
 
 // String is the name in lower case.
 func (k CollectiveKind) String() string {
 	return []string{"barrier", "bcast", "reduce", "allreduce", "gather", "scatter", "allgather",
-		"allgather in place"}[k]
+		"allgather in place", "alltoall"}[k]
 }
 
 // Collective is one call of a collective, the same at all ranks, and the sequential program that
@@ -132,6 +133,8 @@ func (o Collective) Buffers(c *banyan.Comm, failed ...int) (buf, want []uint64) 
 	case InPlace:
 		buf, want = Blank(n*o.Size), o.blocks(n, failed)
 		copy(buf[me*o.Size:], own)
+	case Alltoall:
+		buf, want = o.exchanged(n, me, failed)
 	}
 	return buf, want
 }
@@ -145,6 +148,8 @@ func (o Collective) gives(c *banyan.Comm, buf []uint64) []uint64 {
 		return nil
 	case o.Kind == InPlace:
 		return buf[c.Rank()*o.Size:][:o.Size]
+	case o.Kind >= Alltoall:
+		return o.outgoing(c, buf)
 	case (o.Kind == Reduce || o.Kind == Allreduce) && o.Number%4 < 2: // half of them in place
 		return buf
 	}
@@ -181,6 +186,8 @@ func (o Collective) Call(c *banyan.Comm, buf []uint64) error {
 		return c.Gather(mine, b, o.Root)
 	case Scatter:
 		return c.Scatter(mine, b, o.Root)
+	case Alltoall:
+		return c.Alltoall(mine, b)
 	}
 	return c.Allgather(mine, b)
 }
@@ -201,6 +208,8 @@ func (o Collective) callTyped(c *banyan.Comm, buf []uint64) error {
 		return banyan.Gather(c, mine, buf, o.Root)
 	case Scatter:
 		return banyan.Scatter(c, mine, buf, o.Root)
+	case Alltoall:
+		return banyan.Alltoall(c, mine, buf)
 	}
 	return banyan.Allgather(c, mine, buf)
 }
@@ -225,6 +234,8 @@ func (o Collective) Start(c *banyan.Comm, buf []uint64) banyan.Request {
 		return c.Igather(mine, b, o.Root)
 	case Scatter:
 		return c.Iscatter(mine, b, o.Root)
+	case Alltoall:
+		return c.Ialltoall(mine, b)
 	}
 	return c.Iallgather(mine, b)
 }
@@ -245,6 +256,8 @@ func (o Collective) startTyped(c *banyan.Comm, buf []uint64) banyan.Request {
 		return banyan.Igather(c, mine, buf, o.Root)
 	case Scatter:
 		return banyan.Iscatter(c, mine, buf, o.Root)
+	case Alltoall:
+		return banyan.Ialltoall(c, mine, buf)
 	}
 	return banyan.Iallgather(c, mine, buf)
 }

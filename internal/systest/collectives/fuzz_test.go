@@ -123,6 +123,16 @@ var meddlings = []meddling{
 		func(o *coll.Comm, c *p2p.Comm, buf, all []byte) p2p.Handle {
 			return o.Iallgather(c, coll.Call{}, buf, all)
 		}},
+	exchanging(coll.Alltoall, func(_, all []byte) coll.Args { return coll.Args{In: slices.Clone(all), Out: all} }),
+}
+
+// exchanging is the meddling of an operation that has arguments of its own.
+func exchanging(k coll.Kind, args func(buf, all []byte) coll.Args) meddling {
+	return meddling{k,
+		func(o *coll.Comm, c *p2p.Comm, buf, all []byte) error { return o.Do(c, coll.Call{}, k, args(buf, all)) },
+		func(o *coll.Comm, c *p2p.Comm, buf, all []byte) p2p.Handle {
+			return o.Start(c, coll.Call{}, k, args(buf, all))
+		}}
 }
 
 // meddled does a collective of n bytes.

@@ -15,6 +15,7 @@ var roles = ranktest.Roles{
 	"collectives":                 collectivesRank,
 	"completed":                   completedRank,
 	"differing":                   differ,
+	"exchanges":                   exchangesRank,
 	"flat":                        flatRank,
 	"long chain":                  longChain,
 	"ranged":                      rangedRank,

@@ -94,6 +94,11 @@ func TestWrongArgumentsAtOneRank(t *testing.T) {
 			return do(nonblocking, func() error { return c.Scatter(all, block, 2) },
 				func() banyan.Request { return c.Iscatter(all, block, 2) })
 		},
+		"alltoall": func(c *banyan.Comm, nonblocking, wrong bool, size int) error {
+			send, recv := make([]byte, c.Size()*size), make([]byte, blocksOf(c, wrong, size))
+			return do(nonblocking, func() error { return c.Alltoall(send, recv) },
+				func() banyan.Request { return c.Ialltoall(send, recv) })
+		},
 		"allgather": func(c *banyan.Comm, nonblocking, wrong bool, size int) error {
 			block, all := make([]byte, size), make([]byte, blocksOf(c, wrong, size))
 			return do(nonblocking, func() error { return c.Allgather(block, all) },
@@ -198,6 +203,12 @@ func (m *misfit) blocks(root int) error {
 		if err := m.wants("allgather", m.is(), err); err != nil {
 			return err
 		}
+	}
+	other := make([]byte, len(all))
+	err = do(m.nonblocking, func() error { return m.c.Alltoall(all, other) },
+		func() banyan.Request { return m.c.Ialltoall(all, other) })
+	if err := m.wants("alltoall", m.is(), err); err != nil { // each rank has messages with the odd one
+		return err
 	}
 	top := m.c.Rank() == root
 	if !top {

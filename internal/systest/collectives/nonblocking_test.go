@@ -237,13 +237,14 @@ func TestNonblockingCollectivesAndSIGKILL(t *testing.T) {
 func nonblockingAllocs(w *banyan.World) error {
 	c := w.Comm()
 	small, big := make([]byte, 64), make([]byte, 100_000)
-	all := make([]byte, 64*c.Size())
+	all, other := make([]byte, 64*c.Size()), make([]byte, 64*c.Size())
 	for kind, call := range []func() banyan.Request{
 		c.Ibarrier,
 		func() banyan.Request { return c.Ibcast(big, 1) },
 		func() banyan.Request { return c.Iallreduce(small, small, xor) },
 		func() banyan.Request { return c.Igather(small, all, 1) },
 		func() banyan.Request { return c.Iscatter(all, small, 1) },
+		func() banyan.Request { return c.Ialltoall(all, other) },
 	} {
 		if err := w.Comm().Barrier(); err != nil {
 			return err

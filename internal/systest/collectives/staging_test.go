@@ -295,7 +295,7 @@ func TestNoAllocationPerCollective(t *testing.T) {
 func collectiveAllocs(w *banyan.World) error {
 	c := w.Comm()
 	for _, size := range []int{1, 500, 300_000} {
-		buf, all := make([]int64, size), make([]int64, size*c.Size())
+		buf, all, other := make([]int64, size), make([]int64, size*c.Size()), make([]int64, size*c.Size())
 		calls := []func() error{
 			c.Barrier,
 			func() error { return banyan.Bcast(c, buf, 1) },
@@ -303,6 +303,8 @@ func collectiveAllocs(w *banyan.World) error {
 			func() error { return banyan.Allreduce(c, buf, buf, banyan.Sum) },
 			func() error { return c.Allreduce(banyan.Bytes(buf), banyan.Bytes(buf), xor) },
 			func() error { return banyan.Allgather(c, buf, all) },
+			func() error { return banyan.Alltoall(c, all, other) },
+			func() error { return banyan.Alltoall(c, all, all) },
 		}
 		rounds, most := 100, uint64(50)
 		if size > 10_000 {

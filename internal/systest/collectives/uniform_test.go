@@ -80,6 +80,7 @@ var collectives = map[string]func(c *banyan.Comm) error{
 			func(_, _ []byte) {})
 	},
 	"allgather":       func(c *banyan.Comm) error { return banyan.Allgather(c, []int{1}, make([]int, c.Size())) },
+	"alltoall":        func(c *banyan.Comm) error { return banyan.Alltoall(c, make([]int, 18), make([]int, 18)) },
 	"allgather bytes": func(c *banyan.Comm) error { return c.Allgather([]byte{1}, make([]byte, c.Size())) },
 }
 

@@ -104,6 +104,8 @@ func onNoCommunicator() map[string]error {
 		"Gather":           banyan.Gather(none, one, one, 0),
 		"Scatter":          banyan.Scatter(none, one, one, 0),
 		"Allgather":        banyan.Allgather(none, one, one),
+		"Alltoall":         banyan.Alltoall(none, one, one),
+		"Ialltoall":        waited(banyan.Ialltoall(none, one, one)),
 		"Ibcast":           waited(banyan.Ibcast(none, one, 0)),
 		"Ireduce":          waited(banyan.Ireduce(none, one, one, banyan.Sum, 0)),
 		"Iallreduce":       waited(banyan.Iallreduce(none, one, one, banyan.Sum)),

@@ -59,6 +59,7 @@ var waiting = map[string]func(b bounds) error{
 	"Comm.Gather":    func(b bounds) error { return b.c.Gather(make([]byte, 8), make([]byte, 16), 0) },
 	"Comm.Scatter":   func(b bounds) error { return b.c.Scatter(nil, make([]byte, 8), 1) },
 	"Comm.Allgather": func(b bounds) error { return b.c.Allgather(make([]byte, 8), make([]byte, 16)) },
+	"Comm.Alltoall":  func(b bounds) error { return b.c.Alltoall(make([]byte, 16), make([]byte, 16)) },
 
 	"Comm.Split":                 func(b bounds) error { return lastOf(b.c.Split(0, 0)) },
 	"Comm.SplitByNode":           func(b bounds) error { return lastOf(b.c.SplitByNode(0)) },
@@ -113,6 +114,7 @@ var waiting = map[string]func(b bounds) error{
 	"Gather":    func(b bounds) error { return banyan.Gather(b.c, []int{1}, []int{1, 2}, 0) },
 	"Scatter":   func(b bounds) error { return banyan.Scatter(b.c, nil, []int{1}, 1) },
 	"Allgather": func(b bounds) error { return banyan.Allgather(b.c, []int{1}, []int{1, 2}) },
+	"Alltoall":  func(b bounds) error { return banyan.Alltoall(b.c, []int{1, 2}, []int{1, 2}) },
 	"WaitAll": func(b bounds) error {
 		return banyan.WaitAll([]banyan.Request{b.world.Issend(nil, 1, 5), b.c.Irecv(nil, 1, 5)})
 	},
@@ -135,7 +137,7 @@ var waiting = map[string]func(b bounds) error{
 const instant = `Comm.AckFailed Comm.Acknowledged Comm.Failed Comm.FailedRanks Comm.SetName Comm.Compare Comm.Counters Comm.Design Comm.ErrorHandler Comm.ErrorRange Comm.FailureAck
 	Comm.FailureGetAcked Comm.Free Comm.GetFailed Comm.Group Comm.GroupFailed Comm.Iallgather
 	Comm.Bsend Comm.Ibsend Bsend Ibsend
-	Comm.Iallreduce Comm.Iagree Comm.Ibarrier Comm.Ibcast Comm.Igather Comm.Improbe Comm.Iprobe
+	Comm.Ialltoall Comm.Iallreduce Comm.Iagree Comm.Ibarrier Comm.Ibcast Comm.Igather Comm.Improbe Comm.Iprobe
 	Comm.Irecv Comm.Ireduce Comm.Irsend Comm.IsInter Comm.Iscatter Comm.Isend Comm.Ishrink
 	Comm.IsRevoked Comm.Issend Comm.Ilend Comm.Ivalidate Comm.Name Comm.Profile Comm.Rank Comm.RecvInit
 	Comm.ReenableAnySource Comm.RemoteGroup Comm.RemoteGroupFailed Comm.Revoke Comm.SendInit
@@ -143,7 +145,7 @@ const instant = `Comm.AckFailed Comm.Acknowledged Comm.Failed Comm.FailedRanks C
 	Comm.Size Comm.SsendInit Comm.Tree Comm.Uniformity Comm.WithContext
 	Message.Borrow Message.Irecv Message.Recv Message.Status Persistent.Free Persistent.Start
 	Result.Request Result.Test Result.Value Result.WithContext Request.Cancel Request.Test Request.WithContext
-	Attr CopyValue DeleteAttr ErrorsAreFatal ErrorsReturn Iallgather Iallreduce Ibcast Igather Irecv Ireduce Iscatter
+	Attr CopyValue DeleteAttr ErrorsAreFatal ErrorsReturn Iallgather Iallreduce Ialltoall Ibcast Igather Irecv Ireduce Iscatter
 	Isend Issend IvalidateMultiple SetAttr StartAll TestAll TestAny TestSome `
 
 func fold(_, _ []byte) {}

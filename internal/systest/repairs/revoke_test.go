@@ -38,6 +38,7 @@ func barred(c *banyan.Comm) map[string]func() error {
 		"reduce":      func() error { return banyan.Reduce(c, one, one, banyan.Sum, 0) },
 		"allreduce":   func() error { return banyan.Allreduce(c, one, one, banyan.Sum) },
 		"allgather":   func() error { return banyan.Allgather(c, one, all) },
+		"alltoall":    func() error { return banyan.Alltoall(c, all, all) },
 		"wait any":    func() error { _, _, err := banyan.WaitAny([]banyan.Request{c.Irecv(b, 1, 0)}); return err },
 		"wait all":    func() error { return banyan.WaitAll([]banyan.Request{c.Irecv(b, 1, 0), c.Isend(b, 1, 0)}) },
 	}

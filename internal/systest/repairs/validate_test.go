@@ -168,7 +168,8 @@ func TestValidateKilledInside(t *testing.T) {
 var collective = []string{
 	"Barrier", "Bcast", "Reduce", "Allreduce", "Allgather", "Gather", "Scatter",
 	"Ibarrier", "Ibcast", "Ireduce", "Iallreduce", "Iallgather", "Igather", "Iscatter",
-	"bcast", "reduce", "allreduce", "allgather", "Split", "SplitByNode",
+	"bcast", "reduce", "allreduce", "allgather", "alltoall", "Alltoall", "Ialltoall", "Split",
+	"SplitByNode",
 }
 
 // As soon as a rank knows of a failure each collective fails there with it, each time, also when
