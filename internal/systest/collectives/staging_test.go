@@ -47,6 +47,9 @@ func (o writing) on(c *banyan.Comm, size int) ranktest.Collective {
 	if o.typed {
 		call.Root = 0
 	}
+	if o.nonblocking { // not in place
+		call.Number = 3
+	}
 	return call
 }
 
