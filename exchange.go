@@ -8,7 +8,8 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// Collectives in which each rank has a block for each other one. The rules of collective.go hold.
+// Collectives in which each rank has a block for each other one, and those of blocks of different lengths.
+// The rules of collective.go hold.
 
 // Alltoall sends the block with the number of each rank in send to that rank, and puts the block that each
 // rank has for this one into recv, in the order of ranks. Blocks are of the same length; both slices are
@@ -37,6 +38,104 @@ func Alltoall[T Number](c *Comm, send, recv []T) error {
 // Ialltoall is the non-blocking [Alltoall]; see [Comm.Ialltoall].
 func Ialltoall[T Number](c *Comm, send, recv []T) Request {
 	return c.iexchange(coll.Alltoall, coll.Args{In: Bytes(send), Out: Bytes(recv)}, kindOf[T]())
+}
+
+// Allgatherv puts the mine of all ranks, of any lengths, into all of every rank: that of rank r into all[r],
+// which is as long at all ranks. Every rank gives both; mine may be its place in all. The slices of ranks
+// that are agreed to have failed stay as they are. Each rank sends a message to each other one, whatever the
+// tree.
+//
+// Errors as of [Comm.Barrier]; ErrArgument for a number of slices that is not Size(), and at each rank where
+// a message has another length than its place. After one all holds as after one of [Comm.Allgather]. All is
+// the operation's until its end, like the slices in it.
+func (c *Comm) Allgatherv(mine []byte, all [][]byte) error {
+	return c.exchange(coll.Allgatherv, coll.Args{In: mine, To: coll.BlocksOf(all)}, debug.Bytes)
+}
+
+// Iallgatherv is the non-blocking [Comm.Allgatherv].
+func (c *Comm) Iallgatherv(mine []byte, all [][]byte) Request {
+	return c.iexchange(coll.Allgatherv, coll.Args{In: mine, To: coll.BlocksOf(all)}, debug.Bytes)
+}
+
+// Allgatherv puts the slices of all ranks, of any lengths, into the slices in every rank's all. See
+// [Comm.Allgatherv].
+func Allgatherv[T Number](c *Comm, mine []T, all [][]T) error {
+	return c.exchange(coll.Allgatherv, coll.Args{In: Bytes(mine), To: coll.BlocksOf(all)}, kindOf[T]())
+}
+
+// Iallgatherv is the non-blocking [Allgatherv]; see [Comm.Allgatherv].
+func Iallgatherv[T Number](c *Comm, mine []T, all [][]T) Request {
+	return c.iexchange(coll.Allgatherv, coll.Args{In: Bytes(mine), To: coll.BlocksOf(all)}, kindOf[T]())
+}
+
+// Gatherv puts the mine of all ranks, of any lengths, into the root's all: that of rank r into all[r], which
+// is as long. Every rank gives mine; only the root's all counts, and its mine may be its place there. Else
+// as [Comm.Allgatherv]; only the root learns of lengths that do not fit.
+func (c *Comm) Gatherv(mine []byte, all [][]byte, root int) error {
+	return c.exchange(coll.Gatherv, coll.Args{In: mine, To: coll.BlocksOf(all), Root: root}, debug.Bytes)
+}
+
+// Igatherv is the non-blocking [Comm.Gatherv].
+func (c *Comm) Igatherv(mine []byte, all [][]byte, root int) Request {
+	return c.iexchange(coll.Gatherv, coll.Args{In: mine, To: coll.BlocksOf(all), Root: root}, debug.Bytes)
+}
+
+// Gatherv puts the slices of all ranks, of any lengths, into the slices in the root's all; the others give
+// nil for it. See [Comm.Gatherv].
+func Gatherv[T Number](c *Comm, mine []T, all [][]T, root int) error {
+	return c.exchange(coll.Gatherv, coll.Args{In: Bytes(mine), To: coll.BlocksOf(all), Root: root}, kindOf[T]())
+}
+
+// Igatherv is the non-blocking [Gatherv]; see [Comm.Gatherv].
+func Igatherv[T Number](c *Comm, mine []T, all [][]T, root int) Request {
+	return c.iexchange(coll.Gatherv, coll.Args{In: Bytes(mine), To: coll.BlocksOf(all), Root: root}, kindOf[T]())
+}
+
+// Scatterv puts all[r] of the root, of any length, into the mine of rank r, which is as long. Every rank gives
+// mine; only the root's all counts, which is only read, and its mine may be its place there. Nothing is sent
+// to ranks that are agreed to have failed. Errors as of [Comm.Scatter]; each rank learns of a length that
+// does not fit its own.
+func (c *Comm) Scatterv(all [][]byte, mine []byte, root int) error {
+	return c.exchange(coll.Scatterv, coll.Args{From: coll.BlocksOf(all), Out: mine, Root: root}, debug.Bytes)
+}
+
+// Iscatterv is the non-blocking [Comm.Scatterv].
+func (c *Comm) Iscatterv(all [][]byte, mine []byte, root int) Request {
+	return c.iexchange(coll.Scatterv, coll.Args{From: coll.BlocksOf(all), Out: mine, Root: root}, debug.Bytes)
+}
+
+// Scatterv puts the slices in the root's all, of any lengths, into the ranks' mine; the others give nil for
+// all. See [Comm.Scatterv].
+func Scatterv[T Number](c *Comm, all [][]T, mine []T, root int) error {
+	return c.exchange(coll.Scatterv, coll.Args{From: coll.BlocksOf(all), Out: Bytes(mine), Root: root}, kindOf[T]())
+}
+
+// Iscatterv is the non-blocking [Scatterv]; see [Comm.Scatterv].
+func Iscatterv[T Number](c *Comm, all [][]T, mine []T, root int) Request {
+	return c.iexchange(coll.Scatterv, coll.Args{From: coll.BlocksOf(all), Out: Bytes(mine), Root: root}, kindOf[T]())
+}
+
+// Alltoallv sends send[r] to each rank r, and puts what rank r has for this one into recv[r], which is as
+// long. Slices of the two may overlap, or be the same: then the operation works in memory of its own. Else
+// as [Comm.Allgatherv].
+func (c *Comm) Alltoallv(send, recv [][]byte) error {
+	return c.exchange(coll.Alltoallv, coll.Args{From: coll.BlocksOf(send), To: coll.BlocksOf(recv)}, debug.Bytes)
+}
+
+// Ialltoallv is the non-blocking [Comm.Alltoallv].
+func (c *Comm) Ialltoallv(send, recv [][]byte) Request {
+	return c.iexchange(coll.Alltoallv, coll.Args{From: coll.BlocksOf(send), To: coll.BlocksOf(recv)}, debug.Bytes)
+}
+
+// Alltoallv sends each rank its slice in send and receives those of all ranks into the slices in recv, all of
+// any lengths. See [Comm.Alltoallv].
+func Alltoallv[T Number](c *Comm, send, recv [][]T) error {
+	return c.exchange(coll.Alltoallv, coll.Args{From: coll.BlocksOf(send), To: coll.BlocksOf(recv)}, kindOf[T]())
+}
+
+// Ialltoallv is the non-blocking [Alltoallv]; see [Comm.Alltoallv].
+func Ialltoallv[T Number](c *Comm, send, recv [][]T) Request {
+	return c.iexchange(coll.Alltoallv, coll.Args{From: coll.BlocksOf(send), To: coll.BlocksOf(recv)}, kindOf[T]())
 }
 
 // exchange runs a collective that blocks, of elements of a type.
@@ -71,7 +170,14 @@ func (c *Comm) iexchangeOther(k coll.Kind, a coll.Args, t debug.Kind) Request {
 
 // described is the call as it is compared with those of other ranks.
 func described(k coll.Kind, blocks bool, a *coll.Args, t debug.Kind) debug.Collective {
-	return debug.Collective{Op: k.Name(blocks), Root: debug.None, Length: len(a.In), Kind: t}
+	d := debug.Collective{Op: k.Name(blocks), Root: debug.None, Length: len(a.In), Kind: t}
+	if k.Rooted() {
+		d.Root = a.Root
+	}
+	if k.Varies() {
+		d.Length = debug.None
+	}
+	return d
 }
 
 // ReduceLocal folds in into acc, element by element: acc[i] becomes op(acc[i], in[i]). It is one step of a

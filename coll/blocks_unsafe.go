@@ -21,6 +21,9 @@ func BlocksOf[T any](s [][]T) Blocks {
 	return Blocks{each: *(*[][]byte)(unsafe.Pointer(&s)), unit: int(unsafe.Sizeof(zero))}
 }
 
+// Len is the number of slices of which they are made.
+func (b *Blocks) Len() int { return len(b.each) }
+
 // equal divides a buffer into blocks of one size.
 func equal(flat []byte, n int) Blocks { return Blocks{flat: flat, size: len(flat) / n} }
 

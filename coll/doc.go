@@ -1,5 +1,5 @@
 // Package coll has the collective operations, over the messages of package p2p: barrier, bcast, reduce,
-// allreduce, gather, scatter, allgather and alltoall of blocks of one size, blocking and non-blocking. All ranks of
+// allreduce, gather, scatter, allgather and alltoall, of blocks of one size or of any, blocking and non-blocking. All ranks of
 // a communicator call the same operations in the same order. [Comm] has those of one communicator.
 //
 // # Schedules
@@ -33,7 +33,10 @@
 //
 // Whatever the choice:
 //
-//	Alltoall        a message to each other rank, all receives before the first send
+//	Alltoall(v)     a message to each other rank, all receives before the first send
+//	Allgatherv      the same
+//	Gatherv,
+//	Scatterv        a message of each rank to the root, or of the root to each
 //
 // All of them fold in the order of ranks and give the same bytes at all ranks.
 //

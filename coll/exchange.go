@@ -1,6 +1,7 @@
 package coll
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/banyan-hpc/banyan/ft"
@@ -17,11 +18,12 @@ type Args struct {
 	In, Out []byte // in one piece
 	// From and To are by rank of the communicator.
 	From, To Blocks
+	Root     int
 }
 
 // Do runs an operation of a kind.
 func (o *Comm) Do(c *p2p.Comm, call Call, k Kind, a Args) error {
-	call.Wrong = a.check(k, c.Size())
+	call.Wrong = a.check(k, c.Size(), c.Rank())
 	call = o.compared(c, call)
 	s := o.blocking(c, k, call)
 	s.plan(&a)
@@ -30,7 +32,7 @@ func (o *Comm) Do(c *p2p.Comm, call Call, k Kind, a Args) error {
 
 // Start is Do of an operation that does not block.
 func (o *Comm) Start(c *p2p.Comm, call Call, k Kind, a Args) p2p.Handle {
-	call.Wrong = a.check(k, c.Size())
+	call.Wrong = a.check(k, c.Size(), c.Rank())
 	call = o.comparing(c, call)
 	s := o.nonblocking(c, k, call)
 	s.plan(&a)
@@ -38,19 +40,24 @@ func (o *Comm) Start(c *p2p.Comm, call Call, k Kind, a Args) p2p.Handle {
 }
 
 // check gives the error of wrong arguments of a rank, which takes part with no data then.
-func (a *Args) check(k Kind, n int) error {
+func (a *Args) check(k Kind, n, me int) error {
 	if n == 0 { // no communicator
 		return nil
 	}
-	wrong := a.wrong(k, n)
+	if k.Rooted() && me != a.Root {
+		a.From, a.To = Blocks{}, Blocks{} // only the root's count
+		return nil
+	}
+	wrong := a.wrong(k, n, me)
 	if wrong != nil {
-		*a = Args{}
+		*a = Args{Root: a.Root}
 	}
 	return wrong
 }
 
-func (a *Args) wrong(k Kind, n int) error {
-	if k == Alltoall {
+func (a *Args) wrong(k Kind, n, me int) error {
+	switch k {
+	case Alltoall:
 		switch {
 		case len(a.In) != len(a.Out):
 			return fmt.Errorf("%w: %d bytes to send and %d to receive: give slices of one length",
@@ -58,18 +65,53 @@ func (a *Args) wrong(k Kind, n int) error {
 		case len(a.In)%n != 0:
 			return fmt.Errorf("%w: %d bytes are no blocks of one length for %d ranks", ft.ErrArgument, len(a.In), n)
 		}
+		return nil
+	case Allgatherv, Gatherv:
+		return cmp.Or(forEach(&a.To, n), own(&a.To, me, len(a.In)))
+	case Scatterv:
+		return cmp.Or(forEach(&a.From, n), own(&a.From, me, len(a.Out)))
 	}
-	return nil
+	if err := cmp.Or(forEach(&a.From, n), forEach(&a.To, n)); err != nil {
+		return err
+	}
+	return own(&a.To, me, len(a.From.At(me)))
+}
+
+// forEach gives an error unless there is a slice for each of n ranks.
+func forEach(b *Blocks, n int) error {
+	if b.Len() == n {
+		return nil
+	}
+	return fmt.Errorf("%w: %d slices for %d ranks: give one for each", ft.ErrArgument, b.Len(), n)
+}
+
+// own gives an error unless this rank's block for itself has the length of the other side.
+func own(b *Blocks, me, length int) error {
+	if me >= b.Len() || len(b.At(me)) == length {
+		return nil
+	}
+	return fmt.Errorf("%w: %d bytes of this rank for itself, and a place of %d: give slices of one length",
+		ft.ErrArgument, length, len(b.At(me)))
 }
 
 // plan adds the steps of the operation.
 func (s *Schedule) plan(a *Args) {
+	s.root = a.Root
 	if s.ended {
 		return
 	}
 	n := s.c.Size()
-	if s.kind == Alltoall {
+	switch s.kind {
+	case Alltoall:
 		s.alltoall(equal(a.In, n), equal(a.Out, n))
+	case Alltoallv:
+		s.alltoall(a.From, a.To)
+	case Allgatherv:
+		s.allgatherv(a.In, a.To)
+	case Gatherv:
+		s.gatherv(a.In, a.To, a.Root)
+	case Scatterv:
+		s.scatterv(a.From, a.Out, a.Root)
 	}
 }
 
@@ -79,6 +121,64 @@ func (s *Schedule) alltoall(from, to Blocks) {
 		to = s.apart(to)
 	}
 	s.pairwise(from.At, &to)
+}
+
+// allgatherv sends all ranks the same. Ranks that passed on blocks of others would have to agree on the
+// length of each, and would not notice that they do not.
+func (s *Schedule) allgatherv(mine []byte, to Blocks) {
+	if s.staged() {
+		to = s.apart(to)
+	}
+	s.pairwise(func(int) []byte { return mine }, &to)
+}
+
+// gatherv has the root receive from all others. They do not know how much the others send, so there is no
+// tree.
+func (s *Schedule) gatherv(mine []byte, to Blocks, root int) {
+	root, left := s.rooted(root)
+	if !left {
+		return
+	}
+	w := s.w
+	if w.Rank() != root {
+		s.add(stepSend, root, nil, mine)
+		s.wait()
+		return
+	}
+	if s.staged() {
+		to = s.apart(to)
+	}
+	copy(to.At(w.OriginalRank(root)), mine)
+	for d := 1; d < w.Size(); d++ {
+		src := (root + d) % w.Size()
+		s.add(stepIrecv, src, to.At(w.OriginalRank(src)), nil)
+	}
+	s.wait()
+}
+
+// scatterv has the root send to all others.
+func (s *Schedule) scatterv(from Blocks, mine []byte, root int) {
+	root, left := s.rooted(root)
+	if !left {
+		return
+	}
+	w := s.w
+	if w.Rank() != root {
+		into := mine
+		if s.staged() {
+			into = s.mem.bytes(len(mine))
+		}
+		s.add(stepRecv, root, into, nil)
+		s.wait()
+		s.result = result{to: mine, from: into}
+		return
+	}
+	s.result = result{to: mine, from: from.At(w.OriginalRank(root))}
+	for d := 1; d < w.Size(); d++ {
+		dst := (root + d) % w.Size()
+		s.add(stepIsend, dst, nil, from.At(w.OriginalRank(dst)))
+	}
+	s.wait()
 }
 
 // pairwise sends out(rank) to each rank and receives its block in place of it.

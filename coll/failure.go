@@ -9,8 +9,7 @@ import (
 // cause. Root counts where the operation has one.
 func failure(c *p2p.Comm, k Kind, blocks bool, root int, met error) error {
 	e := c.OpError(k.Name(blocks))
-	switch k {
-	case Bcast, Reduce, Gather, Scatter:
+	if k.Rooted() {
 		e.Args[0] = ft.Arg{Name: "root", Value: root}
 	}
 	return ft.ErrorOf(e, met)

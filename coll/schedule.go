@@ -122,17 +122,34 @@ const (
 	Allreduce
 	Allgather
 	Alltoall
+	Allgatherv
+	Gatherv
+	Scatterv
+	Alltoallv
 )
 
 var kinds = [...][2]string{
 	Barrier: {"Barrier", "Ibarrier"}, Bcast: {"Bcast", "Ibcast"}, Reduce: {"Reduce", "Ireduce"},
 	Gather: {"Gather", "Igather"}, Scatter: {"Scatter", "Iscatter"},
 	Allreduce: {"Allreduce", "Iallreduce"}, Allgather: {"Allgather", "Iallgather"},
-	Alltoall: {"Alltoall", "Ialltoall"},
+	Alltoall: {"Alltoall", "Ialltoall"}, Allgatherv: {"Allgatherv", "Iallgatherv"},
+	Gatherv: {"Gatherv", "Igatherv"}, Scatterv: {"Scatterv", "Iscatterv"}, Alltoallv: {"Alltoallv", "Ialltoallv"},
 }
 
 // String is the name of the blocking operation in errors.
 func (k Kind) String() string { return kinds[k][0] }
+
+// Rooted reports whether it has a root.
+func (k Kind) Rooted() bool {
+	switch k {
+	case Bcast, Reduce, Gather, Scatter, Gatherv, Scatterv:
+		return true
+	}
+	return false
+}
+
+// Varies reports whether ranks may call it with different lengths.
+func (k Kind) Varies() bool { return k >= Allgatherv && k <= Alltoallv }
 
 // Tag is the kind in the tags of blocking operations.
 func (k Kind) Tag() int { return int(k) }

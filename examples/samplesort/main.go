@@ -52,7 +52,7 @@ func work(w *banyan.World) error {
 // come from samples of all ranks.
 func sort(c *banyan.Comm) error {
 	rank, size := c.Rank(), c.Size()
-	var mine, parts []uint64
+	var mine []uint64
 	for i := *n * rank / size; i < *n*(rank+1)/size; i++ {
 		mine = append(mine, rand.NewPCG(1, uint64(i)).Uint64()) // the same at any rank
 	}
@@ -65,23 +65,26 @@ func sort(c *banyan.Comm) error {
 		return err
 	}
 	slices.Sort(all)
-	cuts, theirs := make([]int, size+1), make([]int, size*(size+1)) // mine[cuts[r]:cuts[r+1]] is for rank r
+	cuts, lengths := make([]int, size+1), make([]int, size) // mine[cuts[r]:cuts[r+1]] is for rank r
+	send, recv := make([][]uint64, size), make([][]uint64, size)
 	for r := 1; r < size; r++ {
 		cuts[r], _ = slices.BinarySearch(mine, all[r*size])
 	}
 	cuts[size] = len(mine)
-	if err := banyan.Allgather(c, cuts, theirs); err != nil {
+	for r := range size {
+		send[r] = mine[cuts[r]:cuts[r+1]]
+		lengths[r] = len(send[r])
+	}
+	if err := banyan.Alltoall(c, lengths, lengths); err != nil {
 		return err
 	}
-	for i := range size { // beginning with this rank itself
-		to, from := (rank+i)%size, (rank+size-i)%size
-		its := theirs[from*(size+1)+rank:]
-		part := make([]uint64, its[1]-its[0])
-		if _, err := banyan.Sendrecv(c, mine[cuts[to]:cuts[to+1]], to, 0, part, from, 0); err != nil {
-			return err
-		}
-		parts = append(parts, part...)
+	for r := range size {
+		recv[r] = make([]uint64, lengths[r])
 	}
+	if err := banyan.Alltoallv(c, send, recv); err != nil {
+		return err
+	}
+	parts := slices.Concat(recv...)
 	slices.Sort(parts)
 	return check(c, mine, parts)
 }

@@ -37,6 +37,10 @@ const (
 	Gather
 	Scatter
 	Alltoall
+	Allgatherv
+	Gatherv
+	Scatterv
+	Alltoallv
 	whatRefuse What = 15
 )
 

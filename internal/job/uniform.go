@@ -14,7 +14,8 @@ type uniform Job
 var votes = [...]repair.What{
 	coll.Barrier: repair.Barrier, coll.Bcast: repair.Bcast, coll.Reduce: repair.Reduce, coll.Gather: repair.Gather,
 	coll.Scatter: repair.Scatter, coll.Allreduce: repair.Allreduce, coll.Allgather: repair.Allgather,
-	coll.Alltoall: repair.Alltoall,
+	coll.Alltoall: repair.Alltoall, coll.Allgatherv: repair.Allgatherv, coll.Gatherv: repair.Gatherv,
+	coll.Scatterv: repair.Scatterv, coll.Alltoallv: repair.Alltoallv,
 }
 
 // Outcome implements coll.Agreement.

@@ -23,13 +23,17 @@ const (
 	Allgather
 	InPlace
 	Alltoall
+	Allgatherv
+	Gatherv
+	Scatterv
+	Alltoallv
 	CollectiveKinds
 )
 
 // String is the name in lower case.
 func (k CollectiveKind) String() string {
 	return []string{"barrier", "bcast", "reduce", "allreduce", "gather", "scatter", "allgather",
-		"allgather in place", "alltoall"}[k]
+		"allgather in place", "alltoall", "allgatherv", "gatherv", "scatterv", "alltoallv"}[k]
 }
 
 // Collective is one call of a collective, the same at all ranks, and the sequential program that
@@ -107,6 +111,7 @@ func (o Collective) Buffers(c *banyan.Comm, failed ...int) (buf, want []uint64) 
 	own, rootFailed := o.Block(me), slices.Contains(failed, o.Root)
 	living := slices.DeleteFunc(Iota(n), func(rank int) bool { return slices.Contains(failed, rank) })
 	switch o.Kind {
+	case Barrier:
 	case Bcast:
 		if buf, want = own, o.Block(o.Root); rootFailed {
 			want = slices.Clone(own)
@@ -133,7 +138,7 @@ func (o Collective) Buffers(c *banyan.Comm, failed ...int) (buf, want []uint64) 
 	case InPlace:
 		buf, want = Blank(n*o.Size), o.blocks(n, failed)
 		copy(buf[me*o.Size:], own)
-	case Alltoall:
+	default:
 		buf, want = o.exchanged(n, me, failed)
 	}
 	return buf, want
@@ -148,8 +153,6 @@ func (o Collective) gives(c *banyan.Comm, buf []uint64) []uint64 {
 		return nil
 	case o.Kind == InPlace:
 		return buf[c.Rank()*o.Size:][:o.Size]
-	case o.Kind >= Alltoall:
-		return o.outgoing(c, buf)
 	case (o.Kind == Reduce || o.Kind == Allreduce) && o.Number%4 < 2: // half of them in place
 		return buf
 	}
@@ -168,6 +171,9 @@ func onBytes(op func(a, b uint64) uint64) func(acc, in []byte) {
 
 // Call makes the blocking call.
 func (o Collective) Call(c *banyan.Comm, buf []uint64) error {
+	if o.Kind >= Alltoall {
+		return o.exchange(c, buf)
+	}
 	if o.Typed {
 		return o.callTyped(c, buf)
 	}
@@ -186,8 +192,6 @@ func (o Collective) Call(c *banyan.Comm, buf []uint64) error {
 		return c.Gather(mine, b, o.Root)
 	case Scatter:
 		return c.Scatter(mine, b, o.Root)
-	case Alltoall:
-		return c.Alltoall(mine, b)
 	}
 	return c.Allgather(mine, b)
 }
@@ -208,14 +212,15 @@ func (o Collective) callTyped(c *banyan.Comm, buf []uint64) error {
 		return banyan.Gather(c, mine, buf, o.Root)
 	case Scatter:
 		return banyan.Scatter(c, mine, buf, o.Root)
-	case Alltoall:
-		return banyan.Alltoall(c, mine, buf)
 	}
 	return banyan.Allgather(c, mine, buf)
 }
 
 // Start starts the non-blocking call.
 func (o Collective) Start(c *banyan.Comm, buf []uint64) banyan.Request {
+	if o.Kind >= Alltoall {
+		return o.startExchange(c, buf)
+	}
 	if o.Typed {
 		return o.startTyped(c, buf)
 	}
@@ -234,8 +239,6 @@ func (o Collective) Start(c *banyan.Comm, buf []uint64) banyan.Request {
 		return c.Igather(mine, b, o.Root)
 	case Scatter:
 		return c.Iscatter(mine, b, o.Root)
-	case Alltoall:
-		return c.Ialltoall(mine, b)
 	}
 	return c.Iallgather(mine, b)
 }
@@ -256,8 +259,6 @@ func (o Collective) startTyped(c *banyan.Comm, buf []uint64) banyan.Request {
 		return banyan.Igather(c, mine, buf, o.Root)
 	case Scatter:
 		return banyan.Iscatter(c, mine, buf, o.Root)
-	case Alltoall:
-		return banyan.Ialltoall(c, mine, buf)
 	}
 	return banyan.Iallgather(c, mine, buf)
 }
@@ -291,7 +292,7 @@ func CheckCollectives(c *banyan.Comm, failed []int) error {
 	number := 0
 	for root := range c.Size() {
 		for kind := range CollectiveKinds {
-			rooted := kind == Bcast || kind == Reduce || kind == Gather || kind == Scatter
+			rooted := slices.Contains([]CollectiveKind{Bcast, Reduce, Gather, Scatter, Gatherv, Scatterv}, kind)
 			if root > 0 && !rooted {
 				continue
 			}

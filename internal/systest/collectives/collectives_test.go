@@ -76,7 +76,7 @@ func everyKind(c *banyan.Comm, round, size, root int, nonblocking bool, failed .
 	for i, kind := range []ranktest.CollectiveKind{
 		ranktest.Barrier, ranktest.Bcast, ranktest.Reduce, ranktest.Reduce, ranktest.Allreduce, ranktest.Allreduce,
 		ranktest.Gather, ranktest.Scatter, ranktest.Allgather, ranktest.InPlace,
-		ranktest.Alltoall, ranktest.Alltoall,
+		ranktest.Alltoall, ranktest.Allgatherv, ranktest.Gatherv, ranktest.Scatterv, ranktest.Alltoallv,
 	} {
 		o := ranktest.Collective{Kind: kind, Number: 32*round + i, Root: root, Size: size, Typed: (round+i)%2 == 0}
 		errs = append(errs, o.Check(c, nonblocking, failed...))

@@ -2,6 +2,7 @@ package collectives
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,7 +12,8 @@ import (
 )
 
 // exchanges are the collectives in which each rank has messages with many others.
-var exchanges = []ranktest.CollectiveKind{ranktest.Alltoall}
+var exchanges = []ranktest.CollectiveKind{ranktest.Alltoall, ranktest.Allgatherv, ranktest.Gatherv,
+	ranktest.Scatterv, ranktest.Alltoallv}
 
 // eachExchange checks each of them with several lengths, in place and not, typed and not, blocking and not.
 func eachExchange(c *banyan.Comm) error {
@@ -57,4 +59,126 @@ func TestExchangesWithProcesses(t *testing.T) {
 			t.Run(fmt.Sprint(fabric, n), func(t *testing.T) { ranktest.Succeed(t, n, "exchanges", "BANYAN_FABRIC="+fabric) })
 		}
 	}
+}
+
+// misfits are calls in which rank 1, the odd one, and others do not agree, or whose arguments are wrong at
+// rank 1; and the ranks that then have an error if each has its own outcome.
+var misfits = map[string]struct {
+	call  func(c *banyan.Comm, odd bool) banyan.Request
+	wrong []int
+}{
+	"allgatherv of a longer block": {func(c *banyan.Comm, odd bool) banyan.Request {
+		mine := 2
+		if odd {
+			mine = 3
+		}
+		all := blocksOf4(2)
+		all[c.Rank()] = make([]int, mine)
+		return banyan.Iallgatherv(c, make([]int, mine), all)
+	}, []int{0, 2, 3}},
+	"allgatherv with another place": {func(c *banyan.Comm, odd bool) banyan.Request {
+		all := blocksOf4(2)
+		if odd {
+			all[2] = nil
+		}
+		return banyan.Iallgatherv(c, make([]int, 2), all)
+	}, []int{1}},
+	"allgatherv with too few places": {func(c *banyan.Comm, odd bool) banyan.Request {
+		all := blocksOf4(2)
+		if odd {
+			all = all[:3]
+		}
+		return banyan.Iallgatherv(c, make([]int, 2), all)
+	}, []int{0, 1, 2, 3}},
+	"gatherv of a shorter block": {func(c *banyan.Comm, odd bool) banyan.Request {
+		mine := 200_000
+		if odd {
+			mine = 1
+		}
+		return banyan.Igatherv(c, make([]int, mine), blocksOf4(200_000), 2)
+	}, []int{2}},
+	"gatherv with another place of its own": {func(c *banyan.Comm, odd bool) banyan.Request {
+		all := blocksOf4(2)
+		if odd {
+			all[1] = make([]int, 1)
+		}
+		return banyan.Igatherv(c, make([]int, 2), all, 1)
+	}, []int{1}},
+	"scatterv into a longer block": {func(c *banyan.Comm, odd bool) banyan.Request {
+		mine := 1
+		if odd {
+			mine = 2
+		}
+		return banyan.Iscatterv(c, blocksOf4(1), make([]int, mine), 0)
+	}, []int{1}},
+	"scatterv of no slices": {func(c *banyan.Comm, odd bool) banyan.Request {
+		all := blocksOf4(1)
+		if odd {
+			all = nil
+		}
+		return banyan.Iscatterv(c, all, make([]int, 1), 1)
+	}, []int{0, 1, 2, 3}},
+	"alltoallv of a block that one rank does not expect": {func(c *banyan.Comm, odd bool) banyan.Request {
+		send := blocksOf4(1)
+		if odd {
+			send[3] = make([]int, 200_000)
+		}
+		return banyan.Ialltoallv(c, send, blocksOf4(1))
+	}, []int{3}},
+	"alltoall of a number of bytes that is no multiple": {func(c *banyan.Comm, odd bool) banyan.Request {
+		size := 8
+		if odd {
+			size = 7
+		}
+		return c.Ialltoall(make([]byte, size), make([]byte, size))
+	}, []int{0, 1, 2, 3}},
+}
+
+func blocksOf4(size int) [][]int {
+	return [][]int{make([]int, size), make([]int, size), make([]int, size), make([]int, size)}
+}
+
+// Each rank that can see that calls do not fit has the error, no rank waits, and the next operation works. In
+// uniform operations all have it.
+func TestExchangesThatDoNotFit(t *testing.T) {
+	for name, m := range misfits {
+		for _, level := range []banyan.Uniformity{banyan.UniformNothing, banyan.UniformCollectives} {
+			t.Run(fmt.Sprint(name, " ", level), func(t *testing.T) {
+				require.NoError(t, banyan.Simulate(4, banyan.Simulation{}, func(w *banyan.World) error {
+					c := w.Comm()
+					if err := c.SetUniformity(level); err != nil {
+						return err
+					}
+					err := wait(m.call(c, c.Rank() == 1))
+					if level == banyan.UniformCollectives || slices.Contains(m.wrong, c.Rank()) {
+						require.ErrorIs(t, err, banyan.ErrArgument, "rank %d", c.Rank())
+					} else {
+						require.NoError(t, err, "rank %d", c.Rank())
+					}
+					return c.Barrier()
+				}))
+			})
+		}
+	}
+}
+
+// A rank may give views of one buffer in any order: blocks that move within it are not lost.
+func TestAlltoallvWithinOneBuffer(t *testing.T) {
+	const n = 4
+	require.NoError(t, banyan.Simulate(n, banyan.Simulation{}, func(w *banyan.World) error {
+		c, buf := w.Comm(), make([]int, n)
+		for i := range buf {
+			buf[i] = 10*w.Comm().Rank() + i
+		}
+		views := slices.Collect(slices.Chunk(buf, 1))
+		back := slices.Clone(views)
+		slices.Reverse(back)
+		if err := banyan.Alltoallv(c, views, back); err != nil {
+			return err
+		}
+		for from := range n {
+			require.Equal(t, 10*from+c.Rank(), buf[n-1-from])
+		}
+		return nil
+	}))
 }

@@ -124,6 +124,20 @@ var meddlings = []meddling{
 			return o.Iallgather(c, coll.Call{}, buf, all)
 		}},
 	exchanging(coll.Alltoall, func(_, all []byte) coll.Args { return coll.Args{In: slices.Clone(all), Out: all} }),
+	exchanging(coll.Allgatherv, func(buf, all []byte) coll.Args { return coll.Args{In: buf, To: thirds(all)} }),
+	exchanging(coll.Gatherv, func(buf, all []byte) coll.Args { return coll.Args{In: buf, To: thirds(all)} }),
+	exchanging(coll.Scatterv, func(buf, all []byte) coll.Args {
+		return coll.Args{From: thirds(all), Out: buf, Root: 1}
+	}),
+	exchanging(coll.Alltoallv, func(_, all []byte) coll.Args {
+		return coll.Args{From: thirds(slices.Clone(all)), To: thirds(all)}
+	}),
+}
+
+// thirds are blocks for three ranks.
+func thirds(all []byte) coll.Blocks {
+	n := len(all) / 3
+	return coll.BlocksOf([][]byte{all[:n:n], all[n : 2*n : 2*n], all[2*n:]})
 }
 
 // exchanging is the meddling of an operation that has arguments of its own.

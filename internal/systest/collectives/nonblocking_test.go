@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -238,6 +239,7 @@ func nonblockingAllocs(w *banyan.World) error {
 	c := w.Comm()
 	small, big := make([]byte, 64), make([]byte, 100_000)
 	all, other := make([]byte, 64*c.Size()), make([]byte, 64*c.Size())
+	parts := slices.Collect(slices.Chunk(all, 64))
 	for kind, call := range []func() banyan.Request{
 		c.Ibarrier,
 		func() banyan.Request { return c.Ibcast(big, 1) },
@@ -245,6 +247,10 @@ func nonblockingAllocs(w *banyan.World) error {
 		func() banyan.Request { return c.Igather(small, all, 1) },
 		func() banyan.Request { return c.Iscatter(all, small, 1) },
 		func() banyan.Request { return c.Ialltoall(all, other) },
+		func() banyan.Request { return c.Iallgatherv(small, parts) },
+		func() banyan.Request { return c.Igatherv(small, parts, 1) },
+		func() banyan.Request { return c.Iscatterv(parts, small, 1) },
+		func() banyan.Request { return c.Ialltoallv(parts, parts) },
 	} {
 		if err := w.Comm().Barrier(); err != nil {
 			return err

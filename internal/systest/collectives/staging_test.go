@@ -299,6 +299,7 @@ func collectiveAllocs(w *banyan.World) error {
 	c := w.Comm()
 	for _, size := range []int{1, 500, 300_000} {
 		buf, all, other := make([]int64, size), make([]int64, size*c.Size()), make([]int64, size*c.Size())
+		parts, others := slices.Collect(slices.Chunk(all, size)), slices.Collect(slices.Chunk(other, size))
 		calls := []func() error{
 			c.Barrier,
 			func() error { return banyan.Bcast(c, buf, 1) },
@@ -308,6 +309,11 @@ func collectiveAllocs(w *banyan.World) error {
 			func() error { return banyan.Allgather(c, buf, all) },
 			func() error { return banyan.Alltoall(c, all, other) },
 			func() error { return banyan.Alltoall(c, all, all) },
+			func() error { return banyan.Allgatherv(c, buf, parts) },
+			func() error { return banyan.Gatherv(c, buf, parts, 1) },
+			func() error { return banyan.Scatterv(c, parts, buf, 1) },
+			func() error { return banyan.Alltoallv(c, parts, others) },
+			func() error { return banyan.Alltoallv(c, parts, parts) },
 		}
 		rounds, most := 100, uint64(50)
 		if size > 10_000 {

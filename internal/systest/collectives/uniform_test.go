@@ -81,8 +81,13 @@ var collectives = map[string]func(c *banyan.Comm) error{
 	},
 	"allgather":       func(c *banyan.Comm) error { return banyan.Allgather(c, []int{1}, make([]int, c.Size())) },
 	"alltoall":        func(c *banyan.Comm) error { return banyan.Alltoall(c, make([]int, 18), make([]int, 18)) },
+	"allgatherv":      func(c *banyan.Comm) error { return banyan.Allgatherv(c, []int{1}, make6()) },
+	"alltoallv":       func(c *banyan.Comm) error { return banyan.Alltoallv(c, make6(), make6()) },
 	"allgather bytes": func(c *banyan.Comm) error { return c.Allgather([]byte{1}, make([]byte, c.Size())) },
 }
+
+// make6 are slices of one number for 6 ranks.
+func make6() [][]int { return [][]int{{1}, {2}, {3}, {4}, {5}, {6}} }
 
 // With UniformCollectives all living ranks have success, or all have an error.
 func TestUniformCollectives(t *testing.T) {

@@ -61,6 +61,11 @@ var waiting = map[string]func(b bounds) error{
 	"Comm.Allgather": func(b bounds) error { return b.c.Allgather(make([]byte, 8), make([]byte, 16)) },
 	"Comm.Alltoall":  func(b bounds) error { return b.c.Alltoall(make([]byte, 16), make([]byte, 16)) },
 
+	"Comm.Allgatherv": func(b bounds) error { return b.c.Allgatherv([]byte{1}, [][]byte{{1}, {2}}) },
+	"Comm.Gatherv":    func(b bounds) error { return b.c.Gatherv([]byte{1}, [][]byte{{1}, {2}}, 0) },
+	"Comm.Scatterv":   func(b bounds) error { return b.c.Scatterv(nil, []byte{1}, 1) },
+	"Comm.Alltoallv":  func(b bounds) error { return b.c.Alltoallv([][]byte{{1}, {2}}, [][]byte{{1}, {2}}) },
+
 	"Comm.Split":                 func(b bounds) error { return lastOf(b.c.Split(0, 0)) },
 	"Comm.SplitByNode":           func(b bounds) error { return lastOf(b.c.SplitByNode(0)) },
 	"Comm.CreateInter":           func(b bounds) error { return lastOf(b.side.CreateInter(0, b.c, 1, 8)) },
@@ -111,10 +116,14 @@ var waiting = map[string]func(b bounds) error{
 	"ReduceLocated": func(b bounds) error {
 		return banyan.ReduceLocated(b.c, []banyan.Located[int]{{}}, []banyan.Located[int]{{}}, banyan.MinLoc, 0)
 	},
-	"Gather":    func(b bounds) error { return banyan.Gather(b.c, []int{1}, []int{1, 2}, 0) },
-	"Scatter":   func(b bounds) error { return banyan.Scatter(b.c, nil, []int{1}, 1) },
-	"Allgather": func(b bounds) error { return banyan.Allgather(b.c, []int{1}, []int{1, 2}) },
-	"Alltoall":  func(b bounds) error { return banyan.Alltoall(b.c, []int{1, 2}, []int{1, 2}) },
+	"Gather":     func(b bounds) error { return banyan.Gather(b.c, []int{1}, []int{1, 2}, 0) },
+	"Scatter":    func(b bounds) error { return banyan.Scatter(b.c, nil, []int{1}, 1) },
+	"Allgather":  func(b bounds) error { return banyan.Allgather(b.c, []int{1}, []int{1, 2}) },
+	"Alltoall":   func(b bounds) error { return banyan.Alltoall(b.c, []int{1, 2}, []int{1, 2}) },
+	"Allgatherv": func(b bounds) error { return banyan.Allgatherv(b.c, []int{1}, [][]int{{1}, {2}}) },
+	"Gatherv":    func(b bounds) error { return banyan.Gatherv(b.c, []int{1}, [][]int{{1}, {2}}, 0) },
+	"Scatterv":   func(b bounds) error { return banyan.Scatterv(b.c, nil, []int{1}, 1) },
+	"Alltoallv":  func(b bounds) error { return banyan.Alltoallv(b.c, [][]int{{1}, {2}}, [][]int{{1}, {2}}) },
 	"WaitAll": func(b bounds) error {
 		return banyan.WaitAll([]banyan.Request{b.world.Issend(nil, 1, 5), b.c.Irecv(nil, 1, 5)})
 	},
@@ -137,7 +146,7 @@ var waiting = map[string]func(b bounds) error{
 const instant = `Comm.AckFailed Comm.Acknowledged Comm.Failed Comm.FailedRanks Comm.SetName Comm.Compare Comm.Counters Comm.Design Comm.ErrorHandler Comm.ErrorRange Comm.FailureAck
 	Comm.FailureGetAcked Comm.Free Comm.GetFailed Comm.Group Comm.GroupFailed Comm.Iallgather
 	Comm.Bsend Comm.Ibsend Bsend Ibsend
-	Comm.Ialltoall Comm.Iallreduce Comm.Iagree Comm.Ibarrier Comm.Ibcast Comm.Igather Comm.Improbe Comm.Iprobe
+	Comm.Ialltoall Comm.Iallgatherv Comm.Igatherv Comm.Iscatterv Comm.Ialltoallv Comm.Iallreduce Comm.Iagree Comm.Ibarrier Comm.Ibcast Comm.Igather Comm.Improbe Comm.Iprobe
 	Comm.Irecv Comm.Ireduce Comm.Irsend Comm.IsInter Comm.Iscatter Comm.Isend Comm.Ishrink
 	Comm.IsRevoked Comm.Issend Comm.Ilend Comm.Ivalidate Comm.Name Comm.Profile Comm.Rank Comm.RecvInit
 	Comm.ReenableAnySource Comm.RemoteGroup Comm.RemoteGroupFailed Comm.Revoke Comm.SendInit
@@ -145,7 +154,7 @@ const instant = `Comm.AckFailed Comm.Acknowledged Comm.Failed Comm.FailedRanks C
 	Comm.Size Comm.SsendInit Comm.Tree Comm.Uniformity Comm.WithContext
 	Message.Borrow Message.Irecv Message.Recv Message.Status Persistent.Free Persistent.Start
 	Result.Request Result.Test Result.Value Result.WithContext Request.Cancel Request.Test Request.WithContext
-	Attr CopyValue DeleteAttr ErrorsAreFatal ErrorsReturn Iallgather Iallreduce Ialltoall Ibcast Igather Irecv Ireduce Iscatter
+	Attr CopyValue DeleteAttr ErrorsAreFatal ErrorsReturn Iallgather Iallreduce Ialltoall Iallgatherv Igatherv Iscatterv Ialltoallv Ibcast Igather Irecv Ireduce Iscatter
 	Isend Issend IvalidateMultiple SetAttr StartAll TestAll TestAny TestSome `
 
 func fold(_, _ []byte) {}

@@ -39,6 +39,10 @@ func barred(c *banyan.Comm) map[string]func() error {
 		"allreduce":   func() error { return banyan.Allreduce(c, one, one, banyan.Sum) },
 		"allgather":   func() error { return banyan.Allgather(c, one, all) },
 		"alltoall":    func() error { return banyan.Alltoall(c, all, all) },
+		"allgatherv":  func() error { return banyan.Allgatherv(c, one, ones(c.Size())) },
+		"gatherv":     func() error { return banyan.Gatherv(c, one, ones(c.Size()), 0) },
+		"scatterv":    func() error { return banyan.Scatterv(c, ones(c.Size()), one, 0) },
+		"alltoallv":   func() error { return banyan.Alltoallv(c, ones(c.Size()), ones(c.Size())) },
 		"wait any":    func() error { _, _, err := banyan.WaitAny([]banyan.Request{c.Irecv(b, 1, 0)}); return err },
 		"wait all":    func() error { return banyan.WaitAll([]banyan.Request{c.Irecv(b, 1, 0), c.Isend(b, 1, 0)}) },
 	}
@@ -65,6 +69,15 @@ func barred(c *banyan.Comm) map[string]func() error {
 	return ops
 }
 
+// ones are as many slices of one number.
+func ones(n int) [][]int {
+	out := make([][]int, n)
+	for i := range out {
+		out[i] = make([]int, 1)
+	}
+	return out
+}
+
 // arguments are those of a method of Comm: of its numbers every other one is a rank, the rest are
 // 0.
 func arguments(method reflect.Type, c *banyan.Comm, buf []byte, rank int) (args []reflect.Value) {
@@ -76,6 +89,8 @@ func arguments(method reflect.Type, c *banyan.Comm, buf []byte, rank int) (args 
 			arg = context.Background()
 		case reflect.TypeFor[[]byte]():
 			arg = buf
+		case reflect.TypeFor[[][]byte]():
+			arg = make([][]byte, c.Size())
 		case reflect.TypeFor[int]():
 			if arg = 0; numbers%2 == 0 {
 				arg = rank

@@ -169,6 +169,8 @@ var collective = []string{
 	"Barrier", "Bcast", "Reduce", "Allreduce", "Allgather", "Gather", "Scatter",
 	"Ibarrier", "Ibcast", "Ireduce", "Iallreduce", "Iallgather", "Igather", "Iscatter",
 	"bcast", "reduce", "allreduce", "allgather", "alltoall", "Alltoall", "Ialltoall", "Split",
+	"allgatherv", "gatherv", "scatterv", "alltoallv", "Allgatherv", "Gatherv", "Scatterv", "Alltoallv",
+	"Iallgatherv", "Igatherv", "Iscatterv", "Ialltoallv",
 	"SplitByNode",
 }
 
