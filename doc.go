@@ -24,7 +24,7 @@
 //	[Comm], [Group]               communicators, and the groups of their ranks
 //	[Comm.Send], [Comm.Recv]      messages of bytes; [Send], [Recv] of numbers; [SendValue] of any value
 //	[Request], [Persistent]       non-blocking and repeated operations; [Result] of those with a value
-//	[Comm.Barrier], [Allreduce]   collectives; [Comm.Ibarrier], [Iallreduce] do not block
+//	[Comm.Barrier], [Allreduce]   collectives; [Comm.Ibarrier], [Iallreduce] do not block; [Alltoallv], [Scan]
 //	[Comm.Revoke], [Comm.Shrink]  recovery; [Comm.Agree], [Comm.Validate] too
 //	[OpError], [ClassOf]          errors, their classes; [ProcFailedError], [IsFailure]: is a recovery due?
 //	[Simulate], [Kill]            the same program in virtual time, for tests; failures there

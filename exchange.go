@@ -8,7 +8,7 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// Collectives in which each rank has a block for each other one, and those of blocks of different lengths.
+// Collectives in which each rank has a block for each other one, those of blocks of different lengths, and scans.
 // The rules of collective.go hold.
 
 // Alltoall sends the block with the number of each rank in send to that rank, and puts the block that each
@@ -21,23 +21,23 @@ import (
 // what it held, or that rank's block, or a part of each, and what it held if the slices overlap; see
 // [Comm.SetUniformity].
 func (c *Comm) Alltoall(send, recv []byte) error {
-	return c.exchange(coll.Alltoall, coll.Args{In: send, Out: recv}, debug.Bytes)
+	return c.exchange(coll.Alltoall, coll.Args{In: send, Out: recv}, debug.Bytes, nil)
 }
 
 // Ialltoall is the non-blocking [Comm.Alltoall].
 func (c *Comm) Ialltoall(send, recv []byte) Request {
-	return c.iexchange(coll.Alltoall, coll.Args{In: send, Out: recv}, debug.Bytes)
+	return c.iexchange(coll.Alltoall, coll.Args{In: send, Out: recv}, debug.Bytes, nil)
 }
 
 // Alltoall sends each rank its part of send and receives those of all ranks into recv, in the order of
 // ranks; all parts are of the same length. See [Comm.Alltoall].
 func Alltoall[T Number](c *Comm, send, recv []T) error {
-	return c.exchange(coll.Alltoall, coll.Args{In: Bytes(send), Out: Bytes(recv)}, kindOf[T]())
+	return c.exchange(coll.Alltoall, coll.Args{In: Bytes(send), Out: Bytes(recv)}, kindOf[T](), nil)
 }
 
 // Ialltoall is the non-blocking [Alltoall]; see [Comm.Ialltoall].
 func Ialltoall[T Number](c *Comm, send, recv []T) Request {
-	return c.iexchange(coll.Alltoall, coll.Args{In: Bytes(send), Out: Bytes(recv)}, kindOf[T]())
+	return c.iexchange(coll.Alltoall, coll.Args{In: Bytes(send), Out: Bytes(recv)}, kindOf[T](), nil)
 }
 
 // Allgatherv puts the mine of all ranks, of any lengths, into all of every rank: that of rank r into all[r],
@@ -49,46 +49,46 @@ func Ialltoall[T Number](c *Comm, send, recv []T) Request {
 // a message has another length than its place. After one all holds as after one of [Comm.Allgather]. All is
 // the operation's until its end, like the slices in it.
 func (c *Comm) Allgatherv(mine []byte, all [][]byte) error {
-	return c.exchange(coll.Allgatherv, coll.Args{In: mine, To: coll.BlocksOf(all)}, debug.Bytes)
+	return c.exchange(coll.Allgatherv, coll.Args{In: mine, To: coll.BlocksOf(all)}, debug.Bytes, nil)
 }
 
 // Iallgatherv is the non-blocking [Comm.Allgatherv].
 func (c *Comm) Iallgatherv(mine []byte, all [][]byte) Request {
-	return c.iexchange(coll.Allgatherv, coll.Args{In: mine, To: coll.BlocksOf(all)}, debug.Bytes)
+	return c.iexchange(coll.Allgatherv, coll.Args{In: mine, To: coll.BlocksOf(all)}, debug.Bytes, nil)
 }
 
 // Allgatherv puts the slices of all ranks, of any lengths, into the slices in every rank's all. See
 // [Comm.Allgatherv].
 func Allgatherv[T Number](c *Comm, mine []T, all [][]T) error {
-	return c.exchange(coll.Allgatherv, coll.Args{In: Bytes(mine), To: coll.BlocksOf(all)}, kindOf[T]())
+	return c.exchange(coll.Allgatherv, coll.Args{In: Bytes(mine), To: coll.BlocksOf(all)}, kindOf[T](), nil)
 }
 
 // Iallgatherv is the non-blocking [Allgatherv]; see [Comm.Allgatherv].
 func Iallgatherv[T Number](c *Comm, mine []T, all [][]T) Request {
-	return c.iexchange(coll.Allgatherv, coll.Args{In: Bytes(mine), To: coll.BlocksOf(all)}, kindOf[T]())
+	return c.iexchange(coll.Allgatherv, coll.Args{In: Bytes(mine), To: coll.BlocksOf(all)}, kindOf[T](), nil)
 }
 
 // Gatherv puts the mine of all ranks, of any lengths, into the root's all: that of rank r into all[r], which
 // is as long. Every rank gives mine; only the root's all counts, and its mine may be its place there. Else
 // as [Comm.Allgatherv]; only the root learns of lengths that do not fit.
 func (c *Comm) Gatherv(mine []byte, all [][]byte, root int) error {
-	return c.exchange(coll.Gatherv, coll.Args{In: mine, To: coll.BlocksOf(all), Root: root}, debug.Bytes)
+	return c.exchange(coll.Gatherv, coll.Args{In: mine, To: coll.BlocksOf(all), Root: root}, debug.Bytes, nil)
 }
 
 // Igatherv is the non-blocking [Comm.Gatherv].
 func (c *Comm) Igatherv(mine []byte, all [][]byte, root int) Request {
-	return c.iexchange(coll.Gatherv, coll.Args{In: mine, To: coll.BlocksOf(all), Root: root}, debug.Bytes)
+	return c.iexchange(coll.Gatherv, coll.Args{In: mine, To: coll.BlocksOf(all), Root: root}, debug.Bytes, nil)
 }
 
 // Gatherv puts the slices of all ranks, of any lengths, into the slices in the root's all; the others give
 // nil for it. See [Comm.Gatherv].
 func Gatherv[T Number](c *Comm, mine []T, all [][]T, root int) error {
-	return c.exchange(coll.Gatherv, coll.Args{In: Bytes(mine), To: coll.BlocksOf(all), Root: root}, kindOf[T]())
+	return c.exchange(coll.Gatherv, coll.Args{In: Bytes(mine), To: coll.BlocksOf(all), Root: root}, kindOf[T](), nil)
 }
 
 // Igatherv is the non-blocking [Gatherv]; see [Comm.Gatherv].
 func Igatherv[T Number](c *Comm, mine []T, all [][]T, root int) Request {
-	return c.iexchange(coll.Gatherv, coll.Args{In: Bytes(mine), To: coll.BlocksOf(all), Root: root}, kindOf[T]())
+	return c.iexchange(coll.Gatherv, coll.Args{In: Bytes(mine), To: coll.BlocksOf(all), Root: root}, kindOf[T](), nil)
 }
 
 // Scatterv puts all[r] of the root, of any length, into the mine of rank r, which is as long. Every rank gives
@@ -96,72 +96,177 @@ func Igatherv[T Number](c *Comm, mine []T, all [][]T, root int) Request {
 // to ranks that are agreed to have failed. Errors as of [Comm.Scatter]; each rank learns of a length that
 // does not fit its own.
 func (c *Comm) Scatterv(all [][]byte, mine []byte, root int) error {
-	return c.exchange(coll.Scatterv, coll.Args{From: coll.BlocksOf(all), Out: mine, Root: root}, debug.Bytes)
+	return c.exchange(coll.Scatterv, coll.Args{From: coll.BlocksOf(all), Out: mine, Root: root}, debug.Bytes, nil)
 }
 
 // Iscatterv is the non-blocking [Comm.Scatterv].
 func (c *Comm) Iscatterv(all [][]byte, mine []byte, root int) Request {
-	return c.iexchange(coll.Scatterv, coll.Args{From: coll.BlocksOf(all), Out: mine, Root: root}, debug.Bytes)
+	return c.iexchange(coll.Scatterv, coll.Args{From: coll.BlocksOf(all), Out: mine, Root: root}, debug.Bytes, nil)
 }
 
 // Scatterv puts the slices in the root's all, of any lengths, into the ranks' mine; the others give nil for
 // all. See [Comm.Scatterv].
 func Scatterv[T Number](c *Comm, all [][]T, mine []T, root int) error {
-	return c.exchange(coll.Scatterv, coll.Args{From: coll.BlocksOf(all), Out: Bytes(mine), Root: root}, kindOf[T]())
+	return c.exchange(coll.Scatterv, coll.Args{From: coll.BlocksOf(all), Out: Bytes(mine), Root: root}, kindOf[T](), nil)
 }
 
 // Iscatterv is the non-blocking [Scatterv]; see [Comm.Scatterv].
 func Iscatterv[T Number](c *Comm, all [][]T, mine []T, root int) Request {
-	return c.iexchange(coll.Scatterv, coll.Args{From: coll.BlocksOf(all), Out: Bytes(mine), Root: root}, kindOf[T]())
+	return c.iexchange(coll.Scatterv, coll.Args{From: coll.BlocksOf(all), Out: Bytes(mine), Root: root}, kindOf[T](), nil)
 }
 
 // Alltoallv sends send[r] to each rank r, and puts what rank r has for this one into recv[r], which is as
 // long. Slices of the two may overlap, or be the same: then the operation works in memory of its own. Else
 // as [Comm.Allgatherv].
 func (c *Comm) Alltoallv(send, recv [][]byte) error {
-	return c.exchange(coll.Alltoallv, coll.Args{From: coll.BlocksOf(send), To: coll.BlocksOf(recv)}, debug.Bytes)
+	return c.exchange(coll.Alltoallv, coll.Args{From: coll.BlocksOf(send), To: coll.BlocksOf(recv)}, debug.Bytes, nil)
 }
 
 // Ialltoallv is the non-blocking [Comm.Alltoallv].
 func (c *Comm) Ialltoallv(send, recv [][]byte) Request {
-	return c.iexchange(coll.Alltoallv, coll.Args{From: coll.BlocksOf(send), To: coll.BlocksOf(recv)}, debug.Bytes)
+	return c.iexchange(coll.Alltoallv, coll.Args{From: coll.BlocksOf(send), To: coll.BlocksOf(recv)}, debug.Bytes, nil)
 }
 
 // Alltoallv sends each rank its slice in send and receives those of all ranks into the slices in recv, all of
 // any lengths. See [Comm.Alltoallv].
 func Alltoallv[T Number](c *Comm, send, recv [][]T) error {
-	return c.exchange(coll.Alltoallv, coll.Args{From: coll.BlocksOf(send), To: coll.BlocksOf(recv)}, kindOf[T]())
+	return c.exchange(coll.Alltoallv, coll.Args{From: coll.BlocksOf(send), To: coll.BlocksOf(recv)}, kindOf[T](), nil)
 }
 
 // Ialltoallv is the non-blocking [Alltoallv]; see [Comm.Alltoallv].
 func Ialltoallv[T Number](c *Comm, send, recv [][]T) Request {
-	return c.iexchange(coll.Alltoallv, coll.Args{From: coll.BlocksOf(send), To: coll.BlocksOf(recv)}, kindOf[T]())
+	return c.iexchange(coll.Alltoallv, coll.Args{From: coll.BlocksOf(send), To: coll.BlocksOf(recv)}, kindOf[T](), nil)
 }
 
-// exchange runs a collective that blocks, of elements of a type.
-func (c *Comm) exchange(k coll.Kind, a coll.Args, t debug.Kind) error {
+// ReduceScatterBlock folds the sends of all ranks with op, in the order of ranks, and leaves the block with the
+// number of each rank in its recv. Send is Size() times as long as recv, the same at all ranks, and only
+// read; recv may lie in it. Op is as in [Comm.Allreduce] and gets blocks. Ranks that are agreed to have
+// failed contribute nothing.
+//
+// Errors as of [Comm.Barrier]; ErrArgument for no op and for lengths that do not fit. After one the buffers
+// are as they were.
+func (c *Comm) ReduceScatterBlock(send, recv []byte, op func(acc, in []byte)) error {
+	return c.exchange(coll.ReduceScatterBlock, coll.Args{In: send, Out: recv, Fold: coll.Fold{Op: op}}, debug.Bytes, op)
+}
+
+// IreduceScatterBlock is the non-blocking [Comm.ReduceScatterBlock]. Op is called as by [Comm.Ireduce].
+func (c *Comm) IreduceScatterBlock(send, recv []byte, op func(acc, in []byte)) Request {
+	return c.iexchange(coll.ReduceScatterBlock, coll.Args{In: send, Out: recv, Fold: coll.Fold{Op: op}}, debug.Bytes, op)
+}
+
+// ReduceScatterBlock folds the sends of all ranks element by element and leaves the part of each rank, all of
+// one length, in its recv. See [Comm.ReduceScatterBlock].
+func ReduceScatterBlock[T Number](c *Comm, send, recv []T, op func(a, b T) T) error {
+	a := coll.Args{In: Bytes(send), Out: Bytes(recv), Fold: elementwise(op, nil)}
+	return c.exchange(coll.ReduceScatterBlock, a, debug.Bytes, op)
+}
+
+// IreduceScatterBlock is the non-blocking [ReduceScatterBlock]; see [Comm.ReduceScatterBlock].
+func IreduceScatterBlock[T Number](c *Comm, send, recv []T, op func(a, b T) T) Request {
+	a := coll.Args{In: Bytes(send), Out: Bytes(recv), Fold: elementwise(op, nil)}
+	return c.iexchange(coll.ReduceScatterBlock, a, debug.Bytes, op)
+}
+
+// ReduceScatter is ReduceScatterBlock with blocks of counts[r] bytes for rank r, one after the other in send.
+// Every rank gives the counts, the same at all; its own is the length of its recv. See
+// [Comm.ReduceScatterBlock].
+func (c *Comm) ReduceScatter(send, recv []byte, counts []int, op func(acc, in []byte)) error {
+	a := coll.Args{In: send, Out: recv, Counts: counts, Fold: coll.Fold{Op: op}}
+	return c.exchange(coll.ReduceScatter, a, debug.Bytes, op)
+}
+
+// IreduceScatter is the non-blocking [Comm.ReduceScatter]. Op is called as by [Comm.Ireduce].
+func (c *Comm) IreduceScatter(send, recv []byte, counts []int, op func(acc, in []byte)) Request {
+	a := coll.Args{In: send, Out: recv, Counts: counts, Fold: coll.Fold{Op: op}}
+	return c.iexchange(coll.ReduceScatter, a, debug.Bytes, op)
+}
+
+// ReduceScatter is [ReduceScatterBlock] with counts[r] elements for rank r. See [Comm.ReduceScatter].
+func ReduceScatter[T Number](c *Comm, send, recv []T, counts []int, op func(a, b T) T) error {
+	a := coll.Args{In: Bytes(send), Out: Bytes(recv), Counts: counts, Fold: elementwise(op, nil)}
+	return c.exchange(coll.ReduceScatter, a, debug.Bytes, op)
+}
+
+// IreduceScatter is the non-blocking [ReduceScatter]; see [Comm.ReduceScatter].
+func IreduceScatter[T Number](c *Comm, send, recv []T, counts []int, op func(a, b T) T) Request {
+	a := coll.Args{In: Bytes(send), Out: Bytes(recv), Counts: counts, Fold: elementwise(op, nil)}
+	return c.iexchange(coll.ReduceScatter, a, debug.Bytes, op)
+}
+
+// Scan folds the sends of the ranks up to this one with op, in the order of ranks, and leaves the result in
+// recv. Lengths are the same at all ranks; both slices may be the same, and send is only read otherwise. Op is
+// as in [Comm.Allreduce]. Ranks that are agreed to have failed contribute nothing.
+//
+// Errors as of [Comm.Barrier]; ErrArgument for no op and for lengths that do not fit. A rank needs those below
+// alone, so it may have success where others have not. After an error the buffers are as they were.
+func (c *Comm) Scan(send, recv []byte, op func(acc, in []byte)) error {
+	return c.exchange(coll.Scan, coll.Args{In: send, Out: recv, Fold: coll.Fold{Op: op}}, debug.Bytes, op)
+}
+
+// Iscan is the non-blocking [Comm.Scan]. Op is called as by [Comm.Ireduce].
+func (c *Comm) Iscan(send, recv []byte, op func(acc, in []byte)) Request {
+	return c.iexchange(coll.Scan, coll.Args{In: send, Out: recv, Fold: coll.Fold{Op: op}}, debug.Bytes, op)
+}
+
+// Scan folds the sends of the ranks up to this one element by element. See [Comm.Scan].
+func Scan[T Number](c *Comm, send, recv []T, op func(a, b T) T) error {
+	a := coll.Args{In: Bytes(send), Out: Bytes(recv), Fold: elementwise(op, nil)}
+	return c.exchange(coll.Scan, a, debug.Bytes, op)
+}
+
+// Iscan is the non-blocking [Scan]; see [Comm.Scan].
+func Iscan[T Number](c *Comm, send, recv []T, op func(a, b T) T) Request {
+	a := coll.Args{In: Bytes(send), Out: Bytes(recv), Fold: elementwise(op, nil)}
+	return c.iexchange(coll.Scan, a, debug.Bytes, op)
+}
+
+// Exscan is Scan without the send of this rank itself. The lowest rank that is not agreed to have failed has
+// no result, and its recv stays as it is. See [Comm.Scan].
+func (c *Comm) Exscan(send, recv []byte, op func(acc, in []byte)) error {
+	return c.exchange(coll.Exscan, coll.Args{In: send, Out: recv, Fold: coll.Fold{Op: op}}, debug.Bytes, op)
+}
+
+// Iexscan is the non-blocking [Comm.Exscan]. Op is called as by [Comm.Ireduce].
+func (c *Comm) Iexscan(send, recv []byte, op func(acc, in []byte)) Request {
+	return c.iexchange(coll.Exscan, coll.Args{In: send, Out: recv, Fold: coll.Fold{Op: op}}, debug.Bytes, op)
+}
+
+// Exscan folds the sends of the ranks below this one element by element. See [Comm.Exscan].
+func Exscan[T Number](c *Comm, send, recv []T, op func(a, b T) T) error {
+	a := coll.Args{In: Bytes(send), Out: Bytes(recv), Fold: elementwise(op, nil)}
+	return c.exchange(coll.Exscan, a, debug.Bytes, op)
+}
+
+// Iexscan is the non-blocking [Exscan]; see [Comm.Exscan].
+func Iexscan[T Number](c *Comm, send, recv []T, op func(a, b T) T) Request {
+	a := coll.Args{In: Bytes(send), Out: Bytes(recv), Fold: elementwise(op, nil)}
+	return c.iexchange(coll.Exscan, a, debug.Bytes, op)
+}
+
+// exchange runs a collective that blocks, of elements of a type, which folds with op or nil.
+func (c *Comm) exchange(k coll.Kind, a coll.Args, t debug.Kind, op any) error {
 	if !c.usual() {
-		return c.exchangeOther(k, a, t)
+		return c.exchangeOther(k, a, t, op)
 	}
 	return c.notify(c.coll.Do(c.core, c.call(nil, manner{}), k, a))
 }
 
-func (c *Comm) exchangeOther(k coll.Kind, a coll.Args, t debug.Kind) error {
-	return c.collective(described(k, true, &a, t), nil, func(c *Comm, m manner) error {
+func (c *Comm) exchangeOther(k coll.Kind, a coll.Args, t debug.Kind, op any) error {
+	return c.collective(described(k, true, &a, t), op, func(c *Comm, m manner) error {
 		return c.coll.Do(c.core, c.call(nil, m), k, a)
 	})
 }
 
 // iexchange starts one that does not block.
-func (c *Comm) iexchange(k coll.Kind, a coll.Args, t debug.Kind) Request {
+func (c *Comm) iexchange(k coll.Kind, a coll.Args, t debug.Kind, op any) Request {
 	if !c.usual() {
-		return c.iexchangeOther(k, a, t)
+		return c.iexchangeOther(k, a, t, op)
 	}
 	return Request{c.coll.Start(c.core, c.call(nil, manner{}), k, a), c}
 }
 
-func (c *Comm) iexchangeOther(k coll.Kind, a coll.Args, t debug.Kind) Request {
-	d := described(k, false, &a, t)
+func (c *Comm) iexchangeOther(k coll.Kind, a coll.Args, t debug.Kind, op any) Request {
+	d := described(k, false, &a, t).By(op)
 	return c.icollective(d, a.In, a.Out, func(c *Comm, in, out []byte, m manner) p2p.Handle {
 		a.In, a.Out = in, out
 		return c.coll.Start(c.core, c.call(nil, m), k, a)
@@ -170,7 +275,8 @@ func (c *Comm) iexchangeOther(k coll.Kind, a coll.Args, t debug.Kind) Request {
 
 // described is the call as it is compared with those of other ranks.
 func described(k coll.Kind, blocks bool, a *coll.Args, t debug.Kind) debug.Collective {
-	d := debug.Collective{Op: k.Name(blocks), Root: debug.None, Length: len(a.In), Kind: t}
+	d := debug.Collective{Op: k.Name(blocks), Root: debug.None, Length: len(a.In), Kind: t,
+		Unit: a.Fold.Unit}
 	if k.Rooted() {
 		d.Root = a.Root
 	}

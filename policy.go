@@ -100,9 +100,10 @@ const (
 	// UniformCreation: Dup, Create, CreateGroup, Split, SplitByNode, CreateInter and Merge make the
 	// communicator at all ranks or at none.
 	UniformCreation = p2p.UniformCreation
-	// UniformCollectives: Barrier, Bcast, Reduce, Allreduce, Gather, Scatter, Allgather,
-	// Alltoall and those of blocks that differ in length, of numbers and of bytes, succeed at all ranks or fail at all. It includes UniformCreation, as
-	// creation is collective.
+	// UniformCollectives: Barrier, Bcast, Reduce, Allreduce, Gather, Scatter, Allgather, Alltoall,
+	// ReduceScatter, Scan, Exscan and those of blocks that differ in length, of numbers and of
+	// bytes, succeed at all ranks or fail at all. It includes UniformCreation, as creation is
+	// collective.
 	UniformCollectives = p2p.UniformCollectives
 )
 

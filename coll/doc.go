@@ -1,6 +1,7 @@
 // Package coll has the collective operations, over the messages of package p2p: barrier, bcast, reduce,
-// allreduce, gather, scatter, allgather and alltoall, of blocks of one size or of any, blocking and non-blocking. All ranks of
-// a communicator call the same operations in the same order. [Comm] has those of one communicator.
+// allreduce, gather, scatter, allgather, alltoall, reduce-scatter and scan, of blocks of one size or of any,
+// blocking and non-blocking. All ranks of a communicator call the same operations in the same order. [Comm]
+// has those of one communicator.
 //
 // # Schedules
 //
@@ -34,7 +35,9 @@
 // Whatever the choice:
 //
 //	Alltoall(v)     a message to each other rank, all receives before the first send
-//	Allgatherv      the same
+//	Allgatherv,
+//	ReduceScatter   the same; a fold of what has come, in the order of ranks
+//	Scan, Exscan    in steps of doubled distance to the ranks above
 //	Gatherv,
 //	Scatterv        a message of each rank to the root, or of the root to each
 //

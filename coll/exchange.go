@@ -8,7 +8,7 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// In the operations of this file a rank has a message for each other one, and no rank passes on those of
+// In most operations of this file a rank has a message for each other one, and no rank passes on those of
 // others: so there is no tree, whatever was chosen. All receives are posted before the first send, the
 // sends begin with the next rank, so that not all ranks send to the same one at once, and one wait ends all
 // of them. Each message has the length that its receiver expects, or the receiver has ft.ErrArgument.
@@ -19,6 +19,8 @@ type Args struct {
 	// From and To are by rank of the communicator.
 	From, To Blocks
 	Root     int
+	Fold     Fold
+	Counts   []int // of a ReduceScatter, in elements of Fold.Unit bytes, or in bytes
 }
 
 // Do runs an operation of a kind.
@@ -50,7 +52,7 @@ func (a *Args) check(k Kind, n, me int) error {
 	}
 	wrong := a.wrong(k, n, me)
 	if wrong != nil {
-		*a = Args{Root: a.Root}
+		*a = Args{Root: a.Root, Fold: Fold{Op: func(_, _ []byte) {}}}
 	}
 	return wrong
 }
@@ -68,6 +70,8 @@ func (a *Args) wrong(k Kind, n, me int) error {
 		return nil
 	case Allgatherv, Gatherv:
 		return cmp.Or(forEach(&a.To, n), own(&a.To, me, len(a.In)))
+	case ReduceScatter, ReduceScatterBlock, Scan, Exscan:
+		return a.wrongFold(k, n, me)
 	case Scatterv:
 		return cmp.Or(forEach(&a.From, n), own(&a.From, me, len(a.Out)))
 	}
@@ -110,6 +114,12 @@ func (s *Schedule) plan(a *Args) {
 		s.allgatherv(a.In, a.To)
 	case Gatherv:
 		s.gatherv(a.In, a.To, a.Root)
+	case ReduceScatterBlock:
+		s.reduceScatter(equal(a.In, n), a.Out, a.Fold)
+	case ReduceScatter:
+		s.reduceScatter(s.divided(a.In, a.Counts, a.unit()), a.Out, a.Fold)
+	case Scan, Exscan:
+		s.scan(a.In, a.Out, a.Fold, s.kind == Exscan)
 	case Scatterv:
 		s.scatterv(a.From, a.Out, a.Root)
 	}

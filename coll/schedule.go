@@ -126,6 +126,10 @@ const (
 	Gatherv
 	Scatterv
 	Alltoallv
+	ReduceScatter
+	Scan
+	Exscan
+	ReduceScatterBlock
 )
 
 var kinds = [...][2]string{
@@ -134,6 +138,8 @@ var kinds = [...][2]string{
 	Allreduce: {"Allreduce", "Iallreduce"}, Allgather: {"Allgather", "Iallgather"},
 	Alltoall: {"Alltoall", "Ialltoall"}, Allgatherv: {"Allgatherv", "Iallgatherv"},
 	Gatherv: {"Gatherv", "Igatherv"}, Scatterv: {"Scatterv", "Iscatterv"}, Alltoallv: {"Alltoallv", "Ialltoallv"},
+	ReduceScatter: {"ReduceScatter", "IreduceScatter"}, Scan: {"Scan", "Iscan"}, Exscan: {"Exscan", "Iexscan"},
+	ReduceScatterBlock: {"ReduceScatterBlock", "IreduceScatterBlock"},
 }
 
 // String is the name of the blocking operation in errors.
@@ -151,8 +157,17 @@ func (k Kind) Rooted() bool {
 // Varies reports whether ranks may call it with different lengths.
 func (k Kind) Varies() bool { return k >= Allgatherv && k <= Alltoallv }
 
-// Tag is the kind in the tags of blocking operations.
-func (k Kind) Tag() int { return int(k) }
+// Tag is the kind in the tags of blocking operations, of which there are 16. Package sm has the last one.
+// ReduceScatterBlock sends the same messages as ReduceScatter.
+func (k Kind) Tag() int {
+	switch k {
+	case Exscan:
+		return 0
+	case ReduceScatterBlock:
+		return int(ReduceScatter)
+	}
+	return int(k)
+}
 
 // Name is the name of the operation in errors.
 func (k Kind) Name(blocks bool) string {

@@ -41,6 +41,10 @@ const (
 	Gatherv
 	Scatterv
 	Alltoallv
+	ReduceScatter
+	Scan
+	Exscan
+	ReduceScatterBlock
 	whatRefuse What = 15
 )
 

@@ -16,6 +16,8 @@ var votes = [...]repair.What{
 	coll.Scatter: repair.Scatter, coll.Allreduce: repair.Allreduce, coll.Allgather: repair.Allgather,
 	coll.Alltoall: repair.Alltoall, coll.Allgatherv: repair.Allgatherv, coll.Gatherv: repair.Gatherv,
 	coll.Scatterv: repair.Scatterv, coll.Alltoallv: repair.Alltoallv,
+	coll.ReduceScatter: repair.ReduceScatter, coll.Scan: repair.Scan, coll.Exscan: repair.Exscan,
+	coll.ReduceScatterBlock: repair.ReduceScatterBlock,
 }
 
 // Outcome implements coll.Agreement.

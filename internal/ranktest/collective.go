@@ -27,13 +27,18 @@ const (
 	Gatherv
 	Scatterv
 	Alltoallv
+	ReduceScatter
+	ReduceScatterBlock
+	Scan
+	Exscan
 	CollectiveKinds
 )
 
 // String is the name in lower case.
 func (k CollectiveKind) String() string {
 	return []string{"barrier", "bcast", "reduce", "allreduce", "gather", "scatter", "allgather",
-		"allgather in place", "alltoall", "allgatherv", "gatherv", "scatterv", "alltoallv"}[k]
+		"allgather in place", "alltoall", "allgatherv", "gatherv", "scatterv", "alltoallv",
+		"reduce-scatter", "reduce-scatter of blocks", "scan", "exscan"}[k]
 }
 
 // Collective is one call of a collective, the same at all ranks, and the sequential program that

@@ -14,7 +14,8 @@ func (o Collective) inPlace() bool { return o.Number%4 < 2 }
 // length is the number of words that a rank has for another one, and this for the first. Where lengths may
 // differ they do for any two neighbours, and are 0 for some if Size is.
 func (o Collective) length(a, b int) int {
-	if o.Kind == Alltoall {
+	switch o.Kind {
+	case Alltoall, ReduceScatterBlock, Scan, Exscan:
 		return o.Size
 	}
 	return o.Size*(1+(a+b)%3) + (a+b)%2
@@ -62,6 +63,10 @@ func (o Collective) exchanged(n, me int, failed []int) (buf, want []uint64) {
 			want = slices.Clone(buf)
 		}
 		return buf, want
+	case ReduceScatter, ReduceScatterBlock:
+		return Blank(o.length(me, 0)), o.foldedPart(n, me, failed)
+	case Scan, Exscan:
+		return o.scanned(me, failed)
 	case Gatherv, Allgatherv:
 		if o.Kind == Gatherv && me != o.Root {
 			return nil, nil
@@ -72,6 +77,39 @@ func (o Collective) exchanged(n, me int, failed []int) (buf, want []uint64) {
 	}
 	return o.received(all(n, func(to int) []uint64 { return o.piece(me, to) }),
 		func(from int) []uint64 { return o.piece(from, me) }, n, failed)
+}
+
+// foldedPart is what a rank gets of a reduction of the pieces for all ranks.
+func (o Collective) foldedPart(n, me int, failed []int) []uint64 {
+	living := slices.DeleteFunc(Iota(n), func(rank int) bool { return slices.Contains(failed, rank) })
+	whole := o
+	whole.Size = o.total(n)
+	return o.split(whole.Folded(living), n, 0)[me]
+}
+
+// total is the length of the pieces for all ranks.
+func (o Collective) total(n int) (sum int) {
+	for rank := range n {
+		sum += o.length(rank, 0)
+	}
+	return sum
+}
+
+// scanned is Buffers of the folds of what the ranks up to this one give, or the ranks below.
+func (o Collective) scanned(me int, failed []int) (buf, want []uint64) {
+	up := me + 1
+	if o.Kind == Exscan {
+		up = me
+	}
+	buf = Blank(o.Size)
+	if o.inPlace() {
+		buf = o.Block(me)
+	}
+	living := slices.DeleteFunc(Iota(up), func(rank int) bool { return slices.Contains(failed, rank) })
+	if len(living) == 0 {
+		return buf, slices.Clone(buf)
+	}
+	return buf, o.Folded(living)
 }
 
 func (o Collective) toAll(from int) []uint64 { return o.piece(from, 0) }
@@ -97,8 +135,14 @@ func (o Collective) outgoing(c *banyan.Comm, buf []uint64) []uint64 {
 		}
 		return o.toAll(me)
 	}
-	if o.inPlace() {
+	switch {
+	case o.Kind == ReduceScatter || o.Kind == ReduceScatterBlock:
+		o.Size = o.total(n)
+		return o.Block(me)
+	case o.inPlace():
 		return buf
+	case o.Kind == Scan || o.Kind == Exscan:
+		return o.Block(me)
 	}
 	return all(n, func(to int) []uint64 { return o.piece(me, to) })
 }
@@ -120,6 +164,7 @@ func (o Collective) exchange(c *banyan.Comm, buf []uint64) error {
 		return o.exchangeBytes(c, buf)
 	}
 	mine := o.outgoing(c, buf)
+	op, _ := o.op()
 	switch o.Kind {
 	case Alltoall:
 		return banyan.Alltoall(c, mine, buf)
@@ -129,12 +174,21 @@ func (o Collective) exchange(c *banyan.Comm, buf []uint64) error {
 		return banyan.Gatherv(c, mine, o.many(c, buf), o.Root)
 	case Scatterv:
 		return banyan.Scatterv(c, o.many(c, mine), buf, o.Root)
+	case ReduceScatter:
+		return banyan.ReduceScatter(c, mine, buf, o.counts(c.Size(), 1), op)
+	case ReduceScatterBlock:
+		return banyan.ReduceScatterBlock(c, mine, buf, op)
+	case Scan:
+		return banyan.Scan(c, mine, buf, op)
+	case Exscan:
+		return banyan.Exscan(c, mine, buf, op)
 	}
 	return banyan.Alltoallv(c, o.many(c, mine), o.many(c, buf))
 }
 
 func (o Collective) exchangeBytes(c *banyan.Comm, buf []uint64) error {
 	mine := o.outgoing(c, buf)
+	op, _ := o.op()
 	b, out := banyan.Bytes(buf), banyan.Bytes(mine)
 	switch o.Kind {
 	case Alltoall:
@@ -145,6 +199,14 @@ func (o Collective) exchangeBytes(c *banyan.Comm, buf []uint64) error {
 		return c.Gatherv(out, bytesOf(o.many(c, buf)), o.Root)
 	case Scatterv:
 		return c.Scatterv(bytesOf(o.many(c, mine)), b, o.Root)
+	case ReduceScatter:
+		return c.ReduceScatter(out, b, o.counts(c.Size(), 8), onBytes(op))
+	case ReduceScatterBlock:
+		return c.ReduceScatterBlock(out, b, onBytes(op))
+	case Scan:
+		return c.Scan(out, b, onBytes(op))
+	case Exscan:
+		return c.Exscan(out, b, onBytes(op))
 	}
 	return c.Alltoallv(bytesOf(o.many(c, mine)), bytesOf(o.many(c, buf)))
 }
@@ -155,6 +217,7 @@ func (o Collective) startExchange(c *banyan.Comm, buf []uint64) banyan.Request {
 		return o.startExchangeBytes(c, buf)
 	}
 	mine := o.outgoing(c, buf)
+	op, _ := o.op()
 	switch o.Kind {
 	case Alltoall:
 		return banyan.Ialltoall(c, mine, buf)
@@ -164,12 +227,21 @@ func (o Collective) startExchange(c *banyan.Comm, buf []uint64) banyan.Request {
 		return banyan.Igatherv(c, mine, o.many(c, buf), o.Root)
 	case Scatterv:
 		return banyan.Iscatterv(c, o.many(c, mine), buf, o.Root)
+	case ReduceScatter:
+		return banyan.IreduceScatter(c, mine, buf, o.counts(c.Size(), 1), op)
+	case ReduceScatterBlock:
+		return banyan.IreduceScatterBlock(c, mine, buf, op)
+	case Scan:
+		return banyan.Iscan(c, mine, buf, op)
+	case Exscan:
+		return banyan.Iexscan(c, mine, buf, op)
 	}
 	return banyan.Ialltoallv(c, o.many(c, mine), o.many(c, buf))
 }
 
 func (o Collective) startExchangeBytes(c *banyan.Comm, buf []uint64) banyan.Request {
 	mine := o.outgoing(c, buf)
+	op, _ := o.op()
 	b, out := banyan.Bytes(buf), banyan.Bytes(mine)
 	switch o.Kind {
 	case Alltoall:
@@ -180,8 +252,24 @@ func (o Collective) startExchangeBytes(c *banyan.Comm, buf []uint64) banyan.Requ
 		return c.Igatherv(out, bytesOf(o.many(c, buf)), o.Root)
 	case Scatterv:
 		return c.Iscatterv(bytesOf(o.many(c, mine)), b, o.Root)
+	case ReduceScatter:
+		return c.IreduceScatter(out, b, o.counts(c.Size(), 8), onBytes(op))
+	case ReduceScatterBlock:
+		return c.IreduceScatterBlock(out, b, onBytes(op))
+	case Scan:
+		return c.Iscan(out, b, onBytes(op))
+	case Exscan:
+		return c.Iexscan(out, b, onBytes(op))
 	}
 	return c.Ialltoallv(bytesOf(o.many(c, mine)), bytesOf(o.many(c, buf)))
+}
+
+// counts are the lengths of the ranks' parts, in units of which a word has several.
+func (o Collective) counts(n, units int) (out []int) {
+	for rank := range n {
+		out = append(out, units*o.length(rank, 0))
+	}
+	return out
 }
 
 func bytesOf(words [][]uint64) (out [][]byte) {

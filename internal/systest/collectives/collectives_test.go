@@ -77,6 +77,7 @@ func everyKind(c *banyan.Comm, round, size, root int, nonblocking bool, failed .
 		ranktest.Barrier, ranktest.Bcast, ranktest.Reduce, ranktest.Reduce, ranktest.Allreduce, ranktest.Allreduce,
 		ranktest.Gather, ranktest.Scatter, ranktest.Allgather, ranktest.InPlace,
 		ranktest.Alltoall, ranktest.Allgatherv, ranktest.Gatherv, ranktest.Scatterv, ranktest.Alltoallv,
+		ranktest.ReduceScatter, ranktest.ReduceScatterBlock, ranktest.Scan, ranktest.Exscan, ranktest.Scan, ranktest.Exscan,
 	} {
 		o := ranktest.Collective{Kind: kind, Number: 32*round + i, Root: root, Size: size, Typed: (round+i)%2 == 0}
 		errs = append(errs, o.Check(c, nonblocking, failed...))

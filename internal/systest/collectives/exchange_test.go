@@ -2,6 +2,7 @@ package collectives
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -13,7 +14,8 @@ import (
 
 // exchanges are the collectives in which each rank has messages with many others.
 var exchanges = []ranktest.CollectiveKind{ranktest.Alltoall, ranktest.Allgatherv, ranktest.Gatherv,
-	ranktest.Scatterv, ranktest.Alltoallv}
+	ranktest.Scatterv, ranktest.Alltoallv, ranktest.ReduceScatter, ranktest.ReduceScatterBlock, ranktest.Scan,
+	ranktest.Exscan}
 
 // eachExchange checks each of them with several lengths, in place and not, typed and not, blocking and not.
 func eachExchange(c *banyan.Comm) error {
@@ -134,6 +136,70 @@ var misfits = map[string]struct {
 	}, []int{0, 1, 2, 3}},
 }
 
+// misfolds are such calls of operations that fold.
+var misfolds = map[string]struct {
+	call  func(c *banyan.Comm, odd bool) banyan.Request
+	wrong []int
+}{
+	"reduce-scatter of blocks of another length": {func(c *banyan.Comm, odd bool) banyan.Request {
+		size := 2
+		if odd {
+			size = 3
+		}
+		return banyan.IreduceScatterBlock(c, make([]int, 4*size), make([]int, size), banyan.Sum)
+	}, []int{0, 1, 2, 3}},
+	"reduce-scatter with other counts": {func(c *banyan.Comm, odd bool) banyan.Request {
+		counts := []int{1, 2, 3, 4}
+		if odd {
+			counts = []int{1, 2, 4, 3}
+		}
+		return banyan.IreduceScatter(c, make([]int, 10), make([]int, counts[c.Rank()]), counts, banyan.Sum)
+	}, []int{2, 3}},
+	"reduce-scatter with a negative count": {func(c *banyan.Comm, odd bool) banyan.Request {
+		counts := []int{1, 2, 3, 4}
+		if odd {
+			counts = []int{5, 2, -1, 4}
+		}
+		return banyan.IreduceScatter(c, make([]int, 10), make([]int, 1+c.Rank()), counts, banyan.Sum)
+	}, []int{0, 1, 2, 3}},
+	"reduce-scatter with counts of too few ranks": {func(c *banyan.Comm, odd bool) banyan.Request {
+		counts := []int{1, 2, 3, 4}
+		if odd {
+			counts = []int{6, 2, 2}
+		}
+		return banyan.IreduceScatter(c, make([]int, 10), make([]int, 1+c.Rank()), counts, banyan.Sum)
+	}, []int{0, 1, 2, 3}},
+	"reduce-scatter without operation": {func(c *banyan.Comm, odd bool) banyan.Request {
+		op := banyan.Sum[int]
+		if odd {
+			op = nil
+		}
+		return banyan.IreduceScatterBlock(c, make([]int, 4), make([]int, 1), op)
+	}, []int{0, 1, 2, 3}},
+	"scan of another length": {func(c *banyan.Comm, odd bool) banyan.Request {
+		send := make([]int, 2)
+		if odd {
+			send = make([]int, 3)
+		}
+		return banyan.Iscan(c, send, send, banyan.Sum)
+	}, []int{1, 2, 3}},
+	"scan with another place": {func(c *banyan.Comm, odd bool) banyan.Request {
+		send := make([]int, 2)
+		if odd {
+			return banyan.Iscan(c, send, send[:1], banyan.Sum)
+		}
+		return banyan.Iscan(c, send, send, banyan.Sum)
+	}, []int{1, 2, 3}},
+	"exscan without operation": {func(c *banyan.Comm, odd bool) banyan.Request {
+		op := banyan.Sum[int]
+		if odd {
+			op = nil
+		}
+		send := make([]int, 2)
+		return banyan.Iexscan(c, send, send, op)
+	}, []int{1, 2, 3}},
+}
+
 func blocksOf4(size int) [][]int {
 	return [][]int{make([]int, size), make([]int, size), make([]int, size), make([]int, size)}
 }
@@ -141,7 +207,9 @@ func blocksOf4(size int) [][]int {
 // Each rank that can see that calls do not fit has the error, no rank waits, and the next operation works. In
 // uniform operations all have it.
 func TestExchangesThatDoNotFit(t *testing.T) {
-	for name, m := range misfits {
+	all := maps.Clone(misfits)
+	maps.Copy(all, misfolds)
+	for name, m := range all {
 		for _, level := range []banyan.Uniformity{banyan.UniformNothing, banyan.UniformCollectives} {
 			t.Run(fmt.Sprint(name, " ", level), func(t *testing.T) {
 				require.NoError(t, banyan.Simulate(4, banyan.Simulation{}, func(w *banyan.World) error {
@@ -160,6 +228,31 @@ func TestExchangesThatDoNotFit(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The result of a reduction or a scan may lie anywhere in what a rank gives.
+func TestFoldsInPlace(t *testing.T) {
+	const n = 5
+	require.NoError(t, banyan.Simulate(n, banyan.Simulation{}, func(w *banyan.World) error {
+		c := w.Comm()
+		me := c.Rank()
+		for at := range n {
+			buf := slices.Repeat([]int{me + 1}, n+1)
+			if err := banyan.ReduceScatterBlock(c, buf[:n], buf[at:at+1], banyan.Sum); err != nil {
+				return err
+			}
+			want := slices.Repeat([]int{me + 1}, n+1)
+			want[at] = n * (n + 1) / 2
+			require.Equal(t, want, buf)
+		}
+		buf := slices.Repeat([]int{me + 1}, 4)
+		if err := banyan.Scan(c, buf[:3], buf[1:], banyan.Sum); err != nil {
+			return err
+		}
+		sum := (me + 1) * (me + 2) / 2
+		require.Equal(t, []int{me + 1, sum, sum, sum}, buf)
+		return nil
+	}))
 }
 
 // A rank may give views of one buffer in any order: blocks that move within it are not lost.

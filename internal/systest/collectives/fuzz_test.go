@@ -129,6 +129,14 @@ var meddlings = []meddling{
 	exchanging(coll.Scatterv, func(buf, all []byte) coll.Args {
 		return coll.Args{From: thirds(all), Out: buf, Root: 1}
 	}),
+	exchanging(coll.ReduceScatterBlock, func(buf, all []byte) coll.Args {
+		return coll.Args{In: all, Out: buf, Fold: keepLast}
+	}),
+	exchanging(coll.ReduceScatter, func(buf, all []byte) coll.Args {
+		return coll.Args{In: all, Out: buf, Counts: []int{len(buf), len(buf), len(buf)}, Fold: keepLast}
+	}),
+	exchanging(coll.Scan, func(buf, _ []byte) coll.Args { return coll.Args{In: buf, Out: buf, Fold: keepLast} }),
+	exchanging(coll.Exscan, func(buf, _ []byte) coll.Args { return coll.Args{In: buf, Out: buf, Fold: keepLast} }),
 	exchanging(coll.Alltoallv, func(_, all []byte) coll.Args {
 		return coll.Args{From: thirds(slices.Clone(all)), To: thirds(all)}
 	}),

@@ -251,6 +251,9 @@ func nonblockingAllocs(w *banyan.World) error {
 		func() banyan.Request { return c.Igatherv(small, parts, 1) },
 		func() banyan.Request { return c.Iscatterv(parts, small, 1) },
 		func() banyan.Request { return c.Ialltoallv(parts, parts) },
+		func() banyan.Request { return c.IreduceScatterBlock(all, small, xor) },
+		func() banyan.Request { return c.Iscan(small, small, xor) },
+		func() banyan.Request { return c.Iexscan(small, small, xor) },
 	} {
 		if err := w.Comm().Barrier(); err != nil {
 			return err

@@ -300,6 +300,7 @@ func collectiveAllocs(w *banyan.World) error {
 	for _, size := range []int{1, 500, 300_000} {
 		buf, all, other := make([]int64, size), make([]int64, size*c.Size()), make([]int64, size*c.Size())
 		parts, others := slices.Collect(slices.Chunk(all, size)), slices.Collect(slices.Chunk(other, size))
+		counts := slices.Repeat([]int{size}, c.Size())
 		calls := []func() error{
 			c.Barrier,
 			func() error { return banyan.Bcast(c, buf, 1) },
@@ -314,6 +315,10 @@ func collectiveAllocs(w *banyan.World) error {
 			func() error { return banyan.Scatterv(c, parts, buf, 1) },
 			func() error { return banyan.Alltoallv(c, parts, others) },
 			func() error { return banyan.Alltoallv(c, parts, parts) },
+			func() error { return banyan.ReduceScatterBlock(c, all, buf, banyan.Sum) },
+			func() error { return banyan.ReduceScatter(c, all, buf, counts, banyan.Sum) },
+			func() error { return banyan.Scan(c, buf, buf, banyan.Sum) },
+			func() error { return banyan.Exscan(c, buf, buf, banyan.Sum) },
 		}
 		rounds, most := 100, uint64(50)
 		if size > 10_000 {

@@ -79,10 +79,14 @@ var collectives = map[string]func(c *banyan.Comm) error{
 		return c.Allreduce(make([]byte, 90_000), make([]byte, 90_000),
 			func(_, _ []byte) {})
 	},
-	"allgather":       func(c *banyan.Comm) error { return banyan.Allgather(c, []int{1}, make([]int, c.Size())) },
-	"alltoall":        func(c *banyan.Comm) error { return banyan.Alltoall(c, make([]int, 18), make([]int, 18)) },
-	"allgatherv":      func(c *banyan.Comm) error { return banyan.Allgatherv(c, []int{1}, make6()) },
-	"alltoallv":       func(c *banyan.Comm) error { return banyan.Alltoallv(c, make6(), make6()) },
+	"allgather":  func(c *banyan.Comm) error { return banyan.Allgather(c, []int{1}, make([]int, c.Size())) },
+	"alltoall":   func(c *banyan.Comm) error { return banyan.Alltoall(c, make([]int, 18), make([]int, 18)) },
+	"allgatherv": func(c *banyan.Comm) error { return banyan.Allgatherv(c, []int{1}, make6()) },
+	"alltoallv":  func(c *banyan.Comm) error { return banyan.Alltoallv(c, make6(), make6()) },
+	"reduce-scatter": func(c *banyan.Comm) error {
+		return banyan.ReduceScatterBlock(c, make([]int, 12), make([]int, 2), banyan.Sum)
+	},
+	"scan":            func(c *banyan.Comm) error { return banyan.Scan(c, []int{1}, []int{1}, banyan.Sum) },
 	"allgather bytes": func(c *banyan.Comm) error { return c.Allgather([]byte{1}, make([]byte, c.Size())) },
 }
 

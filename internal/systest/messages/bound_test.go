@@ -66,6 +66,11 @@ var waiting = map[string]func(b bounds) error{
 	"Comm.Scatterv":   func(b bounds) error { return b.c.Scatterv(nil, []byte{1}, 1) },
 	"Comm.Alltoallv":  func(b bounds) error { return b.c.Alltoallv([][]byte{{1}, {2}}, [][]byte{{1}, {2}}) },
 
+	"Comm.ReduceScatterBlock": func(b bounds) error { return b.c.ReduceScatterBlock([]byte{1, 2}, []byte{1}, fold) },
+	"Comm.ReduceScatter":      func(b bounds) error { return b.c.ReduceScatter([]byte{1, 2}, []byte{1}, []int{1, 1}, fold) },
+	"Comm.Scan":               func(b bounds) error { return b.c.Scan(make([]byte, large), make([]byte, large), fold) },
+	"Comm.Exscan":             func(b bounds) error { return b.c.Exscan(make([]byte, large), make([]byte, large), fold) },
+
 	"Comm.Split":                 func(b bounds) error { return lastOf(b.c.Split(0, 0)) },
 	"Comm.SplitByNode":           func(b bounds) error { return lastOf(b.c.SplitByNode(0)) },
 	"Comm.CreateInter":           func(b bounds) error { return lastOf(b.side.CreateInter(0, b.c, 1, 8)) },
@@ -124,6 +129,14 @@ var waiting = map[string]func(b bounds) error{
 	"Gatherv":    func(b bounds) error { return banyan.Gatherv(b.c, []int{1}, [][]int{{1}, {2}}, 0) },
 	"Scatterv":   func(b bounds) error { return banyan.Scatterv(b.c, nil, []int{1}, 1) },
 	"Alltoallv":  func(b bounds) error { return banyan.Alltoallv(b.c, [][]int{{1}, {2}}, [][]int{{1}, {2}}) },
+	"ReduceScatterBlock": func(b bounds) error {
+		return banyan.ReduceScatterBlock(b.c, []int{1, 2}, []int{1}, banyan.Sum)
+	},
+	"ReduceScatter": func(b bounds) error {
+		return banyan.ReduceScatter(b.c, []int{1, 2}, []int{1}, []int{1, 1}, banyan.Sum)
+	},
+	"Scan":   func(b bounds) error { return banyan.Scan(b.c, make([]byte, large), make([]byte, large), banyan.Sum) },
+	"Exscan": func(b bounds) error { return banyan.Exscan(b.c, make([]byte, large), make([]byte, large), banyan.Sum) },
 	"WaitAll": func(b bounds) error {
 		return banyan.WaitAll([]banyan.Request{b.world.Issend(nil, 1, 5), b.c.Irecv(nil, 1, 5)})
 	},
@@ -146,7 +159,7 @@ var waiting = map[string]func(b bounds) error{
 const instant = `Comm.AckFailed Comm.Acknowledged Comm.Failed Comm.FailedRanks Comm.SetName Comm.Compare Comm.Counters Comm.Design Comm.ErrorHandler Comm.ErrorRange Comm.FailureAck
 	Comm.FailureGetAcked Comm.Free Comm.GetFailed Comm.Group Comm.GroupFailed Comm.Iallgather
 	Comm.Bsend Comm.Ibsend Bsend Ibsend
-	Comm.Ialltoall Comm.Iallgatherv Comm.Igatherv Comm.Iscatterv Comm.Ialltoallv Comm.Iallreduce Comm.Iagree Comm.Ibarrier Comm.Ibcast Comm.Igather Comm.Improbe Comm.Iprobe
+	Comm.Ialltoall Comm.IreduceScatter Comm.IreduceScatterBlock Comm.Iscan Comm.Iexscan Comm.Iallgatherv Comm.Igatherv Comm.Iscatterv Comm.Ialltoallv Comm.Iallreduce Comm.Iagree Comm.Ibarrier Comm.Ibcast Comm.Igather Comm.Improbe Comm.Iprobe
 	Comm.Irecv Comm.Ireduce Comm.Irsend Comm.IsInter Comm.Iscatter Comm.Isend Comm.Ishrink
 	Comm.IsRevoked Comm.Issend Comm.Ilend Comm.Ivalidate Comm.Name Comm.Profile Comm.Rank Comm.RecvInit
 	Comm.ReenableAnySource Comm.RemoteGroup Comm.RemoteGroupFailed Comm.Revoke Comm.SendInit
@@ -154,7 +167,7 @@ const instant = `Comm.AckFailed Comm.Acknowledged Comm.Failed Comm.FailedRanks C
 	Comm.Size Comm.SsendInit Comm.Tree Comm.Uniformity Comm.WithContext
 	Message.Borrow Message.Irecv Message.Recv Message.Status Persistent.Free Persistent.Start
 	Result.Request Result.Test Result.Value Result.WithContext Request.Cancel Request.Test Request.WithContext
-	Attr CopyValue DeleteAttr ErrorsAreFatal ErrorsReturn Iallgather Iallreduce Ialltoall Iallgatherv Igatherv Iscatterv Ialltoallv Ibcast Igather Irecv Ireduce Iscatter
+	Attr CopyValue DeleteAttr ErrorsAreFatal ErrorsReturn Iallgather Iallreduce IreduceScatter IreduceScatterBlock Iscan Iexscan Ialltoall Iallgatherv Igatherv Iscatterv Ialltoallv Ibcast Igather Irecv Ireduce Iscatter
 	Isend Issend IvalidateMultiple SetAttr StartAll TestAll TestAny TestSome `
 
 func fold(_, _ []byte) {}

@@ -28,23 +28,29 @@ func ended(r banyan.Request) error {
 func barred(c *banyan.Comm) map[string]func() error {
 	b, one, all := make([]byte, 8), []int{1}, make([]int, c.Size())
 	ops := map[string]func() error{
-		"Recv any":    func() error { return second(c.Recv(b, banyan.AnySource, banyan.AnyTag)) },
-		"Recv null":   func() error { return second(c.Recv(b, banyan.ProcNull, 0)) },
-		"Irecv any":   func() error { return ended(c.Irecv(b, banyan.AnySource, 0)) },
-		"Create none": func() error { return second(c.Create(banyan.Group{})) },
-		"send value":  func() error { return banyan.SendValue(c, 5, 1, 0) },
-		"recv value":  func() error { _, _, err := banyan.RecvValue[int](c, 1, 0); return err },
-		"bcast":       func() error { return banyan.Bcast(c, one, 0) },
-		"reduce":      func() error { return banyan.Reduce(c, one, one, banyan.Sum, 0) },
-		"allreduce":   func() error { return banyan.Allreduce(c, one, one, banyan.Sum) },
-		"allgather":   func() error { return banyan.Allgather(c, one, all) },
-		"alltoall":    func() error { return banyan.Alltoall(c, all, all) },
-		"allgatherv":  func() error { return banyan.Allgatherv(c, one, ones(c.Size())) },
-		"gatherv":     func() error { return banyan.Gatherv(c, one, ones(c.Size()), 0) },
-		"scatterv":    func() error { return banyan.Scatterv(c, ones(c.Size()), one, 0) },
-		"alltoallv":   func() error { return banyan.Alltoallv(c, ones(c.Size()), ones(c.Size())) },
-		"wait any":    func() error { _, _, err := banyan.WaitAny([]banyan.Request{c.Irecv(b, 1, 0)}); return err },
-		"wait all":    func() error { return banyan.WaitAll([]banyan.Request{c.Irecv(b, 1, 0), c.Isend(b, 1, 0)}) },
+		"Recv any":                 func() error { return second(c.Recv(b, banyan.AnySource, banyan.AnyTag)) },
+		"Recv null":                func() error { return second(c.Recv(b, banyan.ProcNull, 0)) },
+		"Irecv any":                func() error { return ended(c.Irecv(b, banyan.AnySource, 0)) },
+		"Create none":              func() error { return second(c.Create(banyan.Group{})) },
+		"send value":               func() error { return banyan.SendValue(c, 5, 1, 0) },
+		"recv value":               func() error { _, _, err := banyan.RecvValue[int](c, 1, 0); return err },
+		"bcast":                    func() error { return banyan.Bcast(c, one, 0) },
+		"reduce":                   func() error { return banyan.Reduce(c, one, one, banyan.Sum, 0) },
+		"allreduce":                func() error { return banyan.Allreduce(c, one, one, banyan.Sum) },
+		"allgather":                func() error { return banyan.Allgather(c, one, all) },
+		"alltoall":                 func() error { return banyan.Alltoall(c, all, all) },
+		"allgatherv":               func() error { return banyan.Allgatherv(c, one, ones(c.Size())) },
+		"gatherv":                  func() error { return banyan.Gatherv(c, one, ones(c.Size()), 0) },
+		"scatterv":                 func() error { return banyan.Scatterv(c, ones(c.Size()), one, 0) },
+		"alltoallv":                func() error { return banyan.Alltoallv(c, ones(c.Size()), ones(c.Size())) },
+		"reduce-scatter of blocks": func() error { return banyan.ReduceScatterBlock(c, all, one, banyan.Sum) },
+		"reduce-scatter": func() error {
+			return banyan.ReduceScatter(c, all, one, slices.Repeat([]int{1}, c.Size()), banyan.Sum)
+		},
+		"scan":     func() error { return banyan.Scan(c, one, one, banyan.Sum) },
+		"exscan":   func() error { return banyan.Exscan(c, one, one, banyan.Sum) },
+		"wait any": func() error { _, _, err := banyan.WaitAny([]banyan.Request{c.Irecv(b, 1, 0)}); return err },
+		"wait all": func() error { return banyan.WaitAll([]banyan.Request{c.Irecv(b, 1, 0), c.Isend(b, 1, 0)}) },
 	}
 	sends := regexp.MustCompile(`[sS]end(Context|Init)?$`)
 	for m, v := range reflect.ValueOf(c).Methods() {
@@ -91,6 +97,8 @@ func arguments(method reflect.Type, c *banyan.Comm, buf []byte, rank int) (args 
 			arg = buf
 		case reflect.TypeFor[[][]byte]():
 			arg = make([][]byte, c.Size())
+		case reflect.TypeFor[[]int](): // counts
+			arg = make([]int, c.Size())
 		case reflect.TypeFor[int]():
 			if arg = 0; numbers%2 == 0 {
 				arg = rank

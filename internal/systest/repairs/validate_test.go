@@ -170,6 +170,8 @@ var collective = []string{
 	"Ibarrier", "Ibcast", "Ireduce", "Iallreduce", "Iallgather", "Igather", "Iscatter",
 	"bcast", "reduce", "allreduce", "allgather", "alltoall", "Alltoall", "Ialltoall", "Split",
 	"allgatherv", "gatherv", "scatterv", "alltoallv", "Allgatherv", "Gatherv", "Scatterv", "Alltoallv",
+	"reduce-scatter", "reduce-scatter of blocks", "scan", "exscan", "ReduceScatter", "ReduceScatterBlock", "Scan",
+	"Exscan", "IreduceScatter", "IreduceScatterBlock", "Iscan", "Iexscan",
 	"Iallgatherv", "Igatherv", "Iscatterv", "Ialltoallv",
 	"SplitByNode",
 }

@@ -1,0 +1,118 @@
+package coll
+
+import (
+	"fmt"
+
+	"github.com/banyan-hpc/banyan/ft"
+)
+
+// reduceScatter sends each rank its block and folds those that come, in the order of ranks. Each rank sends
+// and receives as much as it has to in any algorithm, and all messages are under way at once.
+func (s *Schedule) reduceScatter(from Blocks, out []byte, f Fold) {
+	s.fold = f.Op
+	n := s.c.Size()
+	to := equal(s.mem.bytes(n*len(out)), n)
+	s.pairwise(from.At, &to)
+	acc := to.At(s.w.OriginalRank(0))
+	for rank := 1; rank < s.w.Size(); rank++ {
+		s.add(stepFold, 0, acc, to.At(s.w.OriginalRank(rank)))
+	}
+	s.result = result{to: out, from: acc}
+}
+
+// divided are blocks of so many elements for each rank, one after the other.
+func (s *Schedule) divided(flat []byte, counts []int, unit int) Blocks {
+	if counts == nil { // the arguments are wrong
+		return Blocks{}
+	}
+	s.places = append(s.places[:0], 0)
+	total := 0
+	for _, count := range counts {
+		total += count * unit
+		s.places = append(s.places, total)
+	}
+	return Blocks{flat: flat, at: s.places}
+}
+
+// scan folds what the ranks up to this one give: in step k each rank sends what it has folded to the rank 2^k
+// above, so that it has that of twice as many then (Hillis and Steele). An exclusive one is the same among
+// the ranks without the lowest, each of which begins with what the rank below gives.
+func (s *Schedule) scan(in, out []byte, f Fold, exclusive bool) {
+	s.fold = f.Op
+	acc, got := s.mem.two(len(in))
+	n, me, lowest := s.w.Size(), s.w.Rank(), 0
+	if exclusive {
+		lowest = 1
+		s.pass(in, me+1, me-1, acc, 0)
+		if me == 0 {
+			return
+		}
+	} else {
+		copy(acc, in)
+	}
+	for d := 1; d < n-lowest; d *= 2 {
+		if s.pass(acc, me+d, me-d, got, lowest) {
+			s.add(stepFold, 0, got, acc)
+			acc, got = got, acc
+		}
+	}
+	s.result = result{to: out, from: acc}
+}
+
+// pass sends to one rank and receives from another, as far as they are among those from the lowest on. It
+// reports whether it receives.
+func (s *Schedule) pass(out []byte, dst, src int, in []byte, lowest int) bool {
+	sends, receives := dst < s.w.Size() && s.w.Rank() >= lowest, src >= lowest
+	switch {
+	case sends && receives:
+		s.exchange(dst, out, src, in)
+	case sends:
+		s.add(stepSend, dst, nil, out)
+		s.wait()
+	case receives:
+		s.add(stepRecv, src, in, nil)
+		s.wait()
+	}
+	return receives
+}
+
+// wrongFold gives the error of wrong arguments of an operation that folds.
+func (a *Args) wrongFold(k Kind, n, me int) error {
+	if a.Fold.Op == nil {
+		return fmt.Errorf("%w: no operation to fold with", ft.ErrArgument)
+	}
+	if k == ReduceScatter {
+		return a.wrongCounts(n, me)
+	}
+	want := len(a.Out)
+	if k == ReduceScatterBlock {
+		want *= n
+	}
+	if len(a.In) == want {
+		return nil
+	}
+	return fmt.Errorf("%w: %d bytes to send and %d to receive among %d ranks: want %d to send",
+		ft.ErrArgument, len(a.In), len(a.Out), n, want)
+}
+
+// wrongCounts gives an error unless the counts divide what is sent.
+func (a *Args) wrongCounts(n, me int) error {
+	if len(a.Counts) != n {
+		return fmt.Errorf("%w: %d counts for %d ranks: give one for each", ft.ErrArgument, len(a.Counts), n)
+	}
+	left := len(a.In) / a.unit()
+	for rank, count := range a.Counts {
+		if count < 0 || count > left {
+			return fmt.Errorf("%w: count %d of rank %d, where %d elements are left", ft.ErrArgument, count, rank, left)
+		}
+		left -= count
+	}
+	if left > 0 || a.Counts[me]*a.unit() != len(a.Out) {
+		return fmt.Errorf("%w: counts leave %d elements, and this rank has %d bytes for %d elements",
+			ft.ErrArgument, left, len(a.Out), a.Counts[me])
+	}
+	return nil
+}
+
+// unit is the length of an element in bytes.
+func (a *Args) unit() int { return max(1, a.Fold.Unit) }
