@@ -95,6 +95,9 @@ type part struct {
 	root            int
 	mine, got, want []int64 // want is nil where no result is promised; then so is got
 	all             []int64 // of a scatter
+	// of blocks of different lengths: what this rank sends to each, and gets
+	from, to [][]int64
+	counts   []int
 }
 
 func (r *rank) part(s *shared, k Kind) *part {
@@ -120,6 +123,8 @@ func (r *rank) part(s *shared, k Kind) *part {
 		if u.got, u.want = make([]int64, s.elements), same(me); top {
 			u.all = blocks()
 		}
+	case k > allgather:
+		r.exchanging(u, s.elements, top)
 	}
 	return u
 }
@@ -139,8 +144,10 @@ func (u *part) blocking(c *banyan.Comm) error {
 		return banyan.Gather(c, u.mine, u.got, u.root)
 	case scatter:
 		return banyan.Scatter(c, u.all, u.got, u.root)
+	case allgather:
+		return banyan.Allgather(c, u.mine, u.got)
 	}
-	return banyan.Allgather(c, u.mine, u.got)
+	return u.exchange(c)
 }
 
 // starts starts it.
@@ -158,8 +165,10 @@ func (u *part) starts(c *banyan.Comm) banyan.Request {
 		return banyan.Igather(c, u.mine, u.got, u.root)
 	case scatter:
 		return banyan.Iscatter(c, u.all, u.got, u.root)
+	case allgather:
+		return banyan.Iallgather(c, u.mine, u.got)
 	}
-	return banyan.Iallgather(c, u.mine, u.got)
+	return u.startExchange(c)
 }
 
 // complete records that a collective of a phase has succeeded at a rank.

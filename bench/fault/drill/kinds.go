@@ -67,6 +67,14 @@ const (
 	gather
 	scatter
 	allgather
+	alltoall
+	allgatherv
+	gatherv
+	scatterv
+	alltoallv
+	reduceScatter
+	scan
+	exscan
 	nonblockingCollective // any of them, non-blocking
 
 	agree
@@ -114,7 +122,9 @@ var kindNames = [kinds]string{
 	"Message.Recv", "Message.Irecv", "Message.Recv (context)",
 	"Wait", "Test", "WaitAll", "TestAll", "WaitAny", "TestAny", "WaitSome", "TestSome",
 	"Wait (context)", "WaitAll (context)", "WaitAny (context)", "WaitSome (context)",
-	"Barrier", "Bcast", "Allreduce", "Reduce", "Gather", "Scatter", "Allgather", "collective (non-blocking)",
+	"Barrier", "Bcast", "Allreduce", "Reduce", "Gather", "Scatter", "Allgather",
+	"Alltoall", "Allgatherv", "Gatherv", "Scatterv", "Alltoallv", "ReduceScatter", "Scan", "Exscan",
+	"collective (non-blocking)",
 	"Agree", "Iagree", "Shrink", "Ishrink", "Revoke", "IsRevoked",
 	"Validate", "Ivalidate", "ValidateMultiple", "collective (uniform)", "creation (uniform)", "Sendrecv (range)",
 	"Dup", "FailureAck", "Cancel", "Finalize",

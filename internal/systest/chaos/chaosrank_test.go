@@ -355,7 +355,7 @@ func (k *chaosRank) free(c *banyan.Comm) error {
 // work communicates, and reports whether that failed.
 func (k *chaosRank) work(c *banyan.Comm) (failed bool, err error) {
 	mine := make([]byte, 1+k.draw(-2, 3)*k.draw(-3, 40_000))
-	switch k.draw(-1, 4) {
+	switch k.draw(-1, 5) {
 	case 0:
 		err = c.Barrier()
 	case 1:
@@ -369,6 +369,9 @@ func (k *chaosRank) work(c *banyan.Comm) (failed bool, err error) {
 			_, serr := c.Sendrecv(mine, right, 1, in, left, 1)
 			err = cmp.Or(err, serr)
 		}
+	case 4:
+		all := slices.Repeat(mine, c.Size())
+		err = c.Alltoall(all, all)
 	}
 	return err != nil, errors.Join(k.excuse(err), k.tell(c, err))
 }
@@ -376,7 +379,7 @@ func (k *chaosRank) work(c *banyan.Comm) (failed bool, err error) {
 // tell makes the others leave a communication in which this rank has met an error. With a detector
 // they leave a collective by themselves, so some ranks do nothing.
 func (k *chaosRank) tell(c *banyan.Comm, err error) error {
-	ring := k.draw(-1, 4) == 3
+	ring := k.draw(-1, 5) == 3
 	if err == nil || k.detector && !ring && k.draw(k.me, 3) == 0 {
 		return nil
 	}

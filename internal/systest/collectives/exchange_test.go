@@ -155,6 +155,13 @@ var misfolds = map[string]struct {
 		}
 		return banyan.IreduceScatter(c, make([]int, 10), make([]int, counts[c.Rank()]), counts, banyan.Sum)
 	}, []int{2, 3}},
+	"reduce-scatter with counts of less than there is": {func(c *banyan.Comm, odd bool) banyan.Request {
+		counts := []int{1, 2, 3, 4}
+		if odd {
+			counts = []int{1, 2, 3, 3}
+		}
+		return banyan.IreduceScatter(c, make([]int, 10), make([]int, 1+c.Rank()), counts, banyan.Sum)
+	}, []int{0, 1, 2, 3}},
 	"reduce-scatter with a negative count": {func(c *banyan.Comm, odd bool) banyan.Request {
 		counts := []int{1, 2, 3, 4}
 		if odd {
