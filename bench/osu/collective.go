@@ -18,6 +18,10 @@ type group struct {
 	sums    []int32       // the result of a reduction, in memory of its own as in OSU's programs
 	cost    time.Duration // of a read of the clock
 	op      operation
+	out     []byte           // as long as buf, where an operation receives bytes apart
+	from    [][]byte         // the blocks of buf, by rank
+	to      [][]byte         // those of out
+	counts  []int            // of a reduce_scatter
 	lends   []banyan.Request // of loans to all others; nil: there are none
 }
 
@@ -31,6 +35,8 @@ type operation struct {
 	// apart: a barrier, which is not timed, lies between two calls. Else a rank that is early could
 	// begin the next while others are still in this one.
 	apart bool
+	// each: the size is that of a block for each rank; gets: they are received in memory apart.
+	each, gets bool
 	// unit is the length in bytes of an element; 0: the operation has no size.
 	unit int
 	// fill and wrong are for validation: what a rank has before the call, and how many bytes are
@@ -77,11 +83,20 @@ func (g *group) bcast(buf []byte) error {
 
 func newGroup(w *banyan.World, o *Options, op operation) *group {
 	g := &group{w: w, c: w.Comm(), op: op, cost: clockCost(w)}
+	n, length := g.c.Size(), o.Max
+	if op.each {
+		length *= n
+	}
 	if op.unit > 0 {
-		g.buf = pages(o.Max)
+		g.buf = pages(length)
 		g.numbers = numbers(g.buf)
 		clear(g.buf) // so that it has memory
 	}
+	if op.gets {
+		g.out, g.from, g.to = pages(length), make([][]byte, n), make([][]byte, n)
+		clear(g.out)
+	}
+	g.counts = make([]int, n)
 	if op.unit == number {
 		g.sums = numbers(pages(o.Max))
 		clear(g.sums)

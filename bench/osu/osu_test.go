@@ -102,6 +102,9 @@ func TestCollectives(t *testing.T) {
 		{"barrier", 2, []int{0}}, {"barrier", 7, []int{0}},
 		{"bcast", 2, []int{0, 1, 2, 4, 8}}, {"bcast", 13, []int{0, 1, 2, 4, 8}},
 		{"allreduce", 3, []int{4, 8}}, {"allreduce", 8, []int{4, 8}},
+		{"alltoall", 5, []int{0, 1, 2, 4, 8}}, {"allgatherv", 5, []int{0, 1, 2, 4, 8}}, {"gatherv", 4, []int{0, 1, 2, 4, 8}},
+		{"scatterv", 5, []int{0, 1, 2, 4, 8}}, {"alltoallv", 3, []int{0, 1, 2, 4, 8}}, {"reduce_scatter", 3, []int{4, 8}},
+		{"reduce_scatter_block", 5, []int{4, 8}}, {"scan", 6, []int{4, 8}},
 	} {
 		b := Find(c.name)
 		o := small(b)
@@ -153,6 +156,32 @@ func TestCollectivesNoticeWrongBytes(t *testing.T) {
 		require.Equal(t, 3*2*64, wrong)
 		return nil
 	})
+}
+
+// An exchange that leaves a rank out, and sums in which one is missing, are noticed.
+func TestExchangesNoticeWrongBytes(t *testing.T) {
+	for _, b := range All {
+		if !b.op.each && b.Name != "reduce_scatter" && b.Name != "scan" {
+			continue
+		}
+		inSim(t, 3, func(w *banyan.World) error {
+			o := Options{Max: 60}
+			g := newGroup(w, &o, b.op)
+			wrong, err := g.validate(60, 3)
+			require.NoError(t, err)
+			require.Zero(t, wrong, b.Name)
+			g.op.call = func(g *group, size int) error {
+				if g.c.Rank() == 0 {
+					clear(g.buf)
+				}
+				return b.op.call(g, size)
+			}
+			wrong, err = g.validate(60, 3)
+			require.NoError(t, err)
+			require.Positive(t, wrong, b.Name)
+			return nil
+		})
+	}
 }
 
 // Each size with each window, in the time of one pair's windows.

@@ -42,11 +42,19 @@ var osuTables = map[string]osuWords{
 	"bibw":    {title: "Bi-Directional Bandwidth", columns: []string{"Bandwidth (MB/s)"}, bandwidth: true},
 	"mbw_mr": {title: "Multiple Bandwidth / Message Rate", columns: []string{"MB/s", "Messages/s"},
 		bandwidth: true},
-	"multi_lat":  {title: "Multi Latency", columns: []string{"Latency (us)"}},
-	"latency_mt": {title: "Multi-threaded Latency", columns: []string{"Latency (us)"}},
-	"barrier":    {title: "Barrier Latency", columns: []string{"Avg Latency(us)"}, collective: true, sizeless: true},
-	"bcast":      {title: "Broadcast Latency", columns: []string{"Avg Latency(us)"}, collective: true},
-	"allreduce":  {title: "Allreduce Latency", columns: []string{"Avg Latency(us)"}, collective: true},
+	"multi_lat":            {title: "Multi Latency", columns: []string{"Latency (us)"}},
+	"latency_mt":           {title: "Multi-threaded Latency", columns: []string{"Latency (us)"}},
+	"barrier":              {title: "Barrier Latency", columns: []string{"Avg Latency(us)"}, collective: true, sizeless: true},
+	"bcast":                collectiveTable("Broadcast Latency"),
+	"allreduce":            collectiveTable("Allreduce Latency"),
+	"alltoall":             collectiveTable("All-to-All Exchange Latency"),
+	"allgatherv":           collectiveTable("Allgatherv Latency"),
+	"gatherv":              collectiveTable("Gatherv Latency"),
+	"scatterv":             collectiveTable("Scatterv Latency"),
+	"alltoallv":            collectiveTable("All-to-Allv Exchange Latency"),
+	"reduce_scatter":       collectiveTable("Reduce_scatter Latency"),
+	"reduce_scatter_block": collectiveTable("Reduce_scatter_block Latency"),
+	"scan":                 collectiveTable("Scan Latency"),
 
 	"put_latency":     oneSidedLatency("Put Latency", "MPI_CHAR"),
 	"get_latency":     oneSidedLatency("Get latency", "MPI_CHAR"),
@@ -57,6 +65,10 @@ var osuTables = map[string]osuWords{
 	"get_acc_latency": oneSidedLatency("Get_accumulate latency", "MPI_CHAR"),
 	"fop_latency":     oneSidedLatency("Fetch_and_op latency", "MPI_INT64_T"),
 	"cas_latency":     oneSidedLatency("Compare_and_swap latency", "MPI_INT64_T"),
+}
+
+func collectiveTable(title string) osuWords {
+	return osuWords{title: title, columns: []string{"Avg Latency(us)"}, collective: true}
 }
 
 func oneSidedLatency(title, datatype string) osuWords {

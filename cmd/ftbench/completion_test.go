@@ -43,10 +43,10 @@ func TestCompletionScripts(t *testing.T) {
 	require.NoError(t, os.Symlink(self, filepath.Join(dir, "ftbench")))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "afile"), nil, 0o600))
 	for _, c := range []struct{ shell, line, want string }{
-		{"bash", "ftbench osu al", "allreduce"}, {"bash", "ftbench run --bind co", "core"},
-		{"zsh", "ftbench osu al", "allreduce"}, {"zsh", "ftbench run --bind=co", "--bind=core"},
+		{"bash", "ftbench osu allr", "allreduce"}, {"bash", "ftbench run --bind co", "core"},
+		{"zsh", "ftbench osu allr", "allreduce"}, {"zsh", "ftbench run --bind=co", "--bind=core"},
 		{"zsh", "ftbench osu latency --json afi", "afile"},
-		{"fish", "ftbench osu al", "allreduce"}, {"fish", "ftbench completion ", "bash fish zsh"},
+		{"fish", "ftbench osu allr", "allreduce"}, {"fish", "ftbench completion ", "bash fish zsh"},
 		{"fish", "ftbench run --bind=c", "--bind=core"}, {"fish", "ftbench osu latency --json afi", "afile"},
 	} {
 		if _, err := exec.LookPath(c.shell); err != nil {

@@ -45,7 +45,8 @@ func ftbench(t *testing.T, args ...string) (code int, out, errs string) {
 func TestHelp(t *testing.T) {
 	for _, args := range []string{"", "--help", "run --help", "osu --help", "osu latency --help", "osu bw --help",
 		"osu bibw --help", "osu mbw_mr --help", "osu multi_lat --help", "osu latency_mt --help", "osu barrier --help",
-		"osu bcast --help", "osu allreduce --help", "osu put_latency --help", "osu put_bw --help",
+		"osu bcast --help", "osu allreduce --help", "osu alltoall --help", "osu scan --help",
+		"osu put_latency --help", "osu put_bw --help",
 		"osu cas_latency --help", "osu init --help", "netpipe --help", "match --help", "many --help",
 		"fault detect --help", "fault barrier --help", "fault bcast --help", "fault allreduce --help",
 		"fault drill --help", "compare --help", "tour --help", "tune --help", "info --help", "doctor --help"} {

@@ -25,6 +25,7 @@ type osuCmd struct {
 	Barrier   osuBarrierCmd  `cmd:"" help:"Time of a barrier, any number of ranks."`
 	Bcast     osuBcastCmd    `cmd:"" help:"Time of a broadcast, any number of ranks."`
 	Allreduce osuCollCmd     `cmd:"" help:"Time of a sum over all ranks, any number of ranks."`
+	osuExchangeCmds
 	osuRemoteCmds
 	Init osuInitCmd `cmd:"" help:"Time of start-up, from Init to the end of a first barrier."`
 }
@@ -42,7 +43,8 @@ func newOsuCmd() osuCmd {
 		Bcast:     osuBcastCmd{osuCollCmd: osuCollCmd{osuOptions: common("bcast")}},
 		Allreduce: osuCollCmd{osuOptions: common("allreduce")},
 
-		osuRemoteCmds: newOsuRemoteCmds(common),
+		osuExchangeCmds: newOsuExchangeCmds(common),
+		osuRemoteCmds:   newOsuRemoteCmds(common),
 	}
 }
 

@@ -40,6 +40,8 @@ func TestOsuAlone(t *testing.T) {
 		{"osu bcast -m 0:16384 -i 20 -x 1 -n 5 --aware=false", 5, 1},
 		{"osu bcast -m 0:16384 -i 20 -x 1 -n 9 -f --fabric sim", 9, 4},
 		{"osu allreduce -m 4:131072 -i 20 -x 1 -n 3 -f", 3, 4},
+		{"osu alltoallv -m 4:131072 -i 20 -x 1 -n 3 -f", 3, 4},
+		{"osu reduce_scatter -m 4:131072 -i 20 -x 1 -n 3 -f", 3, 4},
 	} {
 		code, out, errs := ftbench(t, append(strings.Fields(c.args), "-c", "-z", "--json", file)...)
 		require.Zero(t, code, "%s: %s", c.args, errs)

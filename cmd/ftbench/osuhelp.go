@@ -33,6 +33,22 @@ var osuWords = map[string]struct {
 	"allreduce": {"Mean time of a sum of 4-byte integers over all ranks, as each rank sees it; a barrier\nlies " +
 		"between two sums and is not timed. The sums replace the numbers (OSU's -l).",
 		[]string{"-n 8 -f -m 4:65536", "-n 4 -c -z"}},
+	"alltoall": {"Mean time in which each rank sends each other one a block, as each rank sees it; a barrier\nlies " +
+		"between two exchanges and is not timed. A size is that of a block.",
+		[]string{"-n 8 -f -m 1:65536", "-n 4 -c"}},
+	"allgatherv": {"Mean time in which all ranks get a block of each. All blocks are of the size, and each\nhas a " +
+		"length of its own in the call.",
+		[]string{"-n 8 -f -m 1:65536", "-n 4 -c"}},
+	"gatherv":   {"As allgatherv; rank 0 alone gets the blocks.", []string{"-n 8 -f -m 1:65536", "-n 4 -c"}},
+	"scatterv":  {"Mean time in which rank 0 sends each rank a block.", []string{"-n 8 -f -m 1:65536", "-n 4 -c"}},
+	"alltoallv": {"As alltoall; each block has a length of its own in the call.", []string{"-n 8 -f -m 1:65536", "-n 4 -c"}},
+	"reduce_scatter": {"Mean time of a sum of 4-byte integers over all ranks, of which each rank gets a part. A\n" +
+		"size is that of what each rank gives.",
+		[]string{"-n 8 -f -m 4:65536", "-n 4 -c"}},
+	"reduce_scatter_block": {"As reduce_scatter; a size is that of the block that each rank gets.",
+		[]string{"-n 8 -f -m 4:65536", "-n 4 -c"}},
+	"scan": {"Mean time in which each rank gets the sum of 4-byte integers over the ranks up to it.",
+		[]string{"-n 8 -f -m 4:65536", "-n 4 -c"}},
 	"put_latency": {"Rank 0 puts into the memory of rank 1 and waits until the data are there. With pscw and\nfence " +
 		"the ranks do so in turn, and the time is half of both.",
 		[]string{"-m 8:8 -z --precision 3", "-s lock -w create -m 1:65536"}},

@@ -94,6 +94,7 @@ func TestOSUTablesFit(t *testing.T) {
 	for bench, letters := range map[string][]string{
 		"latency": {"-c", "-z"}, "bw": {"-c", "-z"}, "bibw": {"-c", "-z"}, "mbw_mr": {"-c", "-z", "-R 0"},
 		"multi_lat": {"-c", "-z"}, "barrier": {"-f", "-z"}, "bcast": {"-c", "-f", "-z"}, "allreduce": {"-c", "-f", "-z"},
+		"alltoallv": {"-c", "-f", "-z"}, "reduce_scatter_block": {"-c", "-f", "-z"},
 		"put_latency": {"-c", "-z"}, "put_bibw": {"-c", "-z"}, "cas_latency": {"-c", "-z"},
 	} {
 		for set := range 1 << len(letters) {

@@ -1,0 +1,139 @@
+package osu
+
+import (
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/pattern"
+)
+
+// The collectives in which each rank has a block for others, and those that leave each rank a part of a sum.
+// A size is that of a block, as OSU's programs have it, but of reduce_scatter that of what a rank gives.
+
+// exchange is which blocks of bytes an operation moves.
+type exchange struct {
+	call  func(g *group, size int) error
+	toAll bool // a rank sends the same to all
+	// root: rank 0 alone gets blocks; scatter: it alone sends them.
+	root, scatter bool
+}
+
+var (
+	alltoallOp = exchange{call: func(g *group, size int) error {
+		n := g.c.Size() * size
+		return g.c.Alltoall(g.buf[:n], g.out[:n])
+	}}.operation()
+	allgathervOp = exchange{toAll: true, call: func(g *group, size int) error {
+		return g.c.Allgatherv(g.buf[:size], g.to)
+	}}.operation()
+	gathervOp = exchange{toAll: true, root: true, call: func(g *group, size int) error {
+		return g.c.Gatherv(g.buf[:size], g.to, 0)
+	}}.operation()
+	scattervOp = exchange{scatter: true, call: func(g *group, size int) error {
+		return g.c.Scatterv(g.from, g.out[:size], 0)
+	}}.operation()
+	alltoallvOp = exchange{call: func(g *group, _ int) error { return g.c.Alltoallv(g.from, g.to) }}.operation()
+
+	reduceScatterOp = summing(false, func(g *group, size int) error {
+		g.share(size / number)
+		return banyan.ReduceScatter(g.c, g.numbers[:size/number], g.sums[:g.counts[g.c.Rank()]], g.counts,
+			banyan.Sum[int32])
+	}, func(g *group, size int) (int, int) {
+		first := 0
+		for _, count := range g.counts[:g.c.Rank()] {
+			first += count
+		}
+		return first, g.counts[g.c.Rank()]
+	}, ranksOf)
+	reduceScatterBlockOp = summing(true, func(g *group, size int) error {
+		elements := size / number
+		return banyan.ReduceScatterBlock(g.c, g.numbers[:g.c.Size()*elements], g.sums[:elements], banyan.Sum[int32])
+	}, func(g *group, size int) (int, int) { return g.c.Rank() * (size / number), size / number }, ranksOf)
+	scanOp = summing(false, func(g *group, size int) error {
+		return banyan.Scan(g.c, g.numbers[:size/number], g.sums[:size/number], banyan.Sum[int32])
+	}, func(_ *group, size int) (int, int) { return 0, size / number }, func(g *group) int { return g.c.Rank() + 1 })
+)
+
+func ranksOf(g *group) int { return g.c.Size() }
+
+// operation is the operation with a pattern for each pair of ranks.
+func (x exchange) operation() operation {
+	return operation{
+		call: func(g *group, size int) error {
+			g.cut(size)
+			return x.call(g, size)
+		},
+		apart: true, unit: 1, each: true, gets: true, fill: x.fill, wrong: x.wrong,
+	}
+}
+
+// cut has the blocks be of a size.
+func (g *group) cut(size int) {
+	if len(g.to[0]) == size && len(g.from[0]) == size {
+		return
+	}
+	for rank := range g.to {
+		g.from[rank], g.to[rank] = g.buf[rank*size:][:size], g.out[rank*size:][:size]
+	}
+}
+
+// seed is that of the pattern that one rank sends another.
+func (x exchange) seed(round byte, from, to int) byte {
+	if x.toAll {
+		to = 0
+	}
+	return round + byte(29*from+13*to)
+}
+
+func (x exchange) fill(g *group, size int, round byte) {
+	g.cut(size)
+	me := g.c.Rank()
+	for rank := range g.to {
+		pattern.Fill(g.from[rank], x.seed(round, me, rank))
+		pattern.Spoil(g.to[rank], x.seed(round, rank, me))
+	}
+}
+
+func (x exchange) wrong(g *group, _ int, round byte) (wrong int) {
+	me := g.c.Rank()
+	switch {
+	case x.scatter:
+		return pattern.Wrong(g.to[0], x.seed(round, 0, me))
+	case x.root && me > 0:
+		return 0
+	}
+	for rank, got := range g.to {
+		wrong += pattern.Wrong(got, x.seed(round, rank, me))
+	}
+	return wrong
+}
+
+// summing is an operation that leaves a part of a sum over some of the ranks: so many numbers from the first on.
+func summing(each bool, call func(g *group, size int) error, part func(g *group, size int) (first, count int),
+	ranks func(g *group) int) operation {
+	return operation{
+		call: call, apart: true, unit: number, each: each,
+		fill: func(g *group, size int, round byte) {
+			if each {
+				size *= g.c.Size()
+			}
+			fillSum(g, size, round)
+		},
+		wrong: func(g *group, size int, round byte) (wrong int) {
+			first, count := part(g, size)
+			times := int32(ranks(g) * (ranks(g) + 1) / 2)
+			for i, v := range g.sums[:count] {
+				if v != times*term(first+i, round) {
+					wrong += number
+				}
+			}
+			return wrong
+		},
+	}
+}
+
+// share divides elements among the ranks, the first of which have one more.
+func (g *group) share(elements int) {
+	n := len(g.counts)
+	for rank := range g.counts {
+		g.counts[rank] = (elements + n - 1 - rank) / n
+	}
+}
