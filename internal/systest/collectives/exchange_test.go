@@ -1,6 +1,7 @@
 package collectives
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -49,6 +50,63 @@ func TestExchangesAgainstOracle(t *testing.T) {
 				}), "%d ranks, %v", n, level)
 			}
 		}
+	}
+}
+
+// The same in the other modes: under a context, in the unaware engine, and where calls are checked.
+func TestExchangesInOtherModes(t *testing.T) {
+	for name, options := range map[string][]banyan.Option{
+		"context": nil, "unaware": {banyan.WithAware(false)}, "debug": {banyan.WithDebug(true)},
+	} {
+		require.NoError(t, banyan.Simulate(4, banyan.Simulation{Options: options}, func(w *banyan.World) error {
+			c := w.Comm()
+			if name == "context" {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				c = c.WithContext(ctx)
+			}
+			return eachExchange(c)
+		}), name)
+	}
+}
+
+// Under debug calls that do not fit are reported at all ranks, also where no message shows it.
+func TestDebugOfExchanges(t *testing.T) {
+	for name, call := range map[string]func(c *banyan.Comm, odd bool) error{
+		"another root": func(c *banyan.Comm, odd bool) error {
+			root := 0
+			if odd {
+				root = 1
+			}
+			return banyan.Gatherv(c, []int{}, blocksOf4(0), root)
+		},
+		"another operation to fold with": func(c *banyan.Comm, odd bool) error {
+			op := banyan.Sum[int]
+			if odd {
+				op = banyan.Max[int]
+			}
+			return banyan.Scan(c, []int{1}, make([]int, 1), op)
+		},
+		"elements of another type": func(c *banyan.Comm, odd bool) error {
+			if odd {
+				return banyan.Alltoall(c, make([]float64, 4), make([]float64, 4))
+			}
+			return banyan.Alltoall(c, make([]int, 4), make([]int, 4))
+		},
+		"another collective": func(c *banyan.Comm, odd bool) error {
+			if odd {
+				return banyan.Exscan(c, []int{1}, make([]int, 1), banyan.Sum)
+			}
+			return banyan.Scan(c, []int{1}, make([]int, 1), banyan.Sum)
+		},
+	} {
+		require.NoError(t, banyan.Simulate(4, banyan.Simulation{Options: []banyan.Option{banyan.WithDebug(true)}},
+			func(w *banyan.World) error {
+				err := call(w.Comm(), w.Comm().Rank() == 1)
+				require.ErrorIs(t, err, banyan.ErrArgument, name)
+				require.ErrorContains(t, err, "rank 1 called", name)
+				return w.Comm().Barrier()
+			}), name)
 	}
 }
 
