@@ -32,12 +32,12 @@ func (c *Comm) Ialltoall(send, recv []byte) Request {
 // Alltoall sends each rank its part of send and receives those of all ranks into recv, in the order of
 // ranks; all parts are of the same length. See [Comm.Alltoall].
 func Alltoall[T Number](c *Comm, send, recv []T) error {
-	return c.exchange(coll.Alltoall, coll.Args{In: Bytes(send), Out: Bytes(recv)}, kindOf[T](), nil)
+	return c.exchange(coll.Alltoall, coll.Args{In: Bytes(send), Out: Bytes(recv), Unit: size[T]()}, kindOf[T](), nil)
 }
 
 // Ialltoall is the non-blocking [Alltoall]; see [Comm.Ialltoall].
 func Ialltoall[T Number](c *Comm, send, recv []T) Request {
-	return c.iexchange(coll.Alltoall, coll.Args{In: Bytes(send), Out: Bytes(recv)}, kindOf[T](), nil)
+	return c.iexchange(coll.Alltoall, coll.Args{In: Bytes(send), Out: Bytes(recv), Unit: size[T]()}, kindOf[T](), nil)
 }
 
 // Allgatherv puts the mine of all ranks, of any lengths, into all of every rank: that of rank r into all[r],

@@ -20,6 +20,7 @@ type Args struct {
 	From, To Blocks
 	Root     int
 	Fold     Fold
+	Unit     int   // of an Alltoall, the length of an element in bytes; 0: 1
 	Counts   []int // of a ReduceScatter, in elements of Fold.Unit bytes, or in bytes
 }
 
@@ -64,7 +65,7 @@ func (a *Args) wrong(k Kind, n, me int) error {
 		case len(a.In) != len(a.Out):
 			return fmt.Errorf("%w: %d bytes to send and %d to receive: give slices of one length",
 				ft.ErrArgument, len(a.In), len(a.Out))
-		case len(a.In)%n != 0:
+		case len(a.In)%(n*max(1, a.Unit)) != 0:
 			return fmt.Errorf("%w: %d bytes are no blocks of one length for %d ranks", ft.ErrArgument, len(a.In), n)
 		}
 		return nil

@@ -185,6 +185,10 @@ var misfits = map[string]struct {
 		}
 		return banyan.Ialltoallv(c, send, blocksOf4(1))
 	}, []int{3}},
+	"alltoall of a number of elements that is no multiple": {func(c *banyan.Comm, _ bool) banyan.Request {
+		numbers := make([]int64, 6) // of all ranks: blocks of 12 bytes
+		return banyan.Ialltoall(c, numbers, numbers)
+	}, []int{0, 1, 2, 3}},
 	"alltoall of a number of bytes that is no multiple": {func(c *banyan.Comm, odd bool) banyan.Request {
 		size := 8
 		if odd {
