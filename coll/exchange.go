@@ -221,7 +221,7 @@ func (s *Schedule) apart(to Blocks) Blocks {
 	for rank := range s.w.Size() {
 		s.order = append(s.order, s.w.OriginalRank(rank))
 	}
-	in := Blocks{flat: s.mem.bytes(total), at: s.places}
-	s.result = result{order: s.order, blocks: to, apart: in}
-	return in
+	s.moved = moved{to: to, from: Blocks{flat: s.mem.bytes(total), at: s.places}}
+	s.result = result{order: s.order, moved: &s.moved}
+	return s.moved.from
 }

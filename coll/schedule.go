@@ -45,7 +45,8 @@ type Schedule struct {
 	result result
 	order  []int   // memory for the order of result
 	sorted []int   // memory for the order of stepSort
-	places []int   // memory for Blocks.at of result
+	places []int   // memory for Blocks.at
+	moved  moved   // memory for that of result
 	stream *stream // nil until there is need, and for most operations
 	ascent *ascent // likewise
 	place  *route  // in the tree that keeps the order of ranks, with root 0; nil until there is need
@@ -221,17 +222,19 @@ type result struct {
 	// order: the i-th block of from goes to the place order[i] in to, or nowhere if that is negative.
 	// Nil: from is copied as it is.
 	order []int
-	block int // length in bytes
-	// apart: instead, the blocks of the ranks in order, which go to their places in blocks.
-	blocks, apart Blocks
+	block int    // length in bytes
+	moved *moved // instead, for the ranks in order; or nil
 }
+
+// moved are blocks that go to other places of the same lengths.
+type moved struct{ to, from Blocks }
 
 // write puts the result into the buffer of the caller.
 func (r *result) write() {
 	switch {
-	case r.apart.at != nil:
+	case r.moved != nil:
 		for _, rank := range r.order {
-			copy(r.blocks.At(rank), r.apart.At(rank))
+			copy(r.moved.to.At(rank), r.moved.from.At(rank))
 		}
 	case r.order != nil:
 		arrange(r.to, r.from, r.order, r.block)
@@ -328,6 +331,9 @@ func (s *Schedule) fail(err error) {
 
 // reset makes the schedule ready for the next operation after one that has succeeded.
 func (s *Schedule) reset() {
+	if s.result.moved != nil {
+		s.moved = moved{}
+	}
 	s.result, s.fold = result{}, nil
 	if len(s.steps) == 0 {
 		return
