@@ -21,7 +21,7 @@ func FuzzNote(f *testing.F) {
 			return
 		}
 		require.Equal(t, b, n.encode())
-		require.Less(t, n.word, words)
+		require.Less(t, n.word, back+1)
 		require.True(t, n.word != offer || n.credit > 0)
 	})
 }

@@ -29,7 +29,6 @@ const (
 	broken
 	// back: the frames after this one come over the sockets again, from that number on.
 	back
-	words
 )
 
 // note is a message about a lane. generation counts the lanes of a connection.
@@ -71,8 +70,13 @@ func decodeNote(b []byte) (n note, ok bool) {
 	n.end.qp, n.end.psn, n.end.lid = le.Uint32(b[15:]), le.Uint32(b[19:]), le.Uint16(b[23:])
 	n.end.mtu, n.end.ethernet = b[25], b[26] != 0
 	copy(n.end.gid[:], b[27:])
-	return n, n.word > 0 && n.word < words && b[26] <= 1 &&
-		(n.word != offer || n.credit > 0 && n.end.mtu >= 1 && n.end.mtu <= 5)
+	switch n.word {
+	case ready, over, broken, back:
+		return n, b[26] <= 1
+	case offer:
+		return n, b[26] <= 1 && n.credit > 0 && n.end.mtu >= 1 && n.end.mtu <= 5
+	}
+	return n, false
 }
 
 // header precedes the payload of a frame on a queue pair. class 0: it brings credit only.
