@@ -72,6 +72,7 @@ check: ## what needs no test run: builds, vet on amd64 and arm64, formatting, st
 	$(GO) vet ./...
 	$(GO) vet -tags launchers ./internal/systest/startup ./internal/launch/...
 	$(GO) vet -tags emulator ./internal/systest/startup
+	$(GO) vet -tags rdma ./fabric/verbs/testbed
 	GOARCH=arm64 $(GO) vet ./...
 	$(GO) tool staticcheck ./...
 
@@ -130,6 +131,21 @@ test-launchers: ## start the same program under Hydra, Slurm, ftbench run, by RA
 test-emulator: ## run ranks built for arm64 under QEMU's user mode, alone and beside ranks of this machine; needs make emulator
 	$(GOTEST) -tags emulator -timeout $(TIMEOUT) -run '^TestEmulated' -v ./internal/systest/startup
 
+# VERBSTEST: arguments of the test binary.
+VERBSTEST ?= -test.short
+.PHONY: test-verbs
+test-verbs: ## run the tests of fabric/verbs, VERBSTEST with them, in a virtual machine with an RDMA device; needs make rdma
+	@$(GO) list ./fabric/verbs >/dev/null || { echo "make test-verbs: there is no package fabric/verbs to test"; exit 1; }
+	CGO_ENABLED=1 $(GO) vet ./fabric/verbs
+	@mkdir -p $(TESTBIN)
+	CGO_ENABLED=1 $(GO) test -c -o $(TESTBIN)/verbs.test ./fabric/verbs
+	cd fabric/verbs && testbed/rdma-vm -t 480 -- $(CURDIR)/$(TESTBIN)/verbs.test $(VERBSTEST)
+
+.PHONY: test-rdma-vm
+test-rdma-vm: ## test the virtual machines of test-verbs themselves; needs make rdma
+	fabric/verbs/testbed/rdma-vm -p
+	$(GOTEST) -tags rdma -timeout $(TIMEOUT) -v ./fabric/verbs/testbed
+
 # go test -fuzz takes one target of one package at a time. By default it may spend a minute on
 # shortening one input, in which it tries nothing else.
 .PHONY: fuzz
@@ -165,6 +181,16 @@ launchers: ## install what test-launchers starts programs with: MPICH, Slurm (De
 emulator: ## install what test-emulator runs ranks with: QEMU's user mode (Debian, Ubuntu; 60 MB)
 	$(SUDO) apt-get update
 	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends qemu-user-static
+
+.PHONY: rdma
+rdma: ## install what test-verbs needs: QEMU, libibverbs, perftest (Debian; 50 MB, and 70 MB for a kernel at the first run)
+	@command -v apt-get >/dev/null || { \
+		echo "make rdma knows only Debian's packages, and the virtual machine runs Debian's kernel: use a container with Debian."; \
+		exit 1; }
+	$(SUDO) apt-get update
+	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
+		gcc libc6-dev libibverbs-dev ibverbs-providers perftest \
+		qemu-system-x86 busybox-static cpio kmod iproute2 xz-utils
 
 .PHONY: peers
 peers: ## install what compare measures against: Open MPI, MPICH, UCX, NetPIPE (Debian, Ubuntu)

@@ -66,6 +66,7 @@ var house = []place{
 	{"bench/", harnessFloor},            // harnesses on the public interface
 	{"internal/ranktest", harnessFloor}, // ranks for tests of the whole system
 	{"internal/systest/", harnessFloor}, // tests only
+	{"fabric/verbs/testbed", 80},        // virtual machines for tests
 	{"bench/many", 81},                  // messages among many ranks, in jobs as package peers starts them
 	{"bench/compare/suite", 82},         // the measures of ftbench compare, with the programs that they run
 	{"bench/predict/sweep", 82},         // predictions over grids of parameters, and their charts
