@@ -29,6 +29,10 @@ var elsewhere = map[string][]string{
 		"ftbench run --hosts node1,node2 --fabric verbs -- ftbench osu latency",
 		"ib_send_lat -d mlx5_0 -s 8 node1                           # of perftest, for comparison; the same without node1 there",
 	},
+	"TestJob of fabric/verbs/testbed runs them: make test-rdma-vm": {
+		"CGO_ENABLED=1 go build -o bin/ftbench-verbs ./cmd/ftbench",
+		"fabric/verbs/testbed/rdma-vm -- bin/ftbench-verbs run -n 2 --fabric verbs -- bin/ftbench-verbs osu latency -m 1:8",
+	},
 	"it needs a cluster; TestLaunchersKubernetes has its pods as namespaces": {
 		"kubectl create secret generic ring --from-file=secret=$HOME/.banyan-secret",
 		"kubectl apply -f docs/kubernetes.yaml",

@@ -112,6 +112,7 @@ func (c *Conn) pump() (sent int) {
 		sent++
 		if last == over {
 			c.wantsTo, c.sending = false, true
+			c.p.log.Info("sends over RDMA", "peer", int(c.Peer()), "device", c.p.cfg.Port.Device)
 			c.mayContinue()
 		}
 	}

@@ -83,6 +83,20 @@ func TestMessagesBetweenMachines(t *testing.T) {
 	require.ElementsMatch(t, []string{"[0] ", "[1] "}, []string{rows[0][1], rows[1][1]})
 }
 
+// A job as docs/clusters.md shows it: two ranks in one machine, whose messages go over its device.
+func TestJob(t *testing.T) {
+	ftbench := filepath.Join(t.TempDir(), "ftbench")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", ftbench, "../../../cmd/ftbench")
+	build.Env = append(os.Environ(), "CGO_ENABLED=1")
+	said, err := build.CombinedOutput()
+	require.NoError(t, err, string(said))
+
+	got := start(t, "--", ftbench, "run", "-n", "2", "--fabric", "verbs", "--verbose", "--", ftbench, "osu", "latency", "-m", "1:8")
+	require.Zero(t, got.status, got)
+	require.Regexp(t, `(?m)^8 +[0-9.]+$`, got.out)
+	require.Contains(t, got.errs, "peer 1: tcp: sends over RDMA, device rxe0")
+}
+
 // One machine loses power by intent, one by accident: the status is that of the second.
 func TestPowerLoss(t *testing.T) {
 	got := start(t, "-n", "2", "bash", "-c", `echo before
