@@ -76,8 +76,8 @@ func expectUsageErrors(t *testing.T, messages map[string]string) {
 func TestUsageErrors(t *testing.T) {
 	expectUsageErrors(t, map[string]string{
 		"dance":                                     "unexpected argument dance",
-		"osu latency --fabric rdma":                 "shm,unix,tcp are",
-		"run --fabric sim -- true":                  "shm,unix,tcp are",
+		"osu latency --fabric rdma":                 "shm,verbs,unix,tcp are",
+		"run --fabric sim -- true":                  "shm,verbs,unix,tcp are",
 		"osu latency -W 3":                          "unknown flag -W",
 		"osu bibw -p 2":                             "unknown flag -p",
 		"osu mbw_mr -t 2":                           "unknown flag -t",
@@ -104,7 +104,7 @@ func TestUsageErrors(t *testing.T) {
 		"run --bind socket -- true":                 "none",
 		"compare --only everything":                 "latency",
 		"tune --fabric tcp":                         "shm",
-		"doctor --fabric pigeon":                    "shm,unix,tcp are",
+		"doctor --fabric pigeon":                    "shm,verbs,unix,tcp are",
 		"osu init --fabric sim":                     "no start-up",
 		"compare --entries x":                       "entries",
 		"run --hosts a --hostfile f -- true":        "can't be used together",
