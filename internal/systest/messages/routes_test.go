@@ -147,7 +147,7 @@ func TestFabricOfOptionAndEnvironment(t *testing.T) {
 	t.Setenv("BANYAN_FABRIC", "tcp,pigeon")
 	_, err := banyan.Init()
 	require.ErrorContains(t, err, "BANYAN_FABRIC=tcp,pigeon")
-	require.ErrorContains(t, err, "shm,unix,tcp are")
+	require.ErrorContains(t, err, "shm,verbs,unix,tcp are")
 	w, err := banyan.Init(banyan.WithFabrics("shm"))
 	require.NoError(t, err)
 	r, err := w.Route(0)
