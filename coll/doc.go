@@ -43,8 +43,8 @@
 //
 // All of them fold in the order of ranks and give the same bytes at all ranks.
 //
-// Where all ranks are on one machine, a blocking barrier, a broadcast of up to 2 KiB, and an allreduce or
-// allgather of up to 1 KiB (less among more than 22 ranks) go through shared memory: package coll/sm.
+// Where all ranks, up to 512, are on one machine, a blocking barrier, a broadcast of up to 2 KiB, and an allreduce
+// or allgather of up to 1 KiB (less among more than 21 ranks) go through shared memory: package coll/sm.
 //
 // # Arguments
 //

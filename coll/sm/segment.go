@@ -87,23 +87,61 @@ func (s *Segment) Allreduce(from, to []byte, op func(acc, in []byte)) (done bool
 	if elsewhere, err := s.meet("Allreduce", from); elsewhere || err != nil {
 		return !elsewhere, err
 	}
-	if len(s.scratch) < len(from) {
-		s.scratch = make([]byte, board.Room(s.c.Size()))
+	if s.scratch == nil {
+		s.scratch = make([]byte, 2*board.Room(s.c.Size()))
 	}
-	in := s.scratch[:len(from)] // operands are aligned there, and no other process can change them
-	for rank := range s.c.Size() {
+	if s.phase.Groups() > 0 {
+		return true, s.foldGroups(len(from), to, op)
+	}
+	return true, s.fold(to, s.scratch[:len(from)], 0, s.c.Size(), op)
+}
+
+// fold folds the parts of members, which are in order, into to. In is scratch memory of the same length:
+// operands are aligned there, and no other process can change them.
+func (s *Segment) fold(to, in []byte, first, end int, op func(acc, in []byte)) error {
+	for rank := first; rank < end; rank++ {
 		part, length := s.phase.Brought(rank)
-		if err := s.sameLength(rank, length, len(from)); err != nil {
-			return true, err
+		if err := s.sameLength(rank, length, len(to)); err != nil {
+			return err
 		}
-		if rank == 0 {
-			copy(to, part)
-		} else {
-			copy(in, part)
-			op(to, in)
-		}
+		foldInto(to, in, part, rank == first, op)
 	}
-	return true, nil
+	return nil
+}
+
+func foldInto(to, in, part []byte, first bool, op func(acc, in []byte)) {
+	if first {
+		copy(to, part)
+		return
+	}
+	copy(in, part)
+	op(to, in)
+}
+
+// foldGroups is fold for all members in several groups: the first members of a group that come to it fold its parts,
+// and lay the sum for the others. All begin with their own group.
+func (s *Segment) foldGroups(length int, to []byte, op func(acc, in []byte)) error {
+	in, sum := s.scratch[:length], s.scratch[len(s.scratch)/2:][:length]
+	groups, own := s.phase.Groups(), s.phase.Group()
+	for i := range groups {
+		group := (own + i) % groups
+		if folded, ok := s.phase.Sum(group); ok && len(folded) == length {
+			continue
+		}
+		first, end := s.phase.Members(group)
+		if err := s.fold(sum, in, first, end, op); err != nil {
+			return err
+		}
+		s.phase.LaySum(group, sum)
+	}
+	for group := range groups {
+		folded, ok := s.phase.Sum(group)
+		if !ok || len(folded) != length {
+			return fmt.Errorf("%w: ranks have called with different lengths, this one with %d bytes", ft.ErrArgument, length)
+		}
+		foldInto(to, in, folded, group == 0, op)
+	}
+	return nil
 }
 
 // Allgather puts mine of all members into all, in the order of ranks. Mine may lie in all in its place.

@@ -41,14 +41,7 @@ func (w *world) act(who int, a *actor) {
 		a.at = looks
 		w.bring(a, op)
 	case looks:
-		switch {
-		case a.phase.Here() && !(a.knows && w.broken == abrupt):
-			w.end(a)
-		case a.knows:
-			w.fail(a)
-		default:
-			a.at = naps
-		}
+		w.look(a)
 	case naps:
 		a.phase.Nap()
 		a.at = dozes
@@ -64,6 +57,21 @@ func (w *world) act(who int, a *actor) {
 		} else {
 			w.fail(a)
 		}
+	}
+}
+
+func (w *world) look(a *actor) {
+	group := a.phase.group()
+	if first, _ := a.phase.Members(group); w.broken == hopeful && a.phase.segment.Entered(first, a.phase.step) {
+		a.phase.segment.SayGroupEntered(group, a.phase.step)
+	}
+	switch {
+	case a.phase.Here() && !(a.knows && w.broken == abrupt):
+		w.end(a)
+	case a.knows:
+		w.fail(a)
+	default:
+		a.at = naps
 	}
 }
 
@@ -155,7 +163,27 @@ func (w *world) read(a *actor, op byte) {
 		w.wrong = fmt.Errorf("member %d reads in op %d what %d has not brought there: %v", a.me, a.op, from, b)
 	}
 	if a.k++; a.k == a.n {
+		w.sums(a)
 		w.done(a)
+	}
+}
+
+// sums has a member look at the sums of all groups, and lay those that are missing.
+func (w *world) sums(a *actor) {
+	for group := range a.phase.Groups() {
+		want := byte(0)
+		for member, end := a.phase.Members(group); member < end; member++ {
+			want += value(a.op, a.epoch, member)
+		}
+		switch got, ok := a.phase.Sum(group); {
+		case !ok:
+			a.phase.LaySum(group, []byte{want, 1})
+		case !a.condemned && (len(got) != 2 || got[0] != want):
+			w.wrong = fmt.Errorf("member %d reads in op %d what is not the sum of group %d: %v, want %d", a.me, a.op, group, got, want)
+		}
+		if w.broken == staleSums {
+			a.phase.segment.common.sums[a.phase.turn][group].step.Store(a.phase.parts + 2)
+		}
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 // earlier long one, does not take the earlier one for that of this step.
 func TestApartIgnoresEarlierParts(t *testing.T) {
 	slots, buffers := make([]Slot, 2), make([]Buffer, Buffers)
-	parts, long := make([]byte, PartsBytes), make([]byte, PartsBytes)
-	me, other := Open(slots, buffers, parts).Phase(0), Open(slots, buffers, parts).Phase(1)
+	parts, long, common := make([]byte, PartsBytes(2)), make([]byte, PartsBytes(2)), new(Common)
+	me, other := Open(slots, common, buffers, parts).Phase(0), Open(slots, common, buffers, parts).Phase(1)
 	const steps = 100_000
 	var step, entered atomic.Int64 // of the other member: the one to take, and the one taken
 	go func() {

@@ -57,10 +57,15 @@ func TestExhaustive(t *testing.T) {
 		{n: 3, ops: "1b", leaver: 2, after: 1},
 		{n: 3, ops: "01", leaver: 1, after: 1},
 		{n: 3, ops: "b", crashes: 1},
+		{n: 3, ops: "bm", group: 2},
+		{n: 3, ops: "b", crashes: 1, group: 2},
+		{n: 3, ops: "e", group: 1},
+		{n: 2, ops: "mmm", crashes: 1, group: 1},
 	}
 	if os.Getenv("BANYAN_LONG") != "" {
 		tasks = append(tasks, task{n: 3, ops: "mm"}, task{n: 3, ops: "mm", crashes: 1}, task{n: 3, ops: "em", crashes: 1}, task{n: 3, ops: "0m", crashes: 2},
-			task{n: 3, ops: "mm", crashes: 1, zombies: true}, task{n: 4, ops: "m"}, task{n: 4, ops: "b", crashes: 1})
+			task{n: 3, ops: "mm", crashes: 1, zombies: true}, task{n: 4, ops: "m"}, task{n: 4, ops: "b", crashes: 1},
+			task{n: 4, ops: "b", crashes: 1, group: 2}, task{n: 4, ops: "m", group: 2}, task{n: 3, ops: "mm", crashes: 1, zombies: true, group: 2})
 	}
 	if testing.Short() { // under the race detector, which has nothing to find here
 		tasks = tasks[:4]
@@ -118,7 +123,7 @@ func TestExplore(t *testing.T) {
 		for range 1 + rng.IntN(16) {
 			j.ops += string("bmme0123"[rng.IntN(8)])
 		}
-		j.crashes = rng.IntN(j.n)
+		j.crashes, j.group = rng.IntN(j.n), rng.IntN(4)
 		j.zombies, j.early = rng.IntN(2) == 0, rng.IntN(4) == 0
 		if j.crashes == 0 && rng.IntN(2) == 0 {
 			j.leaver, j.after = 1+rng.IntN(j.n-1), rng.IntN(len(j.ops))
@@ -137,6 +142,8 @@ func TestMutants(t *testing.T) {
 		"nobody waits for those who read": {n: 2, ops: "000000000", broken: endlessRoot},
 		"who has left need not wake":      {n: 3, ops: "00", leaver: 1, after: 1, broken: trusting},
 		"who learns of a death looks":     {n: 2, ops: "mm", crashes: 1, broken: abrupt},
+		"who speaks for a group has not":  {n: 3, ops: "b", group: 2, broken: hopeful},
+		"sums of another step":            {n: 2, ops: "mmm", group: 1, broken: staleSums},
 		"memory of one that may go on":    {n: 3, ops: "mm", crashes: 1, zombies: true, broken: hasty},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -53,17 +53,27 @@ func FuzzCells(f *testing.F) {
 
 // Whatever stands in a segment, a part has room in it or is said to be elsewhere.
 func FuzzSegment(f *testing.F) {
-	f.Add([]byte{0, 12, 255, 0, 1, 255}, []byte{0, 0, 255, 0, 1, 255}, uint64(3), uint8(2))
-	f.Add([]byte{0, 7, 0xc0}, []byte{0, 3, 0x80}, ^uint64(0), uint8(MaxMembers))
-	f.Fuzz(func(t *testing.T, inSlots, inBuffers []byte, step uint64, n uint8) {
+	f.Add([]byte{0, 12, 255, 0, 1, 255}, []byte{0, 0, 255, 0, 1, 255}, uint64(3), uint16(2))
+	f.Add([]byte{0, 7, 0xc0}, []byte{0, 3, 0x80}, ^uint64(0), uint16(MaxMembers))
+	f.Fuzz(func(t *testing.T, inSlots, inBuffers []byte, step uint64, n uint16) {
 		members := 1 + int(n)%MaxMembers
-		slots, buffers, parts := make([]Slot, members), make([]Buffer, Buffers), make([]byte, PartsBytes)
-		h := Open(slots, buffers, parts)
-		h.Bring(0, 1, make([]byte, 40))
+		slots, buffers, parts := make([]Slot, members), make([]Buffer, Buffers), make([]byte, PartsBytes(members))
+		common := make([]Common, 1)
+		h := Open(slots, &common[0], buffers, parts)
+		h.Bring(0, 1, 1, make([]byte, 40))
 		h.Lay(0, step, []byte("laid"))
 		h.Enter(0, step&stepMask)
 		poke(bytesOf(slots), inSlots)
 		poke(bytesOf(buffers), inBuffers)
+		poke(bytesOf(common), inSlots)
+		for group := range h.Groups() {
+			for turn := range 2 {
+				sum, _ := h.Sum(group, step, turn)
+				require.True(t, len(sum) <= Room(members) && (sum == nil || within(sum, parts)))
+			}
+			h.GroupEntered(group, step)
+		}
+		h.Apart(step)
 		for member := range members {
 			for turn := range 2 {
 				part, length := h.Brought(member, turn)

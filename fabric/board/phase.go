@@ -19,7 +19,8 @@ type Phase struct {
 	parts    uint64 // the last one with a part of this member
 	turn     int    // of the last parts; see Segment.Bring
 	from     int    // the member that has to come, or Everyone
-	next     int    // of Everyone: those below it have come
+	groups   int    // of Everyone: so many groups have come, the own one first
+	next     int    // so many members of the next group have come
 }
 
 // Phase is the state of a member that has entered no step.
@@ -34,7 +35,7 @@ func (p *Phase) Step() uint64 { return p.step }
 func (p *Phase) Bring(part []byte) (waits bool) {
 	p.turn ^= 1
 	p.parts = p.step + 1
-	p.segment.Bring(p.me, p.turn, part)
+	p.segment.Bring(p.me, p.parts, p.turn, part)
 	return len(part) <= p.segment.room
 }
 
@@ -43,6 +44,21 @@ func (p *Phase) Bring(part []byte) (waits bool) {
 func (p *Phase) Brought(member int) (part []byte, length int) {
 	return p.segment.Brought(member, p.turn)
 }
+
+// Groups is the number of groups, for which members fold the parts once; 0: each member folds those of all.
+func (p *Phase) Groups() int { return p.segment.Groups() }
+
+// Group is the number of this member's group.
+func (p *Phase) Group() int { return p.me / p.segment.group }
+
+// Members are the members of a group: from first up to before end.
+func (p *Phase) Members(group int) (first, end int) { return p.segment.Members(group) }
+
+// LaySum lays the fold of the parts of a group for the other members; see Segment.LaySum.
+func (p *Phase) LaySum(group int, fold []byte) { p.segment.LaySum(group, p.parts, p.turn, fold) }
+
+// Sum gives it, if a member has laid it, until this one brings its next part.
+func (p *Phase) Sum(group int) (fold []byte, ok bool) { return p.segment.Sum(group, p.parts, p.turn) }
 
 // Lay lays the payload of the next step.
 func (p *Phase) Lay(payload []byte) { p.segment.Lay(p.me, p.step+1, payload) }
@@ -64,7 +80,7 @@ func (p *Phase) From(root int) int {
 // Enter enters the next step, to which a member has to come, or everyone.
 func (p *Phase) Enter(from int) {
 	p.step++
-	p.from, p.next = from, 0
+	p.from, p.groups, p.next = from, 0, 0
 	p.segment.Enter(p.me, p.step)
 }
 
@@ -72,6 +88,9 @@ func (p *Phase) Enter(from int) {
 func (p *Phase) Here() bool {
 	if p.from != Everyone {
 		return p.segment.Entered(p.from, p.step)
+	}
+	if len(p.segment.slots) > p.segment.group {
+		return p.groupsHere()
 	}
 	for ; p.next < len(p.segment.slots); p.next++ {
 		if !p.segment.Entered(p.next, p.step) {
@@ -81,26 +100,38 @@ func (p *Phase) Here() bool {
 	return true
 }
 
-// Awaited is a member that has to come and was not seen to have come.
-func (p *Phase) Awaited() int {
-	if p.from == Everyone {
-		return p.next
+// groupsHere is Here for everyone in several groups.
+func (p *Phase) groupsHere() bool {
+	for groups := p.segment.Groups(); p.groups < groups; p.groups, p.next = p.groups+1, 0 {
+		group := p.group()
+		if p.segment.GroupEntered(group, p.step) {
+			continue
+		}
+		first, end := p.segment.Members(group)
+		for ; first+p.next < end; p.next++ {
+			if !p.segment.Entered(first+p.next, p.step) {
+				return false
+			}
+		}
+		p.segment.SayGroupEntered(group, p.step)
 	}
-	return p.from
+	return true
 }
 
-// Apart reports whether a member was seen to have come to this step with a part that is too long.
-func (p *Phase) Apart() bool {
-	for member := range p.segment.slots {
-		if !p.segment.Entered(member, p.step) {
-			continue // its part may still be that of an earlier step
-		}
-		if _, length := p.segment.Brought(member, p.turn); length == Elsewhere {
-			return true
-		}
+// group is the group that is looked at. Members begin with their own.
+func (p *Phase) group() int { return (p.Group() + p.groups) % max(1, p.segment.Groups()) }
+
+// Awaited is a member that has to come and was not seen to have come.
+func (p *Phase) Awaited() int {
+	if p.from != Everyone {
+		return p.from
 	}
-	return false
+	first, end := p.segment.Members(p.group())
+	return min(first+p.next, end-1)
 }
+
+// Apart reports whether a member has come to this step with a part that is too long.
+func (p *Phase) Apart() bool { return p.segment.Apart(p.step) }
 
 // Sight is what a member sees before it sleeps.
 type Sight uint8

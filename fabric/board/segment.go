@@ -11,6 +11,17 @@ import "sync/atomic"
 // enters a step has done with all steps before. In a step members may read each other's parts, of up to
 // [Room] bytes, or the payload that one of them has laid in the step's [Buffer].
 //
+// # Groups
+//
+// Members are in groups of [GroupSize]. A member that has seen all of a group enter a step says so in a line
+// for all ([Common]), and others need not look at the slots of that group. So many members look at a few lines each:
+// those of their own group, which they look at first, and one for each other. The line is only a shortcut:
+// a group that nobody has spoken for yet is looked at slot by slot, so a member that dies before it has said
+// so keeps nobody.
+//
+// In the same way a member that has folded the parts of a group lays the sum for the others. Members that
+// fold the same parts at the same time lay the same bytes.
+//
 // # Reuse of memory
 //
 // A step is complete for a member that has seen all members enter it. Parts are brought only to steps
@@ -27,17 +38,44 @@ const (
 	lineBytes = 64
 )
 
-// MaxMembers is the largest group that has a segment: each member looks at the slots of all.
-const MaxMembers = 64
+// GroupSize is the number of members that have a group together.
+const GroupSize = 64
 
-// PartsBytes is the memory of a segment for parts longer than slotBytes.
-const PartsBytes = 44 << 10
+// MaxMembers is the largest number of members: each reads the parts of all.
+const MaxMembers = 512
+
+// Slots is the number of slots for which a segment of so many members has memory: those of a group,
+// or of as many as there may be.
+func Slots(members int) int {
+	if members <= GroupSize {
+		return GroupSize
+	}
+	return MaxMembers
+}
+
+// PartsBytes is the memory of a segment of so many members for parts longer than slotBytes.
+func PartsBytes(members int) int {
+	if members <= GroupSize {
+		return 43 << 10
+	}
+	return 79 << 10
+}
 
 // mostRoom is the length of parts, in bytes, beyond which messages are as fast for few members.
 const mostRoom = 1 << 10
 
 // Room is the longest part, in bytes, in a segment of so many members. Each reads those of all.
-func Room(members int) int { return min(mostRoom, PartsBytes/2/members&^(lineBytes-1)) }
+func Room(members int) int {
+	return min(mostRoom, PartsBytes(members)/2/(members+groupsOf(members, GroupSize))&^(lineBytes-1))
+}
+
+// groupsOf is the number of groups of a size; one group needs no sums.
+func groupsOf(members, size int) int {
+	if members <= size {
+		return 0
+	}
+	return (members + size - 1) / size
+}
 
 // Buffers is how many steps may lay a payload before one is complete.
 const Buffers = 8
@@ -57,6 +95,37 @@ type Slot struct {
 	// elsewhere in the segment.
 	lengths [2]uint16
 	parts   [2][slotBytes]byte
+}
+
+// Common is what members say for all.
+type Common struct {
+	// groups: the last step that all members of a group were seen to have entered.
+	groups [MaxMembers / GroupSize]line
+	// apart: the last step to which a member has come with a part that is too long. Written by it before
+	// it enters the step.
+	apart line
+	// sums: by turn and group, the fold of the parts of its members, which lies behind the parts.
+	sums [2][MaxMembers / GroupSize]sum
+	_    [1024 - (MaxMembers/GroupSize+1)*lineBytes - 2*MaxMembers/GroupSize*16]byte
+}
+
+// sum: the step whose parts have been folded, stored after length and sum have been written.
+type sum struct {
+	step   atomic.Uint64
+	length uint32
+	_      uint32
+}
+
+// line is a number that grows, in a cache line of its own.
+type line struct {
+	n atomic.Uint64
+	_ [lineBytes - 8]byte
+}
+
+// rise has the number be at least n.
+func (l *line) rise(n uint64) {
+	for at := l.n.Load(); at < n && !l.n.CompareAndSwap(at, n); at = l.n.Load() {
+	}
 }
 
 // Buffer is the payload that a member lays for all in a step: written by it, published by the word of
@@ -79,15 +148,17 @@ const (
 // other processes use the same memory at the same time. Steps are numbered from 1.
 type Segment struct {
 	slots   []Slot
+	common  *Common
 	buffers []Buffer
 	parts   []byte // two of each member
 	room    int    // of a part
+	group   int    // GroupSize, but in tests
 }
 
 // Open gives a handle. Preconditions: len(slots) <= MaxMembers, len(buffers) == Buffers,
-// len(parts) == PartsBytes.
-func Open(slots []Slot, buffers []Buffer, parts []byte) *Segment {
-	return &Segment{slots, buffers, parts, Room(len(slots))}
+// len(parts) == PartsBytes(len(slots)).
+func Open(slots []Slot, common *Common, buffers []Buffer, parts []byte) *Segment {
+	return &Segment{slots, common, buffers, parts, Room(len(slots)), GroupSize}
 }
 
 // Clear prepares the memory for a new group. No process uses it.
@@ -97,6 +168,12 @@ func (g *Segment) Clear() {
 		s.nap.Store(0)
 		s.word.Store(0)
 	}
+	for i := range g.common.groups {
+		g.common.groups[i].n.Store(0)
+		g.common.sums[0][i].step.Store(0)
+		g.common.sums[1][i].step.Store(0)
+	}
+	g.common.apart.n.Store(0)
 }
 
 // part is the place of a part that is longer than slotBytes.
@@ -104,11 +181,12 @@ func (g *Segment) part(member, turn int) []byte { return g.parts[(2*member+turn)
 
 // Bring writes a member's part of the step that it is about to enter. Turn alternates between 0 and 1.
 // A part longer than Room counts as Elsewhere.
-func (g *Segment) Bring(member, turn int, part []byte) {
+func (g *Segment) Bring(member int, step uint64, turn int, part []byte) {
 	s := &g.slots[member]
 	switch n := len(part); {
 	case n > g.room:
 		s.lengths[turn] = tooLong
+		g.common.apart.rise(step)
 		return
 	case n > slotBytes:
 		copy(g.part(member, turn), part)
@@ -167,6 +245,46 @@ func (g *Segment) Enter(member int, step uint64) { g.slots[member].word.Store(st
 func (g *Segment) Entered(member int, step uint64) bool {
 	return g.slots[member].word.Load()&stepMask >= step
 }
+
+// GroupEntered reports whether all members of a group are in a step, or beyond it, as far as that has been said.
+func (g *Segment) GroupEntered(group int, step uint64) bool {
+	return g.common.groups[group].n.Load() >= step
+}
+
+// SayGroupEntered says that all members of a group are in a step.
+func (g *Segment) SayGroupEntered(group int, step uint64) { g.common.groups[group].rise(step) }
+
+// Groups is the number of groups; 0: one group needs nothing of them.
+func (g *Segment) Groups() int { return groupsOf(len(g.slots), g.group) }
+
+// Members are the members of a group: from first up to before end.
+func (g *Segment) Members(group int) (first, end int) {
+	return group * g.group, min(group*g.group+g.group, len(g.slots))
+}
+
+// LaySum lays the fold of the parts of a group in a step, of at most Room bytes. Whoever lays one for that
+// step lays the same.
+func (g *Segment) LaySum(group int, step uint64, turn int, fold []byte) {
+	s := &g.common.sums[turn][group]
+	if s.step.Load() != step {
+		s.length = uint32(copy(g.part(len(g.slots)+group, turn), fold))
+		s.step.Store(step)
+	}
+}
+
+// Sum gives the fold of the parts of a group, if it has been laid. It is not to be changed.
+//
+//banyan:decodes
+func (g *Segment) Sum(group int, step uint64, turn int) (fold []byte, ok bool) {
+	s := &g.common.sums[turn][group]
+	if n := int(s.length); s.step.Load() == step && n <= g.room {
+		return g.part(len(g.slots)+group, turn)[:n], true
+	}
+	return nil, false
+}
+
+// Apart reports whether a member has come to a step, or is about to, with a part that is too long.
+func (g *Segment) Apart(step uint64) bool { return g.common.apart.n.Load() == step }
 
 // Leave announces that a member enters no further step and does not look at the segment again; departs:
 // because its process leaves in order.

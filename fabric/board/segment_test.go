@@ -10,25 +10,28 @@ import (
 func TestSlotIsALine(t *testing.T) {
 	require.EqualValues(t, 64, unsafe.Sizeof(Slot{}))
 	require.EqualValues(t, bufferBytes, unsafe.Sizeof(Buffer{}))
+	require.EqualValues(t, 64, unsafe.Sizeof(line{}))
+	require.EqualValues(t, 1024, unsafe.Sizeof(Common{}))
 }
 
 // Parts of all members fit, each on lines of its own.
 func TestRoom(t *testing.T) {
 	for members := 1; members <= MaxMembers; members++ {
 		room := Room(members)
-		require.LessOrEqual(t, 2*members*room, PartsBytes)
+		require.LessOrEqual(t, 2*(members+groupsOf(members, GroupSize))*room, PartsBytes(members))
 		require.Zero(t, room%lineBytes)
-		require.GreaterOrEqual(t, room, 320)
+		require.GreaterOrEqual(t, room, lineBytes)
 	}
-	require.Equal(t, 1024, Room(22))
-	require.Equal(t, 704, Room(32))
+	require.Equal(t, 1024, Room(21))
+	require.Equal(t, 320, Room(64))
+	require.Equal(t, 256, Room(128))
 }
 
 // What is too long is said to be elsewhere, what others or other steps have laid is not taken for one's own, and memory serves others
 // when all have left.
 func TestSegment(t *testing.T) {
-	h := Open(make([]Slot, 2), make([]Buffer, Buffers), make([]byte, PartsBytes))
-	h.Bring(0, 1, []byte{1, 2})
+	h := Open(make([]Slot, 2), new(Common), make([]Buffer, Buffers), make([]byte, PartsBytes(2)))
+	h.Bring(0, 1, 1, []byte{1, 2})
 	h.Lay(0, 1, []byte{3})
 	require.False(t, h.Entered(0, 1))
 	h.Enter(0, 1)
@@ -37,7 +40,7 @@ func TestSegment(t *testing.T) {
 	part, n := h.Brought(0, 1)
 	require.Equal(t, []byte{1, 2}, part)
 	require.Equal(t, 2, n)
-	h.Bring(0, 0, make([]byte, Room(2)+1))
+	h.Bring(0, 2, 0, make([]byte, Room(2)+1))
 	_, n = h.Brought(0, 0)
 	require.Equal(t, Elsewhere, n)
 	laid, _, ok := h.Laid(0, 1)

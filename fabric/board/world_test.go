@@ -20,6 +20,8 @@ const (
 	trusting           // who is missing and is not waited for does not count
 	hasty              // a segment serves others while one that only counts as dead may write
 	abrupt             // who learns of a death does not look once more
+	staleSums          // a sum counts for another step
+	hopeful            // who sees the first of a group says that all have come
 )
 
 // task is what the members are to do.
@@ -34,7 +36,9 @@ type task struct {
 	// leaver is a member that departs after that many of its ops; 0: nobody.
 	leaver, after int
 	// early: a member that knows of a death begins no op, as in run-through stabilization.
-	early  bool
+	early bool
+	// group is the size of groups; 0: GroupSize.
+	group  int
 	broken mutant
 }
 
@@ -76,10 +80,25 @@ type actor struct {
 // memory is that of a segment.
 type memory struct {
 	slots   []Slot
+	common  *Common
 	buffers []Buffer
+	parts   []byte // of sums only
+	group   int
 }
 
-func (m *memory) segment() *Segment { return Open(m.slots, m.buffers, nil) }
+const testRoom = 2
+
+func (w *world) newMemory(members int) *memory {
+	return &memory{make([]Slot, members), new(Common), make([]Buffer, Buffers), make([]byte, 4*members*testRoom), w.group}
+}
+
+func (m *memory) segment() *Segment {
+	s := Open(m.slots, m.common, m.buffers, m.parts)
+	if s.room = testRoom; m.group > 0 {
+		s.group = m.group
+	}
+	return s
+}
 
 // world is a state of everything.
 type world struct {
@@ -97,7 +116,7 @@ func newWorld(t task) *world {
 		w.members = append(w.members, i)
 	}
 	w.actors = make([]actor, t.n)
-	w.meet(&memory{make([]Slot, t.n), make([]Buffer, Buffers)})
+	w.meet(w.newMemory(t.n))
 	return w
 }
 
@@ -120,7 +139,18 @@ func (w *world) clone() *world {
 	for i := range c.actors {
 		a := &c.actors[i]
 		if copies[a.segment] == nil {
-			m := &memory{make([]Slot, cap(a.segment.slots))[:len(a.segment.slots)], a.segment.buffers}
+			m := w.newMemory(cap(a.segment.slots))
+			m.slots, m.buffers = m.slots[:len(a.segment.slots)], a.segment.buffers
+			for i := range m.common.groups {
+				m.common.groups[i].n.Store(a.segment.common.groups[i].n.Load())
+				for turn := range 2 {
+					from, to := &a.segment.common.sums[turn][i], &m.common.sums[turn][i]
+					to.step.Store(from.step.Load())
+					to.length = from.length
+				}
+			}
+			copy(m.parts, a.segment.parts)
+			m.common.apart.n.Store(a.segment.common.apart.n.Load())
 			for i := range m.slots {
 				from, to := &a.segment.slots[i], &m.slots[i]
 				to.word.Store(from.word.Load())
@@ -147,7 +177,7 @@ func (w *world) print() uint64 {
 	for i := range w.actors {
 		a := &w.actors[i]
 		v := &a.phase
-		put(v.step, v.complete, v.parts, uint64(v.turn), uint64(v.from+1), uint64(v.next), uint64(a.me), uint64(a.at), uint64(a.op), uint64(a.k), uint64(a.entered), uint64(a.epoch))
+		put(v.step, v.complete, v.parts, uint64(v.turn), uint64(v.from+1), uint64(v.groups), uint64(v.next), uint64(a.me), uint64(a.at), uint64(a.op), uint64(a.k), uint64(a.entered), uint64(a.epoch))
 		for _, yes := range []bool{a.crashed, a.condemned, a.knows, a.woken, a.told, a.departed} {
 			out = append(out, '0')
 			if yes {
@@ -161,6 +191,11 @@ func (w *world) print() uint64 {
 			s := &a.segment.slots[k]
 			put(s.word.Load(), uint64(s.nap.Load()), uint64(s.lengths[0]), uint64(s.lengths[1]), uint64(s.parts[0][0]), uint64(s.parts[1][0]))
 		}
+		for k := range a.segment.common.groups {
+			put(a.segment.common.groups[k].n.Load(), a.segment.common.sums[0][k].step.Load(), a.segment.common.sums[1][k].step.Load())
+		}
+		out = append(out, a.segment.parts...)
+		put(a.segment.common.apart.n.Load())
 		for k := range a.segment.buffers {
 			s := &a.segment.buffers[k]
 			put(uint64(s.stamp), uint64(s.data[0]))
@@ -293,7 +328,7 @@ func (w *world) validate() {
 		w.actors[who].op = min(furthest, len(w.ops)-1)
 	}
 	if !free {
-		was = &memory{make([]Slot, len(w.members)), make([]Buffer, Buffers)}
+		was = w.newMemory(len(w.members))
 	}
 	w.meet(was)
 }

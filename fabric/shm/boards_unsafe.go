@@ -33,7 +33,7 @@ const (
 	boardArea = 8 << 20
 	// boardPiece is the smallest piece, in cells: pieces have powers of two as their size.
 	boardPiece = 16
-	boardSizes = 7
+	boardSizes = 8
 	// boardChunk is how many bytes are given memory at once.
 	boardChunk = 64 << 10
 	cellBytes  = int64(unsafe.Sizeof(board.Cell{}))

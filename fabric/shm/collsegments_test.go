@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/banyan-hpc/banyan/fabric/board"
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
@@ -70,30 +71,41 @@ func TestCollSegmentsEnd(t *testing.T) {
 	_, ok := boards.Make(4, 1) // so that pieces of segments straddle what is given memory at once
 	require.True(t, ok)
 	names := map[uint64]bool{}
-	for {
-		name, ok := boards.MakeSegment([]proc.ID{0, 1, 2})
-		if !ok {
-			break
-		}
-		require.False(t, names[name])
-		names[name] = true
-		h := boards.OpenSegment(a.cfg.Self, name, 3)
-		for member := range 3 {
-			part := make([]byte, 1000)
-			part[999] = byte(member)
-			h.Bring(member, 1, part)
-			h.Lay(member, uint64(member), part)
-		}
-		for member := range 3 {
-			part, n := h.Brought(member, 1)
-			require.Equal(t, 1000, n)
-			require.EqualValues(t, member, part[999])
-			laid, _, ok := h.Laid(member, uint64(member))
-			require.True(t, ok)
-			require.EqualValues(t, member, laid[999])
+	for _, members := range []int{board.MaxMembers, board.GroupSize + 1, board.GroupSize, 3} {
+		for {
+			name, ok := boards.MakeSegment(make([]proc.ID, members))
+			if !ok {
+				break
+			}
+			require.False(t, names[name])
+			names[name] = true
+			writeSegment(t, boards.OpenSegment(a.cfg.Self, name, members), members)
+			if members > 3 {
+				break
+			}
 		}
 	}
-	require.Equal(t, boardArea/(64<<10)-1, len(names))
-	_, ok = boards.MakeSegment(make([]proc.ID, 65))
+	require.Len(t, names, boardArea/(64<<10)-1-2, "two take twice as much")
+	_, ok = boards.MakeSegment(make([]proc.ID, board.MaxMembers+1))
 	require.False(t, ok)
+}
+
+// writeSegment writes all memory of the members of a segment, and reads it.
+func writeSegment(t *testing.T, h *board.Segment, members int) {
+	room := board.Room(members)
+	for member := range members {
+		part := make([]byte, room)
+		part[room-1] = byte(member)
+		h.Bring(member, 1, 1, part)
+		h.Lay(member, uint64(member), part)
+	}
+	for member := range members {
+		part, n := h.Brought(member, 1)
+		require.Equal(t, room, n)
+		require.EqualValues(t, byte(member), part[room-1])
+		laid, _, ok := h.Laid(member, uint64(member))
+		if require.Equal(t, member+board.Buffers >= members, ok, "later ones have taken its place"); ok {
+			require.EqualValues(t, byte(member), laid[room-1])
+		}
+	}
 }

@@ -17,14 +17,19 @@ type collSegment struct {
 }
 
 const (
-	// collSize is the piece of a collective segment: slots, then parts from the cell collParts on, then
-	// buffers.
-	collSize    = 6
-	collParts   = board.MaxMembers
-	collBuffers = collParts + board.PartsBytes/int(cellBytes)
-	// bufferCells is the number of cells that the buffers take.
+	// commonCells and bufferCells are the numbers of cells that these take.
+	commonCells = int64(unsafe.Sizeof(board.Common{})) / cellBytes
 	bufferCells = board.Buffers * int64(unsafe.Sizeof(board.Buffer{})) / cellBytes
 )
+
+// segmentSize is the piece of a segment of so many members: slots, then what is common to all, then
+// parts, then buffers.
+func segmentSize(members int) int {
+	if board.Slots(members) == board.GroupSize {
+		return 6
+	}
+	return 7
+}
 
 // MakeSegment implements sm.Segments. Memory that another process may still read or write is not used
 // again. So where a member has died without having left a segment, it is used when its process has
@@ -34,13 +39,14 @@ func (b *Boards) MakeSegment(members []proc.ID) (name uint64, ok bool) {
 		return 0, false
 	}
 	for i := range b.colls {
-		if s := &b.colls[i]; s.dropped && b.unused(s) {
+		s := &b.colls[i]
+		if s.dropped && segmentSize(len(s.members)) == segmentSize(len(members)) && b.unused(s) {
 			s.dropped, s.members = false, members
 			segmentAt(b.own(), s.first, len(members)).Clear()
 			return uint64(s.first) + 1, true
 		}
 	}
-	first, ok := b.take(collSize)
+	first, ok := b.take(segmentSize(len(members)))
 	if !ok {
 		return 0, false
 	}
@@ -75,19 +81,23 @@ func (b *Boards) OpenSegment(owner proc.ID, name uint64, members int) *board.Seg
 		cells = b.own()
 	}
 	most := uint64(len(cells))
-	if name == 0 || name > most || members > board.MaxMembers || name-1+boardPiece<<collSize > most {
+	if name == 0 || name > most || members > board.MaxMembers || name-1+boardPiece<<segmentSize(members) > most {
 		return nil
 	}
 	return segmentAt(cells, uint32(name-1), members)
 }
 
-// segmentAt lays slots, parts and buffers over cells.
+// segmentAt lays the parts of a segment over cells.
 func segmentAt(cells []board.Cell, first uint32, members int) *board.Segment {
-	piece := cells[first:][:boardPiece<<collSize]
+	piece := cells[first:][:boardPiece<<segmentSize(members)]
 	slots := unsafe.Slice((*board.Slot)(unsafe.Pointer(&piece[0])), members)
-	parts := unsafe.Slice((*byte)(unsafe.Pointer(&piece[collParts])), board.PartsBytes)
-	buffers := unsafe.Slice((*board.Buffer)(unsafe.Pointer(&piece[collBuffers:][:bufferCells][0])), board.Buffers)
-	return board.Open(slots, buffers, parts)
+	rest := piece[board.Slots(members):]
+	common := (*board.Common)(unsafe.Pointer(&rest[:commonCells][0]))
+	rest = rest[commonCells:]
+	parts := unsafe.Slice((*byte)(unsafe.Pointer(&rest[0])), board.PartsBytes(members))
+	rest = rest[int64(len(parts))/cellBytes:]
+	buffers := unsafe.Slice((*board.Buffer)(unsafe.Pointer(&rest[:bufferCells][0])), board.Buffers)
+	return board.Open(slots, common, buffers, parts)
 }
 
 // DropSegment implements sm.Segments.

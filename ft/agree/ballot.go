@@ -21,8 +21,8 @@ import (
 // A decision that was reached by messages names the ballot: contributions say whether all members
 // below can use the memory of the root, and the root makes a ballot there if all can.
 
-// MaxBallot is the largest group that uses a ballot; in a larger one a tree is faster.
-const MaxBallot = 64
+// MaxBallot is the largest group that uses a ballot: each member reads the cells of all.
+const MaxBallot = 512
 
 // Ballots is the shared memory of ballots, as the machine needs it.
 type Ballots interface {

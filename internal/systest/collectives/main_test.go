@@ -7,6 +7,7 @@ import (
 )
 
 var roles = ranktest.Roles{
+	"many":                        manyRank,
 	"non-blocking":                interleavedRank,
 	"non-blocking allocs":         nonblockingAllocs,
 	"non-blocking, one computes":  absentRank,
