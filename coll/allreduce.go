@@ -22,27 +22,39 @@ func (s *Schedule) allreduce(in, out []byte, f Fold) {
 		to, scratch := s.toFold(out, len(in))
 		s.result = result{to: out, from: to}
 		if !s.alone(func(g *sm.Segment) (bool, error) { return g.Allreduce(in, to, f.Op) }) {
-			s.rootless(in, to, scratch, f)
+			s.fold = f.Op
+			copyTo(to, in)
+			if l := s.overNodes(); l != nil && (l.inOrder || f.AnyOrder) {
+				s.allreduceOverNodes(l, to, scratch, f)
+			} else {
+				s.rootless(to, scratch, f)
+			}
 		}
 	}
 }
 
-// rootless folds without a root. Before long buffers are folded in parts, all ranks agree on the length
+// rootless folds to without a root. Before long buffers are folded in parts, all ranks agree on the length
 // by a length header.
-func (s *Schedule) rootless(in, to, scratch []byte, f Fold) {
-	s.fold = f.Op
-	copyTo(to, in)
-	h := cubeAt(s.w.Size(), s.w.Rank())
-	parts := h.parts(len(in), f.Unit)
-	if parts || len(in) == headerLen {
-		unit := 0
-		if parts {
-			unit = f.Unit
-		}
+func (s *Schedule) rootless(to, scratch []byte, f Fold) {
+	h := cubeAt(s.w.Size(), s.w.Rank(), same)
+	if unit, ahead := s.headed(h, to, f); ahead {
 		m := s.headers()
-		s.add(stepAgreed, 0, nil, s.recursiveDoubling(h, m[0].set(len(in), unit), m[1][:], stepSame))
+		s.add(stepAgreed, 0, nil, s.recursiveDoubling(h, m[0].set(len(to), unit), m[1][:], stepSame))
 	}
-	if parts {
+	s.foldAll(h, to, scratch, f)
+}
+
+// headed reports whether a header goes ahead of a buffer, and with which unit: 0 where it is not folded in parts.
+func (s *Schedule) headed(h cube, buf []byte, f Fold) (unit int, ahead bool) {
+	if h.parts(len(buf), f.Unit) {
+		return f.Unit, true
+	}
+	return 0, len(buf) == headerLen
+}
+
+// foldAll folds to of all ranks, in parts if it is long.
+func (s *Schedule) foldAll(h cube, to, scratch []byte, f Fold) {
+	if h.parts(len(to), f.Unit) {
 		s.halvingDoubling(h, to, scratch, f)
 	} else {
 		to = s.recursiveDoubling(h, to, scratch, stepFold)
@@ -50,17 +62,19 @@ func (s *Schedule) rootless(in, to, scratch []byte, f Fold) {
 	s.result.from = to
 }
 
-// cube is a hypercube of the ranks: the largest power of two of them, in their order. Each of the
+// cube is a hypercube of n ranks: the largest power of two of them, in their order. Each of the
 // surplus ranks, the odd ones of the lowest, first hands its part to the rank below and finally gets
 // the result from there.
 type cube struct {
-	size  int // of the cube
-	extra int // the number of surplus ranks
-	me    int // this rank's place; -1: it is a surplus rank
+	size    int              // of the cube
+	extra   int              // the number of surplus ranks
+	me      int              // this rank's place; -1: it is a surplus rank
+	at      int              // this rank's place among the n
+	ordered func(at int) int // the rank there
 }
 
-func cubeAt(n, me int) cube {
-	h := cube{size: 1 << (bits.Len(uint(n)) - 1)}
+func cubeAt(n, me int, ordered func(at int) int) cube {
+	h := cube{size: 1 << (bits.Len(uint(n)) - 1), at: me, ordered: ordered}
 	h.extra = n - h.size
 	switch {
 	case me >= 2*h.extra:
@@ -81,9 +95,9 @@ func (h *cube) parts(length, unit int) bool {
 // rank is the rank at a place.
 func (h *cube) rank(place int) int {
 	if place < h.extra {
-		return 2 * place
+		return h.ordered(2 * place)
 	}
-	return place + h.extra
+	return h.ordered(place + h.extra)
 }
 
 // helps reports whether the rank above is a surplus rank.
@@ -95,7 +109,7 @@ func (h *cube) helps() bool { return h.me >= 0 && h.me < h.extra }
 // end.
 func (s *Schedule) recursiveDoubling(h cube, acc, in []byte, fold stepKind) []byte {
 	if h.me < 0 {
-		s.beSurplus(acc)
+		s.beSurplus(h, acc)
 		return acc
 	}
 	s.takeSurplus(h, acc, in, fold)
@@ -114,8 +128,8 @@ func (s *Schedule) recursiveDoubling(h cube, acc, in []byte, fold stepKind) []by
 }
 
 // beSurplus is all that a surplus rank does.
-func (s *Schedule) beSurplus(acc []byte) {
-	below := s.w.Rank() - 1
+func (s *Schedule) beSurplus(h cube, acc []byte) {
+	below := h.ordered(h.at - 1)
 	s.add(stepSend, below, nil, acc)
 	s.wait()
 	s.add(stepRecv, below, acc, nil)
@@ -125,7 +139,7 @@ func (s *Schedule) beSurplus(acc []byte) {
 // takeSurplus folds the part of a surplus rank above.
 func (s *Schedule) takeSurplus(h cube, acc, in []byte, fold stepKind) {
 	if h.helps() {
-		s.add(stepRecv, s.w.Rank()+1, in, nil)
+		s.add(stepRecv, h.ordered(h.at+1), in, nil)
 		s.wait()
 		s.add(fold, 0, acc, in)
 	}
@@ -134,7 +148,7 @@ func (s *Schedule) takeSurplus(h cube, acc, in []byte, fold stepKind) {
 // returnSurplus sends the result to a surplus rank above.
 func (s *Schedule) returnSurplus(h cube, acc []byte) {
 	if h.helps() {
-		s.add(stepSend, s.w.Rank()+1, nil, acc)
+		s.add(stepSend, h.ordered(h.at+1), nil, acc)
 		s.wait()
 	}
 }
@@ -157,7 +171,7 @@ func (p span) half(upper bool) span {
 // all ranks have the same length.
 func (s *Schedule) halvingDoubling(h cube, acc, in []byte, f Fold) {
 	if h.me < 0 {
-		s.beSurplus(acc)
+		s.beSurplus(h, acc)
 		return
 	}
 	s.takeSurplus(h, acc, in, stepFold)

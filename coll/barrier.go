@@ -18,11 +18,21 @@ func (s *Schedule) barrier() {
 	case s.alone((*sm.Segment).Barrier):
 		return
 	}
-	n, me := s.w.Size(), s.w.Rank()
+	if l := s.overNodes(); l != nil {
+		s.barrierOverNodes(l)
+		return
+	}
+	s.disseminate(s.w.Rank(), s.w.Size(), same)
+}
+
+// disseminate has n ranks wait for each other, of which this is the one at a place; rank is that at another.
+func (s *Schedule) disseminate(me, n int, rank func(place int) int) {
 	for d := 1; d < n; d *= 2 {
-		s.exchange((me+d)%n, nil, (me+n-d)%n, nil)
+		s.exchange(rank((me+d)%n), nil, rank((me+n-d)%n), nil)
 	}
 }
+
+func same(rank int) int { return rank }
 
 // roundTrip goes up the tree and down again.
 func (s *Schedule) roundTrip(r *route) {

@@ -27,6 +27,10 @@ func (s *Schedule) bcast(buf []byte, root int) {
 	if s.free() && s.alone(func(g *sm.Segment) (bool, error) { return g.Bcast(to, root) }) {
 		return
 	}
+	if l := s.overNodes(); l != nil {
+		s.bcastOverNodes(l, to, root)
+		return
+	}
 	s.spread(s.o.to(root), to)
 }
 

@@ -11,9 +11,9 @@ func TestCube(t *testing.T) {
 	for n := 1; n <= 70; n++ {
 		last, left := -1, 0
 		for me := range n {
-			h := cubeAt(n, me)
+			h := cubeAt(n, me, same)
 			if h.me < 0 {
-				below := cubeAt(n, me-1)
+				below := cubeAt(n, me-1, same)
 				require.True(t, below.helps(), "rank %d of %d", me, n)
 				left++
 				continue

@@ -181,6 +181,8 @@ func (s *Schedule) work(st step) {
 		s.takeIn()
 	case stepClimbOn:
 		s.climbOn()
+	default:
+		s.onNode(st)
 	}
 }
 

@@ -214,6 +214,12 @@ const (
 	stepSegment
 	stepTakeIn
 	stepClimbOn
+	stepBring    // of this rank's part to the leader of its node; see levels.go
+	stepCollect  // of the parts of a node
+	stepHand     // of the result to a node
+	stepTake     // of the result
+	stepHandData // of a broadcast
+	stepTakeData
 )
 
 // result is the place of the outcome when the operation has succeeded.

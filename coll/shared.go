@@ -9,7 +9,7 @@ import (
 )
 
 // Where all ranks share memory, a blocking barrier, bcast, allreduce or allgather of few bytes needs no
-// messages: see package sm. A communicator finds out whether it can by messages, before its second
+// messages: see package sm. Where those of each node do, it is in two levels: see levels.go. A communicator finds out whether it can by messages, before its second
 // operation of these that is not a bcast, and again after each validate. So one that is used once costs
 // nothing, and no root waits where it did not before.
 //
@@ -48,16 +48,10 @@ func (s *Schedule) shared() *sm.Segment {
 	if g.segment != nil || s.kind == Bcast {
 		return g.segment
 	}
-	if g.calls++; g.calls != findAt || s.o.World == nil || s.o.Shared == nil || !s.o.Shared.Can(s.w) {
+	if g.calls++; g.calls != findAt || s.o.World == nil || s.o.Shared == nil {
 		return nil
 	}
-	var err error
-	if s.unaware {
-		g.segment, err = sm.Find[p2p.Unaware](s.o.Shared, s.w)
-	} else {
-		g.segment, err = sm.Find[p2p.Aware](s.o.Shared, s.w)
-	}
-	if err != nil {
+	if err := s.find(); err != nil {
 		s.fail(err)
 		s.ended = true
 	}

@@ -58,6 +58,7 @@ type grown struct {
 	// segment is the shared memory of the communicator of collectives sharing, or nil; calls counts the
 	// operations until it is looked for.
 	segment *sm.Segment
+	levels  *levels // instead, where the ranks are on several nodes
 	sharing *p2p.Comm
 	calls   int
 }
@@ -124,7 +125,7 @@ func (t *Trees) Renew(c *p2p.Comm) {
 	}
 	w := c.Coll()
 	if w != t.sharing {
-		t.sharing, t.segment, t.calls = w, nil, 0
+		t.sharing, t.segment, t.levels, t.calls = w, nil, nil, 0
 	}
 	whole := w.Size() == c.Size()
 	t.on, t.dense, t.node = w, whole || t.Design == tree.Rebalance, nil

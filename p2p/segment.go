@@ -39,3 +39,36 @@ func (c *Comm) Interrupted(waits bool) error {
 	}
 	return c.failedMembersError()
 }
+
+// InDoubt is Interrupted of a wait that only the end of the rank that it waits for ends under ULFM: true if
+// that has to be asked for, by Ask.
+func (c *Comm) InDoubt(waits bool) (doubt bool, err error) {
+	if c.parent.profile != RunThrough && c.state.Load()&(stateFailed|stateRevoked|stateFinal|stateFreed) == stateFailed {
+		return true, nil
+	}
+	return false, c.Interrupted(waits)
+}
+
+// Ask posts a receive from a rank, to which no message comes: it ends with an error if the rank has failed, or
+// has given up the blocking collectives; see giveup.go. Not connected: Connect comes first. Precondition: the lock is held.
+func (c *Comm) Ask(rank, tag int) (h Handle, connected bool) {
+	p := c.peers.proc(rank)
+	ep := c.e.p.Lookup(p)
+	if ep == nil {
+		return Handle{}, false
+	}
+	c.e.linkFor(ep)
+	r := c.e.newRequest(c, reqRecv, nil)
+	h = Handle{r, r.gen}
+	c.e.post(r, p, c.ctx|uint64(tag))
+	return h, true
+}
+
+// Answer gives the error of a receive of Ask, or nil while there is none. Precondition: the lock is held.
+func (e *Engine) Answer(h Handle) error {
+	if e.State(h) != Complete {
+		return nil
+	}
+	_, err := e.Take(h)
+	return err
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/board"
@@ -25,6 +26,8 @@ type Segments interface {
 	OpenSegment(owner proc.ID, name uint64, members int) *board.Segment
 	// DropSegment gives the memory back, when all members have left or their processes have ended.
 	DropSegment(name uint64)
+	// RejectSegment gives it back at once: no other process knows its name.
+	RejectSegment(name uint64)
 }
 
 // Memory is what a process needs for collectives in shared memory.
@@ -41,41 +44,86 @@ func New(e *progress.Engine, segments Segments, node func(proc.ID) int) *Memory 
 	return &Memory{e, segments, node}
 }
 
-// Can reports whether the members of a communicator of collectives may have a segment: they are on one
-// node, and few enough. The answer is the same at all members.
-func (m *Memory) Can(c *p2p.Comm) bool {
-	if c.Size() < 2 || c.Size() > board.MaxMembers {
-		return false
+// MaxMembers is the largest number of ranks on a node that have a segment.
+const MaxMembers = board.MaxMembers
+
+// Nodes gives the numbers of the nodes of a communicator's ranks, the same at all ranks.
+func (m *Memory) Nodes(c *p2p.Comm) []int {
+	nodes := make([]int, c.Size())
+	for rank := range nodes {
+		nodes[rank] = m.node(c.Group().Proc(rank))
 	}
-	for rank := range c.Size() {
-		if m.node(c.Group().Proc(rank)) != m.node(c.Group().Proc(0)) {
-			return false
-		}
-	}
-	return true
+	return nodes
 }
 
 // tag is that of the messages of Find.
 const tag = p2p.Blocking | 15
 
-// Find finds out whether all members can use memory of rank 0, which makes the segment then; nil: some
-// member cannot. The answers to rank 0 go up a binomial tree, and the name of the memory goes down. It
-// is a collective, and M the mode of its messages. Precondition: Can.
-func Find[M p2p.Mode](m *Memory, c *p2p.Comm) (*Segment, error) {
-	n, me := c.Size(), c.Rank()
-	low := 1 << bits.Len(uint(n-1)) // the lowest bit of me; for rank 0 it is beyond all ranks
+// Find finds out whether the ranks of each node can use memory of the lowest of them, which makes a segment
+// then; nil: some rank cannot. Members are the ranks on this rank's node, in order. It is a collective of the whole
+// communicator, and M the mode of its messages: the answers go up a binomial tree, and what has become of it down;
+// with several nodes the name of the memory then goes down a tree of each node.
+//
+// Preconditions: no node has more than MaxMembers ranks, and there are two ranks at least.
+func Find[M p2p.Mode](m *Memory, c *p2p.Comm, members []int) (*Segment, error) {
+	name, can := m.offer(c, members)
+	all := make([]int, c.Size())
+	for rank := range all {
+		all[rank] = rank
+	}
+	whole := len(members) == len(all)
+	around, can, err := answer[M](c, all, can)
+	var b [8]byte
+	if b[0] = 1; !can {
+		b[0] = 0
+	} else if whole && c.Rank() == 0 {
+		binary.LittleEndian.PutUint64(b[:], name)
+	}
+	err = cmp.Or(err, down[M](c, all, b[:]))
+	can = err == nil && b != [8]byte{}
+	if !whole {
+		if binary.LittleEndian.PutUint64(b[:], name); can {
+			around = neighbours(len(members), slices.Index(members, c.Rank()))
+			err = down[M](c, members, b[:])
+		}
+	}
+	if !can || err != nil {
+		m.withdraw(name, err != nil)
+		return nil, err
+	}
+	return m.open(c, binary.LittleEndian.Uint64(b[:]), members, around)
+}
+
+// tree is a place in a binomial tree of n: that of the parent, or -1, and those of the children.
+func tree(n, me int) (parent int, children []int) {
+	parent, low := -1, 1<<bits.Len(uint(n-1)) // the lowest bit of me; of 0 it is beyond all
 	if me != 0 {
 		low = me & -me
+		parent = me - low
 	}
-	var below []int
 	for bit := 1; bit < low && me+bit < n; bit *= 2 {
-		below = append(below, me+bit)
+		children = append(children, me+bit)
 	}
-	can := m.offers(c)
+	return parent, children
+}
+
+// neighbours are the places next to one in that tree.
+func neighbours(n, me int) []int {
+	parent, around := tree(n, me)
+	if parent >= 0 {
+		around = append(around, parent)
+	}
+	return around
+}
+
+// answer sends up the tree of ranks whether all below can, and gives what rank 0 is to say.
+func answer[M p2p.Mode](c *p2p.Comm, ranks []int, can bool) (around []int, _ bool, err error) {
+	me := slices.Index(ranks, c.Rank())
+	parent, children := tree(len(ranks), me)
 	var b [8]byte
-	for _, child := range below {
-		if err := recv[M](c, b[:], child); err != nil {
-			return nil, err
+	for _, child := range children {
+		if err := recv[M](c, b[:], ranks[child]); err != nil {
+			return nil, false, err
 		}
 		can = can && b[0] == 1
 	}
@@ -83,24 +131,24 @@ func Find[M p2p.Mode](m *Memory, c *p2p.Comm) (*Segment, error) {
 	if can {
 		b[0] = 1
 	}
-	around := below
-	switch {
-	case me != 0:
-		around = append(below[:len(below):len(below)], me-low)
-		if err := cmp.Or(p2p.Send[M](c, b[:], me-low, tag), recv[M](c, b[:], me-low)); err != nil {
-			return nil, err
+	if parent >= 0 {
+		err = p2p.Send[M](c, b[:], ranks[parent], tag)
+	}
+	return neighbours(len(ranks), me), can, err
+}
+
+// down passes what the first of the ranks says in b to all.
+func down[M p2p.Mode](c *p2p.Comm, ranks []int, b []byte) (err error) {
+	parent, children := tree(len(ranks), slices.Index(ranks, c.Rank()))
+	if parent >= 0 {
+		if err := recv[M](c, b, ranks[parent]); err != nil {
+			return err
 		}
-	case can:
-		binary.LittleEndian.PutUint64(b[:], m.make(c))
 	}
-	var err error
-	for _, child := range below {
-		err = cmp.Or(err, p2p.Send[M](c, b[:], child, tag))
+	for _, child := range children {
+		err = cmp.Or(err, p2p.Send[M](c, b, ranks[child], tag))
 	}
-	if name := binary.LittleEndian.Uint64(b[:]); name != 0 && err == nil {
-		return m.open(c, name, around)
-	}
-	return nil, err
+	return err
 }
 
 // recv receives what is as long as b.
@@ -116,41 +164,58 @@ func recv[M p2p.Mode](c *p2p.Comm, b []byte, src int) error {
 	return err
 }
 
-// offers reports whether this process can use a segment of rank 0.
-func (m *Memory) offers(c *p2p.Comm) bool {
-	if m.segments == nil || c.Rank() != 0 && c.Connect(0) != nil { // if rank 0 has failed, all will learn of it
-		return false
+// offer reports whether this process can use a segment of the first member, which makes it, and names it.
+func (m *Memory) offer(c *p2p.Comm, members []int) (name uint64, can bool) {
+	leader := members[0]
+	if m.segments == nil || c.Rank() != leader && c.Connect(leader) != nil { // if it has failed, all will learn of it
+		return 0, false
 	}
 	m.e.Lock()
 	defer m.e.Unlock()
-	return c.Rank() == 0 || m.segments.Reach(c.Group().Proc(0))
+	if c.Rank() != leader {
+		return 0, m.segments.Reach(c.Group().Proc(leader))
+	}
+	procs := make([]proc.ID, len(members))
+	for i, rank := range members {
+		procs[i] = c.Group().Proc(rank)
+	}
+	return m.segments.MakeSegment(procs)
 }
 
-// make has rank 0 make the segment, and gives its name; 0: it cannot be made. All members have offered.
-func (m *Memory) make(c *p2p.Comm) uint64 {
+// withdraw gives back a segment that is not used after all, though others may have heard of it.
+func (m *Memory) withdraw(name uint64, known bool) {
+	if name == 0 {
+		return
+	}
 	m.e.Lock()
 	defer m.e.Unlock()
-	name, _ := m.segments.MakeSegment(c.Group().Procs())
-	return name
+	if m.segments.DropSegment(name); !known {
+		m.segments.RejectSegment(name)
+	}
 }
 
-// open begins the use of a segment. Around are the ranks with which messages have been exchanged and
-// which this rank wakes. Each is in the other's list, and the lists connect all ranks.
-func (m *Memory) open(c *p2p.Comm, name uint64, around []int) (*Segment, error) {
+// open begins the use of a segment. Around are the members with which messages have been exchanged and
+// which this one wakes. Each is in the other's list, and the lists connect all members.
+func (m *Memory) open(c *p2p.Comm, name uint64, members, around []int) (*Segment, error) {
 	m.e.Lock()
 	defer m.e.Unlock()
-	owner := c.Group().Proc(0)
-	memory := m.segments.OpenSegment(owner, name, c.Size())
+	owner := c.Group().Proc(members[0])
+	memory := m.segments.OpenSegment(owner, name, len(members))
 	if memory == nil {
-		return nil, fmt.Errorf("rank %d has named a place in shared memory that cannot be", c.OriginalRank(0))
+		return nil, fmt.Errorf("rank %d has named a place in shared memory that cannot be", c.OriginalRank(members[0]))
 	}
-	s := &Segment{m: m, c: c, memory: memory, phase: memory.Phase(c.Rank()), ranks: around}
+	me := slices.Index(members, c.Rank())
+	s := &Segment{
+		m: m, c: c, memory: memory, phase: memory.Phase(me), me: me, members: members, near: around,
+		whole: len(members) == c.Size(), asked: -1,
+	}
 	if owner == m.e.Self() {
 		s.name = name
 	}
-	for _, rank := range around {
-		s.around = append(s.around, m.e.Lookup(c.Group().Proc(rank)))
+	for _, member := range around {
+		s.around = append(s.around, m.e.Lookup(c.Group().Proc(members[member])))
 	}
+	s.leader = m.e.Lookup(owner)
 	s.watcher = progress.Watcher{Look: s.look, Doze: s.doze, Waiting: s.waiting}
 	c.Attach(s)
 	return s, nil

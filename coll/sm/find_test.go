@@ -54,7 +54,6 @@ func FuzzFind(f *testing.F) {
 	f.Add(make([]byte, 9))
 	f.Fuzz(func(t *testing.T, answer []byte) {
 		all := pair(t)
-		require.True(t, all[1].memory.Can(all[1].comm))
 		wrong := make(chan error)
 		go func() {
 			c := all[0].comm
@@ -64,7 +63,7 @@ func FuzzFind(f *testing.F) {
 			}
 			wrong <- err
 		}()
-		segment, err := Find[p2p.Aware](all[1].memory, all[1].comm)
+		segment, err := Find[p2p.Aware](all[1].memory, all[1].comm, []int{0, 1})
 		require.NoError(t, <-wrong)
 		switch {
 		case len(answer) != 8:

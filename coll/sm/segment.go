@@ -10,22 +10,31 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// Segment is a rank's use of memory that all members of a communicator of collectives share.
+// Segment is a rank's use of memory that it shares with all ranks of a communicator of collectives, or with
+// those on its node.
 type Segment struct {
-	m       *Memory
-	c       *p2p.Comm
-	memory  *board.Segment
-	phase   board.Phase
-	name    uint64               // of the memory, if it is this process's
-	around  []*progress.Endpoint // the ranks that this one wakes
-	ranks   []int                // theirs
-	scratch []byte               // of Allreduce
-	using   bool                 // an operation is under way
-	op      string               // its name, once it waits
-	left    bool
-	err     error
-	done    progress.Completion
-	watcher progress.Watcher
+	m        *Memory
+	c        *p2p.Comm
+	memory   *board.Segment
+	phase    board.Phase
+	members  []int                // by place in the segment: the rank
+	me       int                  // this rank's place
+	whole    bool                 // all ranks are members
+	name     uint64               // of the memory, if it is this process's
+	around   []*progress.Endpoint // the members that this one wakes
+	near     []int                // their places
+	leader   *progress.Endpoint   // the member with place 0
+	scratch  []byte               // to fold in
+	using    bool                 // an operation is under way
+	op       string               // its name, once it waits
+	left     bool
+	brought  bool // the leader has a part of this member
+	err      error
+	asked    int        // the place of the member that answer is of; -1: none
+	answer   p2p.Handle // see interrupted
+	stranger int        // the place of a member to connect to before it can be asked; -1: none
+	done     progress.Completion
+	watcher  progress.Watcher
 }
 
 // spins is how many looks at a segment pass before other things are looked at, where each process has a
@@ -39,43 +48,45 @@ func (s *Segment) Barrier() (done bool, err error) {
 	if s.left {
 		return true, s.interrupted()
 	}
+	s.c.CountInParent()
 	return true, s.enter("Barrier", board.Everyone)
 }
 
 // Bcast copies the root's buf into that of each member. Done: false if it is too long, at all members
 // whose buf is not.
 func (s *Segment) Bcast(buf []byte, root int) (done bool, err error) {
-	laid, length, err := s.spread(root, buf)
+	s.m.e.Lock()
+	defer s.m.e.Unlock()
+	if s.left {
+		return true, s.interrupted()
+	}
+	s.c.CountInParent()
+	if s.me == root {
+		s.phase.Lay(buf)
+	}
+	laid, length, err := s.spread("Bcast", root)
 	switch {
 	case err != nil:
 		return true, err
 	case length == board.Elsewhere:
 		return false, nil
-	case s.c.Rank() == root:
+	case s.me == root:
 		return true, nil
 	}
 	copy(buf, laid)
 	return true, s.sameLength(root, length, len(buf))
 }
 
-// spread enters the next step, in which the root lays a payload for all members, and gives it to the
-// others: until their next step; see board.Segment.Laid.
-func (s *Segment) spread(root int, payload []byte) (laid []byte, length int, err error) {
-	s.m.e.Lock()
-	defer s.m.e.Unlock()
-	if s.left {
-		return nil, 0, s.interrupted()
-	}
-	if s.c.Rank() == root {
-		s.phase.Lay(payload)
-	}
-	if err = s.enter("Bcast", s.phase.From(root)); err != nil {
+// spread enters the next step, in which a member lays a payload for all, and gives it: until
+// the next step; see board.Segment.Laid.
+func (s *Segment) spread(op string, root int) (laid []byte, length int, err error) {
+	if err = s.enter(op, s.phase.From(root)); err != nil {
 		return nil, 0, err
 	}
 	laid, length, ok := s.phase.Laid(root) // at the root too: another rank may have laid a payload there
 	if !ok {
 		return nil, 0, fmt.Errorf("%w: not all ranks name rank %d as the root",
-			ft.ErrArgument, s.c.OriginalRank(root))
+			ft.ErrArgument, s.originalRank(root))
 	}
 	return laid, length, nil
 }
@@ -88,12 +99,12 @@ func (s *Segment) Allreduce(from, to []byte, op func(acc, in []byte)) (done bool
 		return !elsewhere, err
 	}
 	if s.scratch == nil {
-		s.scratch = make([]byte, 2*board.Room(s.c.Size()))
+		s.scratch = make([]byte, 2*s.Room())
 	}
 	if s.phase.Groups() > 0 {
 		return true, s.foldGroups(len(from), to, op)
 	}
-	return true, s.fold(to, s.scratch[:len(from)], 0, s.c.Size(), op)
+	return true, s.fold(to, s.scratch[:len(from)], 0, len(s.members), op)
 }
 
 // fold folds the parts of members, which are in order, into to. In is scratch memory of the same length:
@@ -150,7 +161,7 @@ func (s *Segment) Allgather(mine, all []byte) (done bool, err error) {
 	if elsewhere, err := s.meet("Allgather", mine); elsewhere || err != nil {
 		return !elsewhere, err
 	}
-	for rank := range s.c.Size() {
+	for rank := range s.members {
 		part, length := s.phase.Brought(rank)
 		if err := s.sameLength(rank, length, len(mine)); err != nil {
 			return true, err
@@ -169,8 +180,8 @@ func (s *Segment) meet(op string, part []byte) (elsewhere bool, err error) {
 	if s.left {
 		return false, s.interrupted()
 	}
+	s.c.CountInParent()
 	if !s.phase.Bring(part) {
-		s.c.CountInParent()
 		s.phase.Enter(board.Everyone)
 		s.phase.End() // by the messages that follow
 		s.rouse()
@@ -180,28 +191,31 @@ func (s *Segment) meet(op string, part []byte) (elsewhere bool, err error) {
 	return err == nil && s.phase.Apart(), err
 }
 
-// sameLength checks the length that a rank has brought.
-func (s *Segment) sameLength(rank, length, want int) error {
+// sameLength checks the length that a member has brought.
+func (s *Segment) sameLength(member, length, want int) error {
 	if length == want {
 		return nil
 	}
 	return fmt.Errorf("%w: rank %d came with %d bytes, want %d: all ranks must call with the same length",
-		ft.ErrArgument, s.c.OriginalRank(rank), length, want)
+		ft.ErrArgument, s.originalRank(member), length, want)
 }
 
-// enter enters the next step and waits until a rank has, or everyone. Precondition: the lock is held.
+// originalRank is the rank of a member in errors.
+func (s *Segment) originalRank(member int) int { return s.c.OriginalRank(s.members[member]) }
+
+// Room is the longest part of a member, in bytes.
+func (s *Segment) Room() int { return board.Room(len(s.members)) }
+
+// enter enters the next step and waits until a member has, or everyone. Precondition: the lock is held.
 func (s *Segment) enter(op string, from int) error {
-	s.c.CountInParent()
 	s.phase.Enter(from)
 	s.using = true
 	if !s.soon() {
 		s.op = op
-		s.done.Reset()
-		s.m.e.Watch(&s.watcher)
-		s.m.e.Wait(&s.done)
-		s.m.e.Unwatch(&s.watcher)
+		s.wait()
 	}
 	s.using = false
+	s.unask()
 	err := s.err
 	if s.err = nil; err == nil {
 		s.phase.End()
@@ -213,6 +227,26 @@ func (s *Segment) enter(op string, from int) error {
 		s.c.Attach(s) // it leaves if the communicator was freed meanwhile
 	}
 	return err
+}
+
+// wait waits until those that have to come have, or the wait has no end.
+func (s *Segment) wait() {
+	for s.stranger = -1; ; s.stranger = -1 {
+		s.done.Reset()
+		s.m.e.Watch(&s.watcher)
+		s.m.e.Wait(&s.done)
+		s.m.e.Unwatch(&s.watcher)
+		if s.stranger < 0 {
+			return
+		}
+		s.m.e.Unlock()
+		err := s.c.Connect(s.members[s.stranger]) // may wait
+		s.m.e.Lock()
+		if err != nil && !s.phase.Here() {
+			s.err = err
+			return
+		}
+	}
 }
 
 // patientSteps is one step of how many waits in the progress loop at once where processes share cores,
@@ -265,11 +299,11 @@ func (s *Segment) doze() bool {
 		return false
 	}
 	s.phase.Nap()
-	switch saw, rank := s.phase.Doze(); saw {
+	switch saw, member := s.phase.Doze(); saw {
 	case board.Nothing:
 		return true
 	case board.Missing:
-		s.err = fmt.Errorf("rank %d: %w", s.c.OriginalRank(rank), ft.ErrDeparted)
+		s.err = fmt.Errorf("rank %d: %w", s.originalRank(member), ft.ErrDeparted)
 		s.done.Finish()
 	case board.Apart:
 		s.done.Finish()
@@ -279,17 +313,46 @@ func (s *Segment) doze() bool {
 
 // waiting describes the operation that waits, for progress.Watcher.
 func (s *Segment) waiting() (string, *progress.Completion) {
-	return fmt.Sprintf("%s on %s, waiting for rank %d", s.op, s.c.Name(), s.c.OriginalRank(s.phase.Awaited())), &s.done
+	return fmt.Sprintf("%s on %s, waiting for rank %d", s.op, s.c.Name(), s.originalRank(s.phase.Awaited())), &s.done
 }
 
-// interrupted is the error of a wait that has no end, or nil.
-func (s *Segment) interrupted() error { return s.c.Interrupted(s.using) }
+// interrupted is the error of a wait that has no end, or nil. Where members wait for each other only, one that has
+// failed has not completed the operation, or all have come. On a node among others they also wait for what other nodes
+// send, which may still come; so the member that is awaited is asked whether it has given up.
+func (s *Segment) interrupted() error {
+	if s.whole || s.left {
+		return s.c.Interrupted(s.using)
+	}
+	doubt, err := s.c.InDoubt(s.using)
+	if !doubt {
+		return err
+	}
+	if member := s.phase.Awaited(); member != s.asked {
+		s.unask()
+		answer, connected := s.c.Ask(s.members[member], tag)
+		if !connected {
+			s.stranger = member
+			s.done.Finish()
+			return nil
+		}
+		s.asked, s.answer = member, answer
+	}
+	return s.c.Engine().Answer(s.answer)
+}
+
+// unask ends the question that is open.
+func (s *Segment) unask() {
+	if s.asked >= 0 {
+		s.asked = -1
+		s.c.Engine().Abandon(s.answer)
+	}
+}
 
 // rouse wakes the neighbours that sleep in the step that this rank has seen to its end: they see the
 // end, and wake theirs.
 func (s *Segment) rouse() {
-	for i, rank := range s.ranks {
-		if s.phase.Naps(rank) {
+	for i, member := range s.near {
+		if s.phase.Naps(member) {
 			s.around[i].TrySend(fabric.ClassColl, 0, nil) // without credit: it has something to read, so it does not sleep
 		}
 	}
@@ -301,13 +364,13 @@ func (s *Segment) Leave(departs bool) {
 	case s.left:
 		return
 	case s.using && departs:
-		s.memory.Depart(s.c.Rank()) // before the process announces that it departs
+		s.memory.Depart(s.me) // before the process announces that it departs
 		return
 	case s.using:
 		return
 	}
 	s.left = true
-	s.memory.Leave(s.c.Rank(), departs)
+	s.memory.Leave(s.me, departs)
 	if s.name != 0 {
 		s.m.segments.DropSegment(s.name)
 	}

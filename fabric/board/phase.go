@@ -39,6 +39,9 @@ func (p *Phase) Bring(part []byte) (waits bool) {
 	return len(part) <= p.segment.room
 }
 
+// Collect has this member read the parts of the next step, to which it brings none itself.
+func (p *Phase) Collect() { p.turn ^= 1 }
+
 // Brought gives the part of a member in the last step with parts, until this one brings the next; see
 // Segment.Brought.
 func (p *Phase) Brought(member int) (part []byte, length int) {
@@ -62,6 +65,9 @@ func (p *Phase) Sum(group int) (fold []byte, ok bool) { return p.segment.Sum(gro
 
 // Lay lays the payload of the next step.
 func (p *Phase) Lay(payload []byte) { p.segment.Lay(p.me, p.step+1, payload) }
+
+// LayElsewhere is Lay of a payload that is too long.
+func (p *Phase) LayElsewhere() { p.segment.layElsewhere(p.me, p.step+1) }
 
 // Laid gives the payload of a member in this step, until the next one; see Segment.Laid.
 func (p *Phase) Laid(member int) (payload []byte, length int, ok bool) {
@@ -120,6 +126,17 @@ func (p *Phase) groupsHere() bool {
 
 // group is the group that is looked at. Members begin with their own.
 func (p *Phase) group() int { return (p.Group() + p.groups) % max(1, p.segment.Groups()) }
+
+// Last reports whether all members have come to this step, to which only others wait for everyone. Of the
+// members that come the last one sees it, at least.
+func (p *Phase) Last() bool {
+	q := Phase{segment: p.segment, me: p.me, step: p.step, from: Everyone}
+	return q.Here()
+}
+
+// Follow notes that everyone has come to the step before this one: the member that has come to this one
+// has waited for that.
+func (p *Phase) Follow() { p.complete = max(p.complete, p.step-1) }
 
 // Awaited is a member that has to come and was not seen to have come.
 func (p *Phase) Awaited() int {

@@ -216,11 +216,16 @@ func stampOf(member int, step uint64) uint32 { return uint32(step)<<8 | uint32(m
 // Lay writes the payload for all of the step that the member is about to enter; one longer than MaxLaid
 // counts as Elsewhere.
 func (g *Segment) Lay(member int, step uint64, payload []byte) {
-	b := &g.buffers[step%Buffers]
-	b.stamp = stampOf(member, step)
-	if b.length = Elsewhere; len(payload) <= MaxLaid {
+	g.layElsewhere(member, step)
+	if b := &g.buffers[step%Buffers]; len(payload) <= MaxLaid {
 		b.length = uint32(copy(b.data[:], payload))
 	}
+}
+
+// layElsewhere is Lay of a payload that is too long.
+func (g *Segment) layElsewhere(member int, step uint64) {
+	b := &g.buffers[step%Buffers]
+	b.stamp, b.length = stampOf(member, step), Elsewhere
 }
 
 // Laid gives the payload that a member has laid in a step, of Elsewhere no bytes. It is not to be

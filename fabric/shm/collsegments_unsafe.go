@@ -108,3 +108,16 @@ func (b *Boards) DropSegment(name uint64) {
 		}
 	}
 }
+
+// RejectSegment implements sm.Segments.
+func (b *Boards) RejectSegment(name uint64) {
+	for i := range b.colls {
+		if s := &b.colls[i]; s.first == uint32(name-1) {
+			at := segmentAt(b.own(), s.first, len(s.members))
+			for member := range s.members {
+				at.Leave(member, false)
+			}
+			s.dropped = true
+		}
+	}
+}

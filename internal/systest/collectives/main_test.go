@@ -18,6 +18,8 @@ var roles = ranktest.Roles{
 	"differing":                   differ,
 	"exchanges":                   exchangesRank,
 	"flat":                        flatRank,
+	"levels":                      levelsRank,
+	"levels differ":               levelsDiffer,
 	"long chain":                  longChain,
 	"ranged":                      rangedRank,
 	"root that leaves":            rootThatLeaves(8, blockingBcast),

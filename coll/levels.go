@@ -1,0 +1,285 @@
+package coll
+
+import (
+	"slices"
+
+	"github.com/banyan-hpc/banyan/coll/sm"
+	"github.com/banyan-hpc/banyan/p2p"
+)
+
+// Where the ranks of each of several nodes share memory, a blocking barrier, bcast or allreduce goes in two levels.
+// The lowest rank of a node leads it. The ranks bring their parts to their leader in memory, the leaders exchange messages as
+// ranks of a smaller communicator would, and each leader hands the result to its node. A broadcast begins with
+// the messages, and its root leads its own node.
+//
+// Parts and results that are too long for the memory go as they would without it. An allreduce then begins with
+// that of a length header in two levels, so that ranks with other lengths learn of it. A broadcast goes to
+// the leaders in any case, which say in memory that their node gets messages; or it begins with a header too, where
+// it goes in segments.
+
+// levels are the two levels of a communicator, of one of its ranks.
+type levels struct {
+	leaders []int // by node, in the order of their lowest ranks: these
+	lowest  func(node int) int
+	node    []int32 // by rank: its node
+	members []int   // the ranks of this rank's node, in order
+	inOrder bool    // the ranks of each node follow each other
+	room    int     // the longest part of a member, in bytes
+	segment *sm.Segment
+	across  route // among leaders, by node; memory
+	inside  route // among members, by place; memory
+}
+
+// levelsOf gives the levels of ranks on nodes with these numbers; nil: there are none, as no rank shares a node with another
+// one, or too many do.
+func levelsOf(names []int, me int) *levels {
+	l := &levels{node: make([]int32, len(names)), inOrder: true}
+	nodes, sizes := map[int]int32{}, []int(nil)
+	for rank, name := range names {
+		at, known := nodes[name]
+		if !known {
+			at = int32(len(l.leaders))
+			nodes[name] = at
+			l.leaders, sizes = append(l.leaders, rank), append(sizes, 0)
+		}
+		l.inOrder = l.inOrder && (!known || l.node[rank-1] == at)
+		l.node[rank] = at
+		sizes[at]++
+	}
+	most := slices.Max(sizes)
+	if most < 2 || most > sm.MaxMembers {
+		return nil
+	}
+	for rank, at := range l.node {
+		if at == l.node[me] {
+			l.members = append(l.members, rank)
+		}
+	}
+	l.room = sm.Room(most)
+	l.lowest = func(node int) int { return l.leaders[node] }
+	return l
+}
+
+// overNodes gives the levels over which the operation goes, or nil.
+func (s *Schedule) overNodes() *levels {
+	if !s.blocks || s.ended || !s.free() || s.o.grown == nil {
+		return nil
+	}
+	return s.o.levels
+}
+
+// barrierOverNodes is a dissemination among the leaders.
+func (s *Schedule) barrierOverNodes(l *levels) {
+	if !l.segment.Leads() {
+		s.add(stepBring, 0, nil, nil)
+		s.add(stepTake, 0, nil, nil)
+		return
+	}
+	s.add(stepCollect, 0, nil, nil)
+	s.disseminate(int(l.node[s.w.Rank()]), len(l.leaders), l.lowest)
+	s.add(stepHand, 0, nil, nil)
+}
+
+// allreduceOverNodes folds to of all ranks.
+func (s *Schedule) allreduceOverNodes(l *levels, to, scratch []byte, f Fold) {
+	if len(to) <= l.room && len(to) != headerLen {
+		s.result.from = s.foldOverNodes(l, to, scratch, stepFold)
+		return
+	}
+	h := cubeAt(s.w.Size(), s.w.Rank(), same)
+	unit := 0
+	if h.parts(len(to), f.Unit) {
+		unit = f.Unit
+	}
+	m := s.headers()
+	s.add(stepAgreed, 0, nil, s.foldOverNodes(l, m[0].set(len(to), unit), m[1][:], stepSame))
+	s.foldAll(h, to, scratch, f)
+}
+
+// foldOverNodes folds buffers that memory has room for, and gives the one with the result.
+func (s *Schedule) foldOverNodes(l *levels, to, scratch []byte, fold stepKind) []byte {
+	if !l.segment.Leads() {
+		s.add(stepBring, 0, nil, to)
+		s.add(stepTake, 0, to, nil)
+		return to
+	}
+	s.add(stepCollect, int(fold), to, nil)
+	h := cubeAt(len(l.leaders), int(l.node[s.w.Rank()]), l.lowest)
+	to = s.recursiveDoubling(h, to, scratch, fold)
+	s.add(stepHand, 0, nil, to)
+	return to
+}
+
+// bcastOverNodes sends buf of the root to the leaders, over a binomial tree.
+func (s *Schedule) bcastOverNodes(l *levels, buf []byte, root int) {
+	me, nodes, top := s.w.Rank(), len(l.leaders), int(l.node[root])
+	if me != l.head(root) {
+		s.add(stepTakeData, root, buf, nil)
+		return
+	}
+	t := s.streaming()
+	t.buf, t.into = buf, buf
+	if streamed(len(buf)) || me != root && len(buf) < headerLen {
+		t.into = s.headers()[0][:]
+	}
+	r := &l.across
+	r.root = top
+	r.neighbours(int(l.node[me]), nodes)
+	kind := stepSend
+	if me != root {
+		kind = stepRelay
+		s.add(stepRecvFirst, l.headOf(r.parent, root), t.into, nil)
+		s.wait()
+	} else if streamed(len(buf)) {
+		s.headers()[0].set(len(buf), 0)
+		t.long = true
+	}
+	for _, node := range r.children {
+		s.add(kind, l.headOf(node, root), nil, t.into)
+	}
+	s.wait()
+	s.add(stepHandData, root, nil, nil)
+}
+
+// headOf is the rank of a node that gets a broadcast first: the root at its own, else the leader.
+func (l *levels) headOf(node, root int) int {
+	if node == int(l.node[root]) {
+		return root
+	}
+	return l.leaders[node]
+}
+
+// head is that rank of this node.
+func (l *levels) head(root int) int { return l.headOf(int(l.node[l.members[0]]), root) }
+
+// onNode runs a step in the memory of the node.
+func (s *Schedule) onNode(st step) {
+	g, name := s.o.levels.segment, s.kind.String()
+	var err error
+	switch st.kind {
+	case stepBring:
+		err = g.Bring(s.data(st.from))
+	case stepCollect:
+		fold := s.fold
+		if stepKind(st.peer) == stepSame {
+			fold = sameHeader
+		}
+		err = g.Collect(name, st.to, fold)
+	case stepHand:
+		err = g.Hand(name, st.from, !s.spoiled)
+	case stepTake:
+		var part []byte
+		var whole bool
+		switch part, whole, err = g.Take(name, 0); {
+		case err != nil:
+		case !whole || len(part) != len(st.to):
+			err = disagreed(len(st.to))
+		default:
+			copy(st.to, part)
+		}
+	case stepHandData:
+		err = s.handData(int(st.peer))
+	case stepTakeData:
+		err = s.takeData(int(st.peer), st.to)
+	}
+	if err != nil {
+		s.fail(err)
+	}
+}
+
+// handData hands what has come of a broadcast to the node, in memory or by messages.
+func (s *Schedule) handData(root int) error {
+	l, t, name := s.o.levels, s.stream, s.kind.String()
+	if t.long {
+		err := l.segment.Hand(name, t.into[:headerLen], true)
+		s.spreadAgain(root, t.buf)
+		return err
+	}
+	me, data := s.w.Rank(), t.into
+	if me != root && len(data) != len(t.buf) && !s.spoiled {
+		data = t.buf
+		copy(data, t.into)
+	}
+	if !s.spoiled && len(data) <= sm.MaxLaid {
+		return l.segment.Hand(name, data, true)
+	}
+	err := l.segment.Hand(name, nil, false)
+	kind := stepRelay
+	if me == root {
+		kind = stepSend
+	}
+	_, children := l.within(me, me)
+	for _, child := range children {
+		s.add(kind, child, nil, data)
+	}
+	s.wait()
+	return err
+}
+
+// takeData takes a broadcast in memory, or receives it.
+func (s *Schedule) takeData(root int, buf []byte) error {
+	l := s.o.levels
+	head := l.head(root)
+	data, whole, err := l.segment.Take(s.kind.String(), slices.Index(l.members, head))
+	switch {
+	case err != nil:
+		return err
+	case !whole:
+		parent, children := l.within(s.w.Rank(), head)
+		s.add(stepRecv, parent, buf, nil)
+		s.wait()
+		for _, child := range children {
+			s.add(stepRelay, child, nil, buf)
+		}
+		s.wait()
+	case isHeader(data, len(data)):
+		s.spreadAgain(root, buf)
+	case len(data) != len(buf):
+		return mismatch(len(data), len(buf))
+	default:
+		copy(buf, data)
+	}
+	return nil
+}
+
+// spreadAgain goes on without memory: a long message follows.
+func (s *Schedule) spreadAgain(root int, buf []byte) {
+	s.streaming().reset()
+	s.spread(s.o.to(root), buf)
+}
+
+// within is the place of a rank in the binomial tree of its node below another rank.
+func (l *levels) within(me, head int) (parent int, children []int) {
+	r := &l.inside
+	r.root = slices.Index(l.members, head)
+	r.neighbours(slices.Index(l.members, me), len(l.members))
+	for i := range r.children {
+		r.children[i] = l.members[r.children[i]]
+	}
+	if r.parent < 0 {
+		return -1, r.children
+	}
+	return l.members[r.parent], r.children
+}
+
+// find finds out whether the ranks of each node share memory, and begins to use it.
+func (s *Schedule) find() error {
+	l := levelsOf(s.o.Shared.Nodes(s.w), s.w.Rank())
+	if l == nil {
+		return nil
+	}
+	search := sm.Find[p2p.Aware]
+	if s.unaware {
+		search = sm.Find[p2p.Unaware]
+	}
+	found, err := search(s.o.Shared, s.w, l.members)
+	switch {
+	case err != nil:
+		return err
+	case len(l.leaders) == 1:
+		s.o.segment = found
+	case found != nil:
+		l.segment, s.o.levels = found, l
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package sm
+
+import (
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/board"
+)
+
+// The methods here are those of a segment of one node among several. The members bring their parts to the first of
+// them, the leader, and it lays what has become of them for all; between the two the leaders of the nodes exchange
+// messages. A broadcast is the second half alone, and any member may lay the payload. All members call the same
+// methods, each in its role.
+
+// MaxLaid is the longest payload that a member lays, in bytes. A longer one goes another way.
+const MaxLaid = board.MaxLaid
+
+// Room is the longest part of a member where so many share a node, in bytes.
+func Room(members int) int { return board.Room(members) }
+
+// Leads reports whether this rank is the leader.
+func (s *Segment) Leads() bool { return s.me == 0 }
+
+// Bring brings a part to the leader, and does not wait. Take follows.
+func (s *Segment) Bring(part []byte) error {
+	s.m.e.Lock()
+	defer s.m.e.Unlock()
+	if s.left {
+		return s.interrupted()
+	}
+	s.phase.Bring(part)
+	s.brought = true
+	s.phase.Enter(s.me)
+	if s.phase.Naps(0) && s.phase.Last() {
+		s.leader.TrySend(fabric.ClassColl, 0, nil)
+	}
+	return nil
+}
+
+// Collect is the leader's Bring. It waits until all members have come, and folds their parts, in order, into to, which
+// has its own. Lengths that do not fit are ft.ErrArgument. Hand follows.
+func (s *Segment) Collect(op string, to []byte, fold func(acc, in []byte)) error {
+	if err := s.gather(op); err != nil {
+		return err
+	}
+	if s.scratch == nil {
+		s.scratch = make([]byte, s.Room())
+	}
+	for member := 1; member < len(s.members); member++ {
+		part, length := s.phase.Brought(member)
+		if err := s.sameLength(member, length, len(to)); err != nil {
+			return err
+		}
+		if length > 0 {
+			foldInto(to, s.scratch[:length], part, false, fold)
+		}
+	}
+	return nil
+}
+
+// gather waits until all members have come to the next step.
+func (s *Segment) gather(op string) error {
+	s.m.e.Lock()
+	defer s.m.e.Unlock()
+	if s.left {
+		return s.interrupted()
+	}
+	s.phase.Collect()
+	return s.enter(op, board.Everyone)
+}
+
+// Hand lays a payload for all members. Whole is false where it goes another way.
+func (s *Segment) Hand(op string, payload []byte, whole bool) error {
+	s.m.e.Lock()
+	defer s.m.e.Unlock()
+	if s.left {
+		return s.interrupted()
+	}
+	if whole {
+		s.phase.Lay(payload)
+	} else {
+		s.phase.LayElsewhere()
+	}
+	_, _, err := s.spread(op, s.me)
+	return err
+}
+
+// Take waits for what a member hands out, and gives it until the next call; not whole: it goes another way.
+func (s *Segment) Take(op string, from int) (payload []byte, whole bool, err error) {
+	s.m.e.Lock()
+	defer s.m.e.Unlock()
+	if s.left {
+		return nil, false, s.interrupted()
+	}
+	laid, length, err := s.spread(op, from)
+	if s.brought && err == nil {
+		s.phase.Follow()
+	}
+	s.brought = false
+	return laid, length != board.Elsewhere, err
+}

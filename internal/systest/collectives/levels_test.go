@@ -1,0 +1,123 @@
+package collectives
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
+)
+
+// layouts are ranks on nodes: in runs, in turn, with one alone, and one node that has few.
+var layouts = []string{"a;a;a;a;b;b;b;b", "a;b;a;b;a;b;a", "a;a;b;c;c;c", "a;b;b;b;a", "a;b;c;a;b;c;d;d;d"}
+
+// levelsRank checks the collectives that go in two levels, at lengths on both sides of each limit, with every root.
+func levelsRank(w *banyan.World) error {
+	c := w.Comm()
+	sizes := []int{1, 0, 8, 128, 129, 256, 257, 2048, 9000, 70_000} // words
+	for number := range 4 * len(sizes) * c.Size() {
+		size := sizes[number/4%len(sizes)]
+		if size >= 9000 && number/4/len(sizes)%3 > 0 {
+			continue
+		}
+		kind := []ranktest.CollectiveKind{ranktest.Barrier, ranktest.Allreduce, ranktest.Bcast, ranktest.Bcast}[number%4]
+		o := ranktest.Collective{Kind: kind, Number: number / 2, Root: (number/4/len(sizes) + number%4) % c.Size(), Size: size}
+		if err := o.Check(c, false); err != nil {
+			return err
+		}
+	}
+	for root := range c.Size() { // of the length of a header
+		buf := make([]byte, 61)
+		if c.Rank() == root {
+			copy(buf, strings.Repeat("x", 61))
+		}
+		if err := c.Bcast(buf, root); err != nil || !bytes.Equal(buf, []byte(strings.Repeat("x", 61))) {
+			return fmt.Errorf("bcast of 61 bytes from %d: %q, %w", root, buf, err)
+		}
+	}
+	return nil
+}
+
+func TestLevels(t *testing.T) {
+	for _, layout := range layouts[:ranktest.Scaled(len(layouts), 3)] {
+		for _, fabric := range []string{"shm,tcp", "shm,unix"} {
+			t.Run(fabric+" "+layout, func(t *testing.T) {
+				n := len(strings.Split(layout, ";"))
+				ranktest.Succeed(t, n, "levels", ranktest.Nodes(layout), "BANYAN_FABRIC="+fabric)
+			})
+		}
+	}
+}
+
+// levelsDiffer has one rank call with another length than the others, on each side of each limit. Some rank gets an error, none
+// waits for ever, and the operations after it work.
+func levelsDiffer(w *banyan.World) error {
+	c := w.Comm()
+	if err := errors.Join(c.Barrier(), c.Barrier()); err != nil {
+		return err
+	}
+	lengths := []int{0, 8, 61, 1024, 2048, 4096, 40_000, 600_000}
+	fold := func(acc, in []byte) { copy(acc, in) }
+	for odd := range c.Size() {
+		for i, usual := range lengths {
+			other := lengths[(i+1+odd)%len(lengths)]
+			if other == usual {
+				continue
+			}
+			buf := make([]byte, usual)
+			if c.Rank() == odd {
+				buf = make([]byte, other)
+			}
+			if err := c.Allreduce(buf, buf, fold); !errors.Is(err, banyan.ErrArgument) && (len(buf) > 0 || err != nil) {
+				return fmt.Errorf("allreduce of %d bytes, of %d at rank %d: %w", usual, other, odd, err)
+			}
+			root := (odd + i) % c.Size()
+			err := c.Bcast(buf, root)
+			if wrong := c.Rank() == odd && root != odd && len(buf) > 0; (wrong || err != nil) && !errors.Is(err, banyan.ErrArgument) {
+				return fmt.Errorf("bcast of %d bytes from %d, of %d at rank %d: %w", usual, root, other, odd, err)
+			}
+			if err := c.Barrier(); err != nil {
+				return fmt.Errorf("barrier after different lengths: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+func TestLevelsWithDifferentLengths(t *testing.T) {
+	for _, layout := range layouts[:ranktest.Scaled(len(layouts), 2)] {
+		t.Run(layout, func(t *testing.T) {
+			n := len(strings.Split(layout, ";"))
+			ranktest.Succeed(t, n, "levels differ", ranktest.Nodes(layout), "BANYAN_FABRIC=shm,tcp")
+		})
+	}
+}
+
+// Leaders and others die in and right after collectives in two levels, under both profiles.
+func TestLevelsAndDeaths(t *testing.T) {
+	seeds := ranktest.JobSeeds(2, 60)
+	for _, layout := range layouts {
+		for _, role := range []string{"completed", "flat"} {
+			for _, seed := range seeds {
+				t.Run(fmt.Sprint(role, " ", layout, " ", seed), func(t *testing.T) {
+					n := len(strings.Split(layout, ";"))
+					env := append([]string{
+						ranktest.Nodes(layout), "BANYAN_FABRIC=shm,tcp", fmt.Sprint(ranktest.SeedEnv, "=", seed),
+					}, ranktest.Steady...)
+					res, out := ranktest.Job(t, launch.Continue, n, role, env...)
+					for _, e := range res.Ends {
+						if e.Failed() {
+							require.Contains(t, e.String(), "SIGKILL", out)
+						}
+					}
+				})
+			}
+		}
+	}
+}
