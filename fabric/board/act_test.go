@@ -10,20 +10,18 @@ func (w *world) act(who int, a *actor) {
 	op := w.ops[a.op]
 	switch a.at {
 	case begins:
-		if who == w.leaver && w.leaver > 0 && a.op == w.after {
-			a.phase.segment.Leave(a.me, true)
-			a.departed, a.at = true, over
-			return
-		}
-		if a.knows && w.early {
-			w.fail(a)
-			return
-		}
-		if a.at = enters; w.broken != lateParts {
-			w.bring(a, op)
-		}
+		w.begin(who, a)
+	case brings:
+		a.phase.Enter(a.me)
+		a.entered++
+		a.at = tells
+	case tells:
+		w.tellLeader(a)
 	case enters:
 		from := Everyone
+		if op == 'g' && (a.me != 0 || a.collected) {
+			from = a.phase.From(0)
+		}
 		if op >= '0' && op <= '9' {
 			if from = a.phase.From(a.root(op)); w.broken == endlessRoot {
 				from = a.root(op)
@@ -51,12 +49,32 @@ func (w *world) act(who int, a *actor) {
 		w.rouse(a, op)
 	case reads:
 		w.read(a, op)
+	case readsLevels:
+		w.readLevels(a)
 	case away:
 		if w.allAway(a) {
 			w.done(a)
 		} else {
 			w.fail(a)
 		}
+	}
+}
+
+func (w *world) begin(who int, a *actor) {
+	if who == w.leaver && w.leaver > 0 && a.op == w.after {
+		a.phase.segment.Leave(a.me, true)
+		a.departed, a.at = true, over
+		return
+	}
+	if a.knows && w.early {
+		w.fail(a)
+		return
+	}
+	switch a.at = enters; {
+	case w.ops[a.op] == 'g':
+		w.beginLevels(a)
+	case w.broken != lateParts:
+		w.bring(a, w.ops[a.op])
 	}
 }
 
@@ -102,15 +120,19 @@ func (w *world) bring(a *actor, op byte) {
 		}
 		a.phase.Bring([]byte{value(a.op, a.epoch, a.me)})
 	case op != 'b' && a.root(op) == a.me:
-		a.segment.buffers = slices.Clone(a.segment.buffers)
-		a.phase.segment.buffers = a.segment.buffers
-		for i := range w.actors {
-			if w.actors[i].segment == a.segment {
-				w.actors[i].phase.segment.buffers = a.segment.buffers
-			}
-		}
-		a.phase.Lay([]byte{value(a.op, a.epoch, a.me)})
+		w.lay(a, value(a.op, a.epoch, a.me))
 	}
+}
+
+// lay lays a payload in buffers that other states of the world do not share.
+func (w *world) lay(a *actor, value byte) {
+	a.segment.buffers = slices.Clone(a.segment.buffers)
+	for i := range w.actors {
+		if w.actors[i].segment == a.segment {
+			w.actors[i].phase.segment.buffers = a.segment.buffers
+		}
+	}
+	a.phase.Lay([]byte{value})
 }
 
 // end is what follows when those who have to come have.
@@ -122,8 +144,60 @@ func (w *world) end(a *actor) {
 			}
 		}
 	}
-	a.phase.End()
+	if a.phase.End(); w.ops[a.op] == 'g' && a.me != 0 {
+		a.phase.Follow()
+	}
 	a.at, a.k = rouses, 0
+}
+
+// beginLevels begins an op in which members bring their parts to the first one, which lays the sum.
+func (w *world) beginLevels(a *actor) {
+	if a.me == 0 {
+		a.phase.Collect()
+		a.collected = false
+		return
+	}
+	a.phase.Bring([]byte{value(a.op, a.epoch, a.me)})
+	a.at = brings
+}
+
+// tellLeader wakes the first member if this one has come last.
+func (w *world) tellLeader(a *actor) {
+	if a.at = enters; !a.phase.Naps(0) || !a.phase.Last() || w.broken == silentBringers {
+		return
+	}
+	for i := range w.actors {
+		if o := &w.actors[i]; o.segment == a.segment && o.me == 0 && !o.crashed {
+			o.woken = true
+		}
+	}
+}
+
+// readLevels has the first member read the part of another one, and lay the sum after the last; the others read it.
+func (w *world) readLevels(a *actor) {
+	sum := byte(0)
+	for member := range a.n {
+		sum += value(a.op, a.epoch, member)
+	}
+	switch {
+	case a.me != 0:
+		if b, _, ok := a.phase.Laid(0); !a.condemned && (!ok || b[0] != sum) {
+			w.wrong = fmt.Errorf("member %d takes in op %d what is not the sum: %v %v", a.me, a.op, b, ok)
+		}
+		w.done(a)
+	case a.collected:
+		w.done(a)
+	case a.k == 0 && a.n > 1:
+		a.k = 1
+	default:
+		if b, _ := a.phase.Brought(a.k % a.n); a.n > 1 && !a.condemned && (len(b) != 1 || b[0] != value(a.op, a.epoch, a.k)) {
+			w.wrong = fmt.Errorf("member 0 collects in op %d what %d has not brought: %v", a.op, a.k, b)
+		}
+		if a.k++; a.k >= a.n {
+			w.lay(a, sum)
+			a.collected, a.at, a.k = true, enters, 0
+		}
+	}
 }
 
 // rouse looks at one of those that the member wakes: its neighbours in a chain.
@@ -141,6 +215,8 @@ func (w *world) rouse(a *actor, op byte) {
 	switch a.k = 0; {
 	case op == 'b':
 		w.done(a)
+	case op == 'g':
+		a.at = readsLevels
 	case op == 'e' && (w.tooMuch(a, op) || a.phase.Apart()):
 		a.at = away
 	default:

@@ -58,6 +58,10 @@ func TestExhaustive(t *testing.T) {
 		{n: 3, ops: "01", leaver: 1, after: 1},
 		{n: 3, ops: "b", crashes: 1},
 		{n: 3, ops: "bm", group: 2},
+		{n: 2, ops: "ggg", crashes: 1},
+		{n: 2, ops: "g1gm0", crashes: 1},
+		{n: 3, ops: "g", crashes: 1},
+		{n: 2, ops: "ggggggggg0"},
 		{n: 3, ops: "b", crashes: 1, group: 2},
 		{n: 3, ops: "e", group: 1},
 		{n: 2, ops: "mmm", crashes: 1, group: 1},
@@ -121,7 +125,7 @@ func TestExplore(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		j := task{n: 2 + rng.IntN(4)}
 		for range 1 + rng.IntN(16) {
-			j.ops += string("bmme0123"[rng.IntN(8)])
+			j.ops += string("bmmegg0123"[rng.IntN(10)])
 		}
 		j.crashes, j.group = rng.IntN(j.n), rng.IntN(4)
 		j.zombies, j.early = rng.IntN(2) == 0, rng.IntN(4) == 0
@@ -144,6 +148,7 @@ func TestMutants(t *testing.T) {
 		"who learns of a death looks":     {n: 2, ops: "mm", crashes: 1, broken: abrupt},
 		"who speaks for a group has not":  {n: 3, ops: "b", group: 2, broken: hopeful},
 		"sums of another step":            {n: 2, ops: "mmm", group: 1, broken: staleSums},
+		"who brings last need not wake":   {n: 2, ops: "g", broken: silentBringers},
 		"memory of one that may go on":    {n: 3, ops: "mm", crashes: 1, zombies: true, broken: hasty},
 	} {
 		t.Run(name, func(t *testing.T) {

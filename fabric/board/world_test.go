@@ -11,23 +11,24 @@ import (
 type mutant int
 
 const (
-	noMutant    mutant = iota
-	silentNaps         // a sleeper is not woken
-	blindNaps          // nobody looks again after saying that it naps
-	lateParts          // the part is written after the step has been entered
-	oneTurn            // parts have one place
-	endlessRoot        // no step of many roots' is for everyone
-	trusting           // who is missing and is not waited for does not count
-	hasty              // a segment serves others while one that only counts as dead may write
-	abrupt             // who learns of a death does not look once more
-	staleSums          // a sum counts for another step
-	hopeful            // who sees the first of a group says that all have come
+	noMutant       mutant = iota
+	silentNaps            // a sleeper is not woken
+	blindNaps             // nobody looks again after saying that it naps
+	lateParts             // the part is written after the step has been entered
+	oneTurn               // parts have one place
+	endlessRoot           // no step of many roots' is for everyone
+	trusting              // who is missing and is not waited for does not count
+	hasty                 // a segment serves others while one that only counts as dead may write
+	abrupt                // who learns of a death does not look once more
+	silentBringers        // who has brought its part does not wake the member that collects
+	staleSums             // a sum counts for another step
+	hopeful               // who sees the first of a group says that all have come
 )
 
 // task is what the members are to do.
 type task struct {
 	n int
-	// ops, each of them for all: 'b' barrier, 'm' everybody brings something, 'e' and the last member brings too much, 0 … 9 a root lays
+	// ops, each of them for all: 'b' barrier, 'm' everybody brings something, 'g' the first member collects it and lays the sum, 'e' and the last member brings too much, 0 … 9 a root lays
 	// something.
 	ops     string
 	crashes int
@@ -55,6 +56,9 @@ const (
 	asleep
 	rouses
 	reads
+	brings // in 'g', and the next ones
+	tells
+	readsLevels
 	away
 	failed // until all have validated
 	over
@@ -74,6 +78,7 @@ type actor struct {
 	woken, told bool
 	entered     int // ops of this segment
 	departed    bool
+	collected   bool // of 'g': the first member has the parts
 	epoch       int
 }
 
@@ -127,7 +132,7 @@ func (w *world) meet(m *memory) {
 	for at, who := range w.members {
 		a := &w.actors[who]
 		a.segment, a.me, a.n, a.phase = m, at, len(m.slots), m.segment().Phase(at)
-		a.at, a.knows, a.woken, a.entered = begins, false, false, 0
+		a.at, a.knows, a.woken, a.entered, a.collected = begins, false, false, 0, false
 		a.epoch++
 	}
 }
@@ -178,7 +183,7 @@ func (w *world) print() uint64 {
 		a := &w.actors[i]
 		v := &a.phase
 		put(v.step, v.complete, v.parts, uint64(v.turn), uint64(v.from+1), uint64(v.groups), uint64(v.next), uint64(a.me), uint64(a.at), uint64(a.op), uint64(a.k), uint64(a.entered), uint64(a.epoch))
-		for _, yes := range []bool{a.crashed, a.condemned, a.knows, a.woken, a.told, a.departed} {
+		for _, yes := range []bool{a.crashed, a.condemned, a.knows, a.woken, a.told, a.departed, a.collected} {
 			out = append(out, '0')
 			if yes {
 				out[len(out)-1] = '1'

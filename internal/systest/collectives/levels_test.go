@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -119,5 +122,39 @@ func TestLevelsAndDeaths(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// levelsRootLeaves has rank 0, alone on its node, broadcast and die. Rank 2 waits for its leader, rank 1, and knows of the
+// death before that comes: rank 0 had completed the broadcast, so it succeeds at both.
+func levelsRootLeaves(w *banyan.World) error {
+	c := w.Comm()
+	if err := errors.Join(c.Barrier(), c.Barrier()); err != nil {
+		return err
+	}
+	if c.Rank() == 1 {
+		for c.Failed().Size() == 0 { // makes progress
+			w.Sleep(time.Millisecond)
+		}
+		w.Sleep(100 * time.Millisecond) // rank 2 learns of it too, and has nothing else to do
+	}
+	buf := make([]byte, 8)
+	if c.Rank() == 0 {
+		copy(buf, "the root")
+	}
+	if err := c.Bcast(buf, 0); err != nil || string(buf) != "the root" {
+		return fmt.Errorf("a broadcast that its root has completed: %q, %w", buf, err)
+	}
+	if c.Rank() == 0 {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // cannot fail
+	}
+	return nil
+}
+
+func TestLevelsAfterTheRootHasLeft(t *testing.T) {
+	res, out := ranktest.Job(t, launch.Continue, 3, "levels, root leaves", ranktest.Nodes("b;a;a"), "BANYAN_FABRIC=shm,tcp",
+		"BANYAN_PROFILE=ulfm")
+	for rank, e := range res.Ends {
+		require.Equal(t, rank == 0, e.Failed(), "%v\n%s", e, out)
 	}
 }

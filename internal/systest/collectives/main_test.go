@@ -20,6 +20,7 @@ var roles = ranktest.Roles{
 	"flat":                        flatRank,
 	"levels":                      levelsRank,
 	"levels differ":               levelsDiffer,
+	"levels, root leaves":         levelsRootLeaves,
 	"long chain":                  longChain,
 	"ranged":                      rangedRank,
 	"root that leaves":            rootThatLeaves(8, blockingBcast),
