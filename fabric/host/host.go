@@ -17,12 +17,14 @@ import (
 //
 // Without a core per process the length of a yield depends on the other processes, and yielding
 // processes delay each other: 31 waiting processes on two cores took 40 ms for a thousand yields
-// each. So a time limit ends the yields there.
+// each. So a time limit ends the yields there: a millisecond, or some turns of all that share a core. A limit that is shorter
+// than one turn has them all sleep in each wait, and all be woken.
 const (
 	dedicatedSpins  = 20_000
 	dedicatedYields = 10_000
 	sharedYields    = 1_000
 	sharedMost      = fabric.Time(1_000_000)
+	sharedTurns     = fabric.Time(40_000) // for each rank that shares the core
 )
 
 // Host implements fabric.Host on the real machine. Any goroutine may call Ring, one at a time Arm,
@@ -43,6 +45,8 @@ type Config struct {
 	Bell *futex.Pull
 	// Shared: this node has more processes of the job than cores.
 	Shared bool
+	// Ranks is the number of them; it counts where they are Shared.
+	Ranks int
 	// Spins and Yields are the results of Patience; nil takes the values for Shared.
 	Spins, Yields *int
 }
@@ -55,7 +59,8 @@ func New(cfg Config) *Host {
 	h := &Host{bell: cfg.Bell, origin: time.Now(), shared: cfg.Shared, processors: runtime.GOMAXPROCS(0)}
 	h.spins, h.yields, h.most = dedicatedSpins, dedicatedYields, fabric.Forever
 	if h.shared {
-		h.spins, h.yields, h.most = 0, sharedYields, sharedMost
+		h.spins, h.yields = 0, sharedYields
+		h.most = max(sharedMost, sharedTurns*fabric.Time(cfg.Ranks/runtime.NumCPU()))
 	}
 	if cfg.Spins != nil {
 		h.spins = *cfg.Spins

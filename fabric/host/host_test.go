@@ -155,11 +155,13 @@ func TestPatience(t *testing.T) {
 		spins, yields int
 		most          fabric.Time
 	}{
-		"a core each":    {Config{}, dedicatedSpins, dedicatedYields, fabric.Forever},
-		"shared":         {Config{Shared: true}, 0, sharedYields, sharedMost},
-		"spins chosen":   {Config{Shared: true, Spins: &spins}, 3, sharedYields, sharedMost},
-		"yields chosen":  {Config{Shared: true, Yields: &yields}, 0, 5, fabric.Forever},
-		"all are chosen": {Config{Spins: &spins, Yields: &yields}, 3, 5, fabric.Forever},
+		"a core each":      {Config{}, dedicatedSpins, dedicatedYields, fabric.Forever},
+		"shared":           {Config{Shared: true}, 0, sharedYields, sharedMost},
+		"few share a core": {Config{Shared: true, Ranks: 4 * runtime.NumCPU()}, 0, sharedYields, sharedMost},
+		"many":             {Config{Shared: true, Ranks: 100 * runtime.NumCPU()}, 0, sharedYields, 4 * sharedMost},
+		"spins chosen":     {Config{Shared: true, Spins: &spins}, 3, sharedYields, sharedMost},
+		"yields chosen":    {Config{Shared: true, Yields: &yields}, 0, 5, fabric.Forever},
+		"all are chosen":   {Config{Spins: &spins, Yields: &yields}, 3, 5, fabric.Forever},
 	} {
 		spins, yields, most := New(c.cfg).Patience()
 		require.Equal(t, c.spins, spins, name)

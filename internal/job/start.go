@@ -99,7 +99,7 @@ func start(ctx context.Context, link *join.Job, c *config, set *settings.Set) (j
 	l.shareNode(cfg.Shm)
 	c.detector.adapt(l.nodes, c.Log)
 	h := host.New(host.Config{
-		Bell: bell, Shared: l.nodes.Crowded(l.Node(link.Rank())),
+		Bell: bell, Shared: l.nodes.Crowded(l.Node(link.Rank())), Ranks: l.nodes.Ranks(l.Node(link.Rank())),
 		Spins: unlessAuto(set.Int(settings.Spins)), Yields: unlessAuto(set.Int(settings.Yields)),
 	})
 	cfg.Host, l.host = h, h
