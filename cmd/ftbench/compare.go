@@ -18,15 +18,16 @@ type compareCmd struct {
 	Pairs   int           `default:"9" help:"Pairs below which nothing is decided."`
 	MaxTime time.Duration `default:"2m" help:"Budget for each measure; what is not decided by then is undecided, and a round that is under way is dropped, but for the first."`
 	quickFlag
-	Sample    time.Duration `default:"40ms" help:"Duration of one sample."`
-	Sizes     string        `placeholder:"MIN:MAX" help:"netpipe, memory, tcp, unix: only the runs that measure these sizes, in bytes; for a quicker answer."`
-	Entries   []int         `default:"10,100,1000,10000" placeholder:"N" help:"match: lengths of the queue. Default: ${default}."`
-	Ranks     int           `short:"n" type:"ranks" default:"64" help:"startup: ranks of the job. Default: ${default}."`
-	ManyRanks []int         `default:"16,32" placeholder:"RANKS" help:"many: numbers of ranks. Default: ${default}."`
-	ManySizes []int         `default:"8,4096,65536" placeholder:"BYTES" help:"many: sizes of the messages. Default: ${default}."`
-	ULFM      string        `name:"ulfm" placeholder:"DIR" help:"ulfm: directory with the mpicc and mpiexec of an Open MPI 5 or later. Default: Debian's Open MPI."`
-	Plot      string        `placeholder:"FILE" help:"netpipe, memory, tcp, unix, match: draw the curves of all; .svg or .png."`
-	JSON      string        `placeholder:"FILE" default:"results/compare.json" help:"Store all samples, ratios and the environment; -: print them, and the tables on standard error. Default: ${default}."`
+	Sample     time.Duration `default:"40ms" help:"Duration of one sample."`
+	Sizes      string        `placeholder:"MIN:MAX" help:"netpipe, memory, tcp, unix: only the runs that measure these sizes, in bytes; for a quicker answer."`
+	Entries    []int         `default:"10,100,1000,10000" placeholder:"N" help:"match: lengths of the queue. Default: ${default}."`
+	Ranks      int           `short:"n" type:"ranks" default:"64" help:"startup: ranks of the job. Default: ${default}."`
+	CrowdRanks []int         `default:"16,64" placeholder:"RANKS" help:"crowd: numbers of ranks. Default: ${default}."`
+	ManyRanks  []int         `default:"16,32" placeholder:"RANKS" help:"many: numbers of ranks. Default: ${default}."`
+	ManySizes  []int         `default:"8,4096,65536" placeholder:"BYTES" help:"many: sizes of the messages. Default: ${default}."`
+	ULFM       string        `name:"ulfm" placeholder:"DIR" help:"ulfm: directory with the mpicc and mpiexec of an Open MPI 5 or later. Default: Debian's Open MPI."`
+	Plot       string        `placeholder:"FILE" help:"netpipe, memory, tcp, unix, match: draw the curves of all; .svg or .png."`
+	JSON       string        `placeholder:"FILE" default:"results/compare.json" help:"Store all samples, ratios and the environment; -: print them, and the tables on standard error. Default: ${default}."`
 }
 
 // Help explains the method.
@@ -60,7 +61,7 @@ Groups:
                a first barrier (CLOCK_MONOTONIC); ftbench run, and mpiexec with
                a C program
   coll, crowd  barrier, broadcast and sum over all of 2 ranks, 8 bytes to
-               1 MiB, and of 16 and 64 ranks on these cores; each sample starts
+               1 MiB, and of --crowd-ranks on these cores; each sample starts
                a job; mean over calls and ranks
   rma          put, get and fetch-and-add of 8 bytes on the memory of the other
                rank, each with a flush; bandwidth of puts of 1 MiB, with a
@@ -82,12 +83,12 @@ Examples:
   ftbench compare --only aware --max-time 10m --json results/aware.json
   ftbench compare --only netpipe --max-time 10m --plot results/netpipe-peers.svg
   ftbench compare --only netpipe --sizes 65536:1048576 --sample 20ms
-  ftbench compare --only tcp --max-time 10m
   ftbench compare --only tcp --sizes 1:8388608 --plot results/tcp.svg
   ftbench compare --only match --entries 10,1000,100000
   ftbench compare --only startup -n 128
   ftbench compare --only rma --max-time 30s
   ftbench compare --only many --many-ranks 16 --many-sizes 8,65536
+  ftbench compare --only crowd --crowd-ranks 65,128
   ftbench compare --only ulfm --ulfm /opt/openmpi-5/bin`
 }
 
@@ -145,7 +146,7 @@ func (c *compareCmd) prepare() (o suite.Options, err error) {
 	c.atMost(&c.Ranks, 16)
 	o = suite.Options{
 		Groups: c.Only, Pairs: c.Pairs, MaxTime: c.MaxTime, Sample: c.Sample, Entries: c.Entries, Ranks: c.Ranks,
-		ULFM: c.ULFM, ManyRanks: c.ManyRanks, ManySizes: c.ManySizes,
+		ULFM: c.ULFM, ManyRanks: c.ManyRanks, ManySizes: c.ManySizes, CrowdRanks: c.CrowdRanks,
 	}
 	if c.Sizes != "" {
 		o.Sizes = suite.SizeRange{Low: 1, High: suite.LargestSize}

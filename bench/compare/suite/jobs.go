@@ -89,8 +89,17 @@ func collectiveName(m peers.MPI) string { return m.Name + " collectives" }
 // messagesName is the name of a program among the absent.
 func messagesName(m peers.MPI) string { return m.Name + " messages" }
 
-// crowds are the numbers of ranks, more than there are cores, that the bounds speak of.
-var crowds = []int{16, 64}
+// crowdBound is the bound of a job of more ranks than cores.
+func crowdBound(ranks int) compare.Bound {
+	b := compare.Bound{ID: "B7-11", Over: openmpi, Ratio: compare.OfTimes, Limit: 0.5}
+	switch {
+	case ranks > 64:
+		b.ID, b.Limit = "B22-4", 0.4
+	case ranks > 16:
+		b.ID = "B7-12"
+	}
+	return b
+}
 
 // pairCollectives is B7-10: two ranks, each operation at each size.
 func (c *Comparison) pairCollectives() *compare.Sweep {
@@ -106,16 +115,14 @@ func (c *Comparison) pairCollectives() *compare.Sweep {
 		})
 }
 
-// crowdCollectives are B7-11 and B7-12: more ranks than cores. Open MPI yields then by itself.
+// crowdCollectives has more ranks than cores. Open MPI yields then by itself.
 func (c *Comparison) crowdCollectives() []*compare.Sweep {
 	var out []*compare.Sweep
 	ops := []peers.Collective{{Op: "barrier"}, {Op: "bcast", Bytes: 1024}, {Op: "allreduce", Bytes: 8}}
-	for i, n := range crowds {
+	for _, n := range c.CrowdRanks {
 		title := fmt.Sprintf("collectives of %d ranks, mean over calls and ranks", n)
 		out = append(out, c.jobSweep(fmt.Sprintf("crowd/%d", n), title, c.jobs[collectives], n, ops,
-			map[string]compare.Bound{
-				openmpi: {ID: fmt.Sprintf("B7-%d", 11+i), Over: openmpi, Ratio: compare.OfTimes, Limit: 0.5},
-			}))
+			map[string]compare.Bound{openmpi: crowdBound(n)}))
 	}
 	return out
 }

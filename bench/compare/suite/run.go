@@ -29,6 +29,8 @@ type Options struct {
 	Ranks   int   // of group startup
 	// ManyRanks and ManySizes are the numbers of ranks and the sizes of messages of group many.
 	ManyRanks, ManySizes []int
+	// CrowdRanks are the numbers of ranks of group crowd.
+	CrowdRanks []int
 	// ULFM is the directory of the tools of an Open MPI with fault tolerance; "": Debian's.
 	ULFM string
 }
@@ -57,6 +59,11 @@ func (o *Options) Check() error {
 	for _, n := range o.ManyRanks {
 		if n < 2 || n > maxStartup {
 			return fmt.Errorf("compare: messages among %d ranks: 2 to %d are possible", n, maxStartup)
+		}
+	}
+	for _, n := range o.CrowdRanks {
+		if n < 2 || n > maxStartup {
+			return fmt.Errorf("compare: collectives of %d ranks: 2 to %d are possible", n, maxStartup)
 		}
 	}
 	if len(o.ManySizes) > 0 {
