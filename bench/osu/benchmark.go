@@ -34,17 +34,22 @@ var All = []*Benchmark{
 	{Name: "mbw_mr", Defaults: bandwidthDefaults, Windowed: true, Multi: true, pass: bandwidthPass},
 	{Name: "multi_lat", Defaults: latencyDefaults, Multi: true, pass: latencyPass},
 	{Name: "latency_mt", Defaults: threadDefaults, Threaded: true, pass: threadPass},
-	{Name: "barrier", Defaults: barrierDefaults, Collective: true, op: barrierOp},
-	{Name: "bcast", Defaults: bcastDefaults, Collective: true, op: bcastOp},
-	{Name: "allreduce", Defaults: allreduceDefaults, Collective: true, op: allreduceOp},
-	{Name: "alltoall", Defaults: bcastDefaults, Collective: true, op: alltoallOp},
-	{Name: "allgatherv", Defaults: bcastDefaults, Collective: true, op: allgathervOp},
-	{Name: "gatherv", Defaults: bcastDefaults, Collective: true, op: gathervOp},
-	{Name: "scatterv", Defaults: bcastDefaults, Collective: true, op: scattervOp},
-	{Name: "alltoallv", Defaults: bcastDefaults, Collective: true, op: alltoallvOp},
-	{Name: "reduce_scatter", Defaults: allreduceDefaults, Collective: true, op: reduceScatterOp},
-	{Name: "reduce_scatter_block", Defaults: allreduceDefaults, Collective: true, op: reduceScatterBlockOp},
-	{Name: "scan", Defaults: allreduceDefaults, Collective: true, op: scanOp},
+	sizeless("barrier", barrierOp),
+	moving("bcast", bcastOp),
+	adding("allreduce", allreduceOp),
+	adding("reduce", reduceOp),
+	moving("gather", gatherOp),
+	moving("scatter", scatterOp),
+	moving("allgather", allgatherOp),
+	moving("alltoall", alltoallOp),
+	moving("allgatherv", allgathervOp),
+	moving("gatherv", gathervOp),
+	moving("scatterv", scattervOp),
+	moving("alltoallv", alltoallvOp),
+	moving("alltoallw", alltoallvOp),
+	adding("reduce_scatter", reduceScatterOp),
+	adding("reduce_scatter_block", reduceScatterBlockOp),
+	adding("scan", scanOp),
 	oneSided("put_latency", remoteLatency, &putAccess, putAccess.latency),
 	oneSided("get_latency", remoteLatency, &getAccess, getAccess.latency),
 	oneSided("put_bw", remoteBandwidth, &putAccess, putAccess.bandwidth),
@@ -54,6 +59,15 @@ var All = []*Benchmark{
 	oneSided("get_acc_latency", remoteLatency, &getAccAccess, getAccAccess.latency),
 	oneSided("fop_latency", atomicLatency, &fopAccess, fopAccess.latency),
 	oneSided("cas_latency", atomicLatency, &casAccess, casAccess.latency),
+}
+
+// The collectives: without data, of bytes, and of numbers.
+func sizeless(name string, op operation) *Benchmark { return collective(name, barrierDefaults, op) }
+func moving(name string, op operation) *Benchmark   { return collective(name, bcastDefaults, op) }
+func adding(name string, op operation) *Benchmark   { return collective(name, allreduceDefaults, op) }
+
+func collective(name string, defaults Options, op operation) *Benchmark {
+	return &Benchmark{Name: name, Defaults: defaults, Collective: true, op: op}
 }
 
 func oneSided(name string, defaults Options, a *access, pass func(o *Options) pass) *Benchmark {
@@ -200,7 +214,7 @@ func (b *Benchmark) Run(w *banyan.World, o Options, emit func(Point) error) erro
 		if err := g.register(&o); err != nil {
 			return err
 		}
-		return cmp.Or(g.all(&o, emit), g.free(&o))
+		return cmp.Or(g.sweep(&o, emit), g.free(&o))
 	}
 	pairs := b.Pairs(w.Comm().Size(), o)
 	if w.Comm().Rank() >= 2*pairs {

@@ -65,7 +65,29 @@ var (
 		fill:  fillSum,
 		wrong: wrongSums,
 	}
+	reduceOp = operation{
+		call: func(g *group, size int) error {
+			return banyan.Reduce(g.c, g.numbers[:size/number], g.rootSums(size), banyan.Sum[int32], 0)
+		},
+		apart: true,
+		unit:  number,
+		fill:  fillSum,
+		wrong: func(g *group, size int, round byte) int {
+			if g.c.Rank() > 0 {
+				return 0
+			}
+			return wrongSums(g, size, round)
+		},
+	}
 )
+
+// rootSums is the result of a reduction, which rank 0 alone gives.
+func (g *group) rootSums(size int) []int32 {
+	if g.c.Rank() > 0 {
+		return nil
+	}
+	return g.sums[:size/number]
+}
 
 // bcast broadcasts from rank 0, by loans to all others where these are asked for.
 func (g *group) bcast(buf []byte) error {
@@ -165,8 +187,8 @@ func spread(c *banyan.Comm, v int64) (low, high, sum int64, err error) {
 	return low, high, sum, nil
 }
 
-// all measures each size that holds an element, or once if the operation has no size.
-func (g *group) all(o *Options, emit func(Point) error) error {
+// sweep measures each size that holds an element, or once if the operation has no size.
+func (g *group) sweep(o *Options, emit func(Point) error) error {
 	low, high := o.first(g.op.unit), o.Max
 	if g.op.unit == 0 {
 		low, high = 0, 0

@@ -21,6 +21,15 @@ var (
 		n := g.c.Size() * size
 		return g.c.Alltoall(g.buf[:n], g.out[:n])
 	}}.operation()
+	allgatherOp = exchange{toAll: true, call: func(g *group, size int) error {
+		return g.c.Allgather(g.buf[:size], g.all(size))
+	}}.operation()
+	gatherOp = exchange{toAll: true, root: true, call: func(g *group, size int) error {
+		return g.c.Gather(g.buf[:size], g.atRoot(g.all(size)), 0)
+	}}.operation()
+	scatterOp = exchange{scatter: true, call: func(g *group, size int) error {
+		return g.c.Scatter(g.atRoot(g.buf[:g.c.Size()*size]), g.out[:size], 0)
+	}}.operation()
 	allgathervOp = exchange{toAll: true, call: func(g *group, size int) error {
 		return g.c.Allgatherv(g.buf[:size], g.to)
 	}}.operation()
@@ -51,6 +60,17 @@ var (
 		return banyan.Scan(g.c, g.numbers[:size/number], g.sums[:size/number], banyan.Sum[int32])
 	}, func(_ *group, size int) (int, int) { return 0, size / number }, func(g *group) int { return g.c.Rank() + 1 })
 )
+
+// all is the memory for a block of each rank.
+func (g *group) all(size int) []byte { return g.out[:g.c.Size()*size] }
+
+// atRoot is memory that rank 0 alone gives.
+func (g *group) atRoot(memory []byte) []byte {
+	if g.c.Rank() > 0 {
+		return nil
+	}
+	return memory
+}
 
 func ranksOf(g *group) int { return g.c.Size() }
 

@@ -102,6 +102,8 @@ func TestCollectives(t *testing.T) {
 		{"barrier", 2, []int{0}}, {"barrier", 7, []int{0}},
 		{"bcast", 2, []int{0, 1, 2, 4, 8}}, {"bcast", 13, []int{0, 1, 2, 4, 8}},
 		{"allreduce", 3, []int{4, 8}}, {"allreduce", 8, []int{4, 8}},
+		{"reduce", 5, []int{4, 8}}, {"gather", 5, []int{0, 1, 2, 4, 8}}, {"scatter", 3, []int{0, 1, 2, 4, 8}},
+		{"allgather", 6, []int{0, 1, 2, 4, 8}}, {"alltoallw", 3, []int{0, 1, 2, 4, 8}},
 		{"alltoall", 5, []int{0, 1, 2, 4, 8}}, {"allgatherv", 5, []int{0, 1, 2, 4, 8}}, {"gatherv", 4, []int{0, 1, 2, 4, 8}},
 		{"scatterv", 5, []int{0, 1, 2, 4, 8}}, {"alltoallv", 3, []int{0, 1, 2, 4, 8}}, {"reduce_scatter", 3, []int{4, 8}},
 		{"reduce_scatter_block", 5, []int{4, 8}}, {"scan", 6, []int{4, 8}},
@@ -161,7 +163,7 @@ func TestCollectivesNoticeWrongBytes(t *testing.T) {
 // An exchange that leaves a rank out, and sums in which one is missing, are noticed.
 func TestExchangesNoticeWrongBytes(t *testing.T) {
 	for _, b := range All {
-		if !b.op.each && b.Name != "reduce_scatter" && b.Name != "scan" {
+		if b.op.fill == nil {
 			continue
 		}
 		inSim(t, 3, func(w *banyan.World) error {
@@ -171,7 +173,7 @@ func TestExchangesNoticeWrongBytes(t *testing.T) {
 			require.NoError(t, err)
 			require.Zero(t, wrong, b.Name)
 			g.op.call = func(g *group, size int) error {
-				if g.c.Rank() == 0 {
+				if g.c.Rank() == 0 { // the root, of those that have one
 					clear(g.buf)
 				}
 				return b.op.call(g, size)

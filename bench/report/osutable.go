@@ -47,11 +47,16 @@ var osuTables = map[string]osuWords{
 	"barrier":              {title: "Barrier Latency", columns: []string{"Avg Latency(us)"}, collective: true, sizeless: true},
 	"bcast":                collectiveTable("Broadcast Latency"),
 	"allreduce":            collectiveTable("Allreduce Latency"),
-	"alltoall":             collectiveTable("All-to-All Exchange Latency"),
+	"reduce":               collectiveTable("Reduce Latency"),
+	"gather":               collectiveTable("Gather Latency"),
+	"scatter":              collectiveTable("Scatter Latency"),
+	"allgather":            collectiveTable("Allgather Latency"),
+	"alltoall":             collectiveTable("All-to-All Personalized Exchange Latency"),
 	"allgatherv":           collectiveTable("Allgatherv Latency"),
 	"gatherv":              collectiveTable("Gatherv Latency"),
 	"scatterv":             collectiveTable("Scatterv Latency"),
-	"alltoallv":            collectiveTable("All-to-Allv Exchange Latency"),
+	"alltoallv":            collectiveTable("All-to-Allv Personalized Exchange Latency"),
+	"alltoallw":            collectiveTable("All-to-Allw Personalized Exchange Latency"),
 	"reduce_scatter":       collectiveTable("Reduce_scatter Latency"),
 	"reduce_scatter_block": collectiveTable("Reduce_scatter_block Latency"),
 	"scan":                 collectiveTable("Scan Latency"),
@@ -232,9 +237,16 @@ func (t *OSUTable) columns(words osuWords) []string {
 	return words.columns
 }
 
-// osuTitle is the line by which parsers know whose table it is.
-func osuTitle(name string) string {
-	return fmt.Sprintf("# OSU MPI %s Test v5.9 (its format; by Banyan)\n", name)
+// osuTitle is the line by which parsers know whose table it is, in the form of OSU 5.9.
+func osuTitle(name string) string { return osuTitleOf(name, "5.9") }
+
+// osuTitleOf is that in the form of a version; whose numbers they are stands below where a line is too short.
+func osuTitleOf(name, version string) string {
+	title, whose := fmt.Sprintf("# OSU MPI %s Test v%s", name, version), "(its format; by Banyan)\n"
+	if len(title)+len(whose) > table.Columns {
+		return title + "\n# " + whose
+	}
+	return title + " " + whose
 }
 
 // Row prints one line.

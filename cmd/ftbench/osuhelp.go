@@ -33,6 +33,10 @@ var osuWords = map[string]struct {
 	"allreduce": {"Mean time of a sum of 4-byte integers over all ranks, as each rank sees it; a barrier\nlies " +
 		"between two sums and is not timed. The sums replace the numbers (OSU's -l).",
 		[]string{"-n 8 -f -m 4:65536", "-n 4 -c -z"}},
+	"reduce":    {"As allreduce; rank 0 alone gets the sums.", []string{"-n 8 -f -m 4:65536", "-n 4 -c"}},
+	"gather":    {"As gatherv; the blocks lie one after the other.", []string{"-n 8 -f -m 1:65536", "-n 4 -c"}},
+	"scatter":   {"As scatterv; the blocks lie one after the other.", []string{"-n 8 -f -m 1:65536", "-n 4 -c"}},
+	"allgather": {"As allgatherv; the blocks lie one after the other.", []string{"-n 8 -f -m 1:65536", "-n 4 -c"}},
 	"alltoall": {"Mean time in which each rank sends each other one a block, as each rank sees it; a barrier\nlies " +
 		"between two exchanges and is not timed. A size is that of a block.",
 		[]string{"-n 8 -f -m 1:65536", "-n 4 -c"}},
@@ -42,6 +46,8 @@ var osuWords = map[string]struct {
 	"gatherv":   {"As allgatherv; rank 0 alone gets the blocks.", []string{"-n 8 -f -m 1:65536", "-n 4 -c"}},
 	"scatterv":  {"Mean time in which rank 0 sends each rank a block.", []string{"-n 8 -f -m 1:65536", "-n 4 -c"}},
 	"alltoallv": {"As alltoall; each block has a length of its own in the call.", []string{"-n 8 -f -m 1:65536", "-n 4 -c"}},
+	"alltoallw": {"As alltoallv, which it is: a block of bytes may lie anywhere, so it needs no type of its own.",
+		[]string{"-n 8 -f -m 1:65536", "-n 4 -c"}},
 	"reduce_scatter": {"Mean time of a sum of 4-byte integers over all ranks, of which each rank gets a part. A\n" +
 		"size is that of what each rank gives.",
 		[]string{"-n 8 -f -m 4:65536", "-n 4 -c"}},
