@@ -23,6 +23,12 @@ type group struct {
 	to      [][]byte         // those of out
 	counts  []int            // of a reduce_scatter
 	lends   []banyan.Request // of loans to all others; nil: there are none
+
+	// Of non-blocking operations: the computation beside them, the tests in it, and the mean time of a call at
+	// this rank.
+	computer *computer
+	tests    int
+	own      time.Duration
 }
 
 // number is the length in bytes of what allreduce adds up, OSU's MPI_INT.
@@ -32,6 +38,8 @@ const number = 4
 type operation struct {
 	// call does it once.
 	call func(g *group, size int) error
+	// start starts it; nil: it is blocking.
+	start func(g *group, size int) banyan.Request
 	// apart: a barrier, which is not timed, lies between two calls. Else a rank that is early could
 	// begin the next while others are still in this one.
 	apart bool
@@ -104,7 +112,7 @@ func (g *group) bcast(buf []byte) error {
 }
 
 func newGroup(w *banyan.World, o *Options, op operation) *group {
-	g := &group{w: w, c: w.Comm(), op: op, cost: clockCost(w)}
+	g := &group{w: w, c: w.Comm(), op: op, cost: clockCost(w), tests: o.Tests}
 	n, length := g.c.Size(), o.Max
 	if op.each {
 		length *= n
@@ -119,6 +127,9 @@ func newGroup(w *banyan.World, o *Options, op operation) *group {
 		clear(g.out)
 	}
 	g.counts = make([]int, n)
+	if op.start != nil {
+		g.computer = newComputer(w, g.cost)
+	}
 	if op.unit == number {
 		g.sums = numbers(pages(o.Max))
 		clear(g.sums)
@@ -226,6 +237,12 @@ func (g *group) point(size int, o *Options, limit *bound) (Point, error) {
 	if err != nil {
 		return pt, err
 	}
+	if g.op.start != nil {
+		_, warmup := o.counts(size)
+		if pt.Overlap, err = g.overlap(pt, min(warmup, pt.Iterations), kept); err != nil {
+			return pt, err
+		}
+	}
 	if len(o.Percentiles) > 0 {
 		all, err := collect(g.c, g.c.Size(), kept)
 		if err != nil {
@@ -262,6 +279,7 @@ func (g *group) measure(size, n int, o *Options) (Point, []time.Duration, error)
 		}
 		more := raised(n, time.Duration(high), o.MinTime) // alike on all ranks
 		if more == n {
+			g.own = max(0, mine) / time.Duration(n)
 			each := func(total float64) float64 { return total / 1e9 / float64(n) }
 			return Point{
 				Size: size, Iterations: n,
@@ -272,13 +290,21 @@ func (g *group) measure(size, n int, o *Options) (Point, []time.Duration, error)
 	}
 }
 
+// once does the operation as it is measured.
+func (g *group) once(size int) error {
+	if g.op.start == nil {
+		return g.op.call(g, size)
+	}
+	return g.beside(size, g.own, &stopwatch{w: g.w})
+}
+
 // validate calls the operation up to n times with patterns and returns the number of wrong bytes on
 // all ranks, to all of them.
 func (g *group) validate(size, n int) (int, error) {
 	wrong := 0
 	for i := range min(n, maxValidated) {
 		g.op.fill(g, size, byte(i))
-		if err := g.op.call(g, size); err != nil {
+		if err := g.once(size); err != nil {
 			return 0, err
 		}
 		wrong += g.op.wrong(g, size, byte(i))

@@ -11,6 +11,9 @@
 //	bcast       a broadcast from rank 0
 //	allreduce   a sum of 4-byte integers over all ranks
 //
+//	reduce, gather, scatter, allgather, alltoall, reduce_scatter, scan, and with blocks of their own lengths
+//	ibarrier, ibcast, …   the non-blocking collectives beside a computation
+//
 //	put_latency, get_latency, acc_latency, get_acc_latency   an operation on the other rank's memory
 //	fop_latency, cas_latency                                 fetch-and-add, compare-and-swap of 8 bytes
 //	put_bw, get_bw, put_bibw                                 windows of puts or gets
@@ -42,6 +45,10 @@
 // the same length in each call, and that is in the time. The median cost of reading the clock is
 // taken off each call. Percentiles are of single calls of all ranks; OSU's are of means over the
 // ranks.
+//
+// A non-blocking collective is measured alone and then, as often, beside a computation that is as long as a
+// call took at this rank. OSU's computes until the clock says so; this one does as many steps as take that time
+// when nothing disturbs, so it is measured too. Tests are spread over it evenly.
 //
 // Operations on memory are those of rank 0 on a window, and each iteration ends with its
 // synchronization: the time of a put is that until the data are in the memory of rank 1, which waits

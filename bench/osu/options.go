@@ -28,6 +28,8 @@ type Options struct {
 	// Senders and Receivers are numbers of goroutines, on rank 0 and on rank 1.
 	Senders   int `json:"senders,omitempty"`
 	Receivers int `json:"receivers,omitempty"`
+	// Tests is how often a request is tested during the computation beside a non-blocking collective.
+	Tests int `json:"tests,omitempty"`
 	// Registered takes memory of [banyan.Alloc] for messages between pairs.
 	Registered bool `json:"registered,omitempty"`
 	// Lent sends messages between pairs, and those of a broadcast, as loans, which receivers return unread; with
@@ -61,6 +63,8 @@ const (
 	maxSize = 1 << 30
 	// maxWindow bounds the messages in flight.
 	maxWindow = 1 << 16
+	// maxTests bounds the tests during a computation: each reads the clock twice.
+	maxTests = 1 << 20
 	// maxThreads bounds the goroutines of one side, as OSU does; each has two buffers.
 	maxThreads = 128
 )
@@ -133,6 +137,10 @@ func (b *Benchmark) checkKind(o *Options) error {
 		}
 	}
 	switch {
+	case o.Tests < 0 || o.Tests > maxTests:
+		return fmt.Errorf("%d tests during a computation: 0 to %d are possible", o.Tests, maxTests)
+	case o.Tests > 0 && b.op.start == nil:
+		return fmt.Errorf("%d tests during a computation: it has none", o.Tests)
 	case len(o.Windows) > 0 && !b.Windowed:
 		return fmt.Errorf("windows of %v messages: it has none", o.Windows)
 	case b.op.unit > 1 && o.first(b.op.unit)%b.op.unit != 0:
@@ -190,6 +198,9 @@ type Point struct {
 	// that whose were the longest, in seconds.
 	Least float64 `json:"min_seconds,omitempty"`
 	Most  float64 `json:"max_seconds,omitempty"`
+	// Overlap is of non-blocking collectives; Seconds, Least and Most are then of the communication alone, and
+	// Percentiles of the calls beside a computation.
+	Overlap *Overlap `json:"overlap,omitempty"`
 	// Percentiles of the same, one for each that was asked for, over the iterations of all pairs,
 	// or the calls of all ranks. Of bandwidth they are of time too: a high one is a slow window.
 	Percentiles []float64 `json:"percentiles,omitempty"`

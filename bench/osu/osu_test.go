@@ -172,11 +172,14 @@ func TestExchangesNoticeWrongBytes(t *testing.T) {
 			wrong, err := g.validate(60, 3)
 			require.NoError(t, err)
 			require.Zero(t, wrong, b.Name)
-			g.op.call = func(g *group, size int) error {
+			spoil := func(g *group) {
 				if g.c.Rank() == 0 { // the root, of those that have one
 					clear(g.buf)
 				}
-				return b.op.call(g, size)
+			}
+			g.op.call = func(g *group, size int) error { spoil(g); return b.op.call(g, size) }
+			if b.op.start != nil {
+				g.op.start = func(g *group, size int) banyan.Request { spoil(g); return b.op.start(g, size) }
 			}
 			wrong, err = g.validate(60, 3)
 			require.NoError(t, err)
@@ -280,6 +283,8 @@ func TestCheck(t *testing.T) {
 		"it has none":             {"bcast", func(o *Options) { o.Windows = []int{1} }},
 		"whole numbers of 4":      {"allreduce", func(o *Options) { o.Min = 3 }},
 		"6:1048576: whole":        {"allreduce", func(o *Options) { o.Min = 6 }},
+		"-1 tests during":         {"ibcast", func(o *Options) { o.Tests = -1 }},
+		"3 tests during":          {"bcast", func(o *Options) { o.Tests = 3 }},
 		"a number has 4 bytes":    {"allreduce", func(o *Options) { o.Min, o.Max = 1, 2 }},
 	} {
 		b := Find(c.name)

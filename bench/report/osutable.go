@@ -18,6 +18,8 @@ const (
 	osuOnlyWidth  = 17 // of the first column where there are no sizes
 	// Of a time's percentiles, which OSU 5.9 does not have: three behind the size and one value take 79 columns.
 	osuTailWidth = 17
+	// Of a non-blocking collective's times, 20 in OSU: a size and four of them take 78 columns.
+	osuOverlapWidth = 17
 	// Where OSU's lines do not fit: of sizes, and of values before the digits behind the point.
 	osuLeastSize, osuLeastValue = 7, 10
 )
@@ -31,6 +33,8 @@ type osuWords struct {
 	// collective: an empty line comes first, and there may be columns for the fastest and the
 	// slowest rank. sizeless: there is no column of sizes.
 	collective, sizeless bool
+	// overlap: the columns are those of a non-blocking collective.
+	overlap bool
 	// datatype is that of a one-sided table, in the form of OSU 7.4.
 	datatype string
 }
@@ -61,6 +65,23 @@ var osuTables = map[string]osuWords{
 	"reduce_scatter_block": collectiveTable("Reduce_scatter_block Latency"),
 	"scan":                 collectiveTable("Scan Latency"),
 
+	"ibarrier":    overlapTable("Non-blocking Barrier Latency", ""),
+	"ibcast":      overlapTable("Non-Blocking Broadcast Latency", "MPI_CHAR"),
+	"iallreduce":  overlapTable("Non-blocking Allreduce Latency", "MPI_INT"),
+	"ireduce":     overlapTable("Non-blocking Reduce Latency", "MPI_INT"),
+	"igather":     overlapTable("Non-blocking Gather Latency", "MPI_CHAR"),
+	"igatherv":    overlapTable("Non-blocking Gatherv Latency", "MPI_CHAR"),
+	"iscatter":    overlapTable("Non-blocking Scatter Latency", "MPI_CHAR"),
+	"iscatterv":   overlapTable("Non-blocking Scatterv Latency", "MPI_CHAR"),
+	"iallgather":  overlapTable("Non-blocking Allgather Latency", "MPI_CHAR"),
+	"iallgatherv": overlapTable("Non-blocking Allgatherv Latency", "MPI_CHAR"),
+	"ialltoall":   overlapTable("Non-blocking All-to-All Latency", "MPI_CHAR"),
+	"ialltoallv":  overlapTable("Non-blocking All-to-Allv Latency", "MPI_CHAR"),
+	"ialltoallw":  overlapTable("Non-blocking All-to-Allw Latency", "MPI_CHAR"),
+
+	"ireduce_scatter":       overlapTable("Non-blocking Reduce_scatter Latency", "MPI_INT"),
+	"ireduce_scatter_block": overlapTable("Non-blocking Reduce_scatter_block Latency", "MPI_INT"),
+
 	"put_latency":     oneSidedLatency("Put Latency", "MPI_CHAR"),
 	"get_latency":     oneSidedLatency("Get latency", "MPI_CHAR"),
 	"put_bw":          oneSidedBandwidth("Put Bandwidth"),
@@ -70,6 +91,10 @@ var osuTables = map[string]osuWords{
 	"get_acc_latency": oneSidedLatency("Get_accumulate latency", "MPI_CHAR"),
 	"fop_latency":     oneSidedLatency("Fetch_and_op latency", "MPI_INT64_T"),
 	"cas_latency":     oneSidedLatency("Compare_and_swap latency", "MPI_INT64_T"),
+}
+
+func overlapTable(title, datatype string) osuWords {
+	return osuWords{title: title, collective: true, overlap: true, sizeless: datatype == "", datatype: datatype}
 }
 
 func collectiveTable(title string) osuWords {
@@ -92,6 +117,12 @@ var (
 		"flush": "MPI_Win_flush", "lock_all": "MPI_Win_lock_all/unlock_all",
 	}
 )
+
+// OSUOverlap is what a non-blocking collective takes beside a computation, in seconds.
+type OSUOverlap struct {
+	Overall, Compute, Start, Test, Wait float64
+	Percent                             float64
+}
 
 // OSUTable prints rows in the format of the OSU micro-benchmarks. Where several options make OSU's lines
 // wider than the terminal, the columns stand closer, or in a further block that [OSUTable.End] prints.
@@ -131,6 +162,8 @@ type OSURow struct {
 	// Printed with Full only: seconds, and a number.
 	Least, Most float64
 	Iterations  int
+	// Overlap is of non-blocking collectives, of which the other times are those of the communication alone.
+	Overlap OSUOverlap
 }
 
 // Header prints the title and the line of column names. The words behind the version say whose
@@ -147,9 +180,15 @@ func (t *OSUTable) Header() error {
 	if t.Senders > 0 {
 		fmt.Fprintf(&b, "# Number of Sender threads: %d \n# Number of Receiver threads: %d\n", t.Senders, t.Receivers)
 	}
-	if words.datatype == "" {
+	switch {
+	case words.overlap:
+		b.WriteString(osuTitleOf(words.title, "7.4") + "# Overall = Coll. Init + Compute + MPI_Test + MPI_Wait\n\n")
+		if words.datatype != "" {
+			fmt.Fprintf(&b, "# Datatype: %s.\n", words.datatype)
+		}
+	case words.datatype == "":
 		b.WriteString(osuTitle(words.title))
-	} else {
+	default:
 		fmt.Fprintf(&b, "# OSU MPI_%s Test v7.4 (its format; by Banyan)\n# Window creation: %s\n# Synchronization: %s\n"+
 			"# Datatype: %s.\n", words.title, osuCreations[t.Creation], osuSyncs[t.Sync], words.datatype)
 	}
@@ -193,15 +232,25 @@ func (t *OSUTable) fieldsOf(words osuWords) (fields []osuField) {
 		fields = append(fields, osuField{name: name, width: width, least: least, joined: joined})
 	}
 	value := osuLeastValue + t.Decimals
-	if words.sizeless {
+	if !words.sizeless {
+		fields = append(fields, osuField{name: "# Size", width: osuSizeWidth, least: osuLeastSize, left: true})
+	}
+	if words.overlap {
+		for i, c := range t.overlapColumns(words) {
+			width := osuOverlapWidth
+			if i == 0 && words.sizeless {
+				width = len(c) // it begins the line
+			}
+			add(c, width, value, i > 0 && !t.Full)
+		}
+	} else if words.sizeless {
 		add("# "+words.columns[0], osuOnlyWidth, value, false)
 	} else {
-		fields = append(fields, osuField{name: "# Size", width: osuSizeWidth, least: osuLeastSize, left: true})
 		for _, c := range t.columns(words) {
 			add(c, osuValueWidth, value, false)
 		}
 	}
-	if t.Full && words.collective {
+	if t.Full && words.collective && !words.overlap {
 		add("Min Latency(us)", osuValueWidth, value, false)
 		add("Max Latency(us)", osuValueWidth, value, true)
 		add("Iterations", osuCountWidth, 0, true)
@@ -229,9 +278,35 @@ func (t *OSUTable) narrowTable() *table.Table {
 	return narrow
 }
 
+// overlapColumns are those of a non-blocking collective, behind the size if there is one.
+func (t *OSUTable) overlapColumns(words osuWords) []string {
+	names := []string{"Overall(us)", "Compute(us)", "Pure Comm.(us)", "Overlap(%)"}
+	if t.Full {
+		names = []string{"Overall(us)", "Compute(us)", "Coll. Init(us)", "MPI_Test(us)", "MPI_Wait(us)",
+			"Pure Comm.(us)", "Min Comm.(us)", "Max Comm.(us)", "Overlap(%)"}
+	}
+	if words.sizeless {
+		names[0] = "# " + names[0]
+	}
+	return names
+}
+
+// overlapCells are the values in them.
+func (t *OSUTable) overlapCells(r OSURow) (cells []string) {
+	o := r.Overlap
+	values := []float64{o.Overall, o.Compute, r.Seconds}
+	if t.Full {
+		values = []float64{o.Overall, o.Compute, o.Start, o.Test, o.Wait, r.Seconds, r.Least, r.Most}
+	}
+	for _, seconds := range values {
+		cells = append(cells, t.number(1e6*seconds))
+	}
+	return append(cells, t.number(o.Percent))
+}
+
 // columns are those that are printed behind the size.
 func (t *OSUTable) columns(words osuWords) []string {
-	if t.WithoutRate {
+	if t.WithoutRate && len(words.columns) > 1 {
 		return words.columns[:1]
 	}
 	return words.columns
@@ -262,11 +337,15 @@ func (t *OSUTable) Row(r OSURow) error {
 	if !words.sizeless {
 		cells = append(cells, strconv.Itoa(r.Size))
 	}
-	cells = append(cells, value(r.Seconds))
+	if words.overlap {
+		cells = append(cells, t.overlapCells(r)...)
+	} else {
+		cells = append(cells, value(r.Seconds))
+	}
 	if len(t.columns(words)) > 1 {
 		cells = append(cells, t.number(1/r.Seconds))
 	}
-	if t.Full && words.collective {
+	if t.Full && words.collective && !words.overlap {
 		cells = append(cells, value(r.Least), value(r.Most), strconv.Itoa(r.Iterations))
 	}
 	if t.Validated {

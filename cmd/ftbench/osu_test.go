@@ -41,6 +41,8 @@ func TestOsuAlone(t *testing.T) {
 		{"osu bcast -m 0:16384 -i 20 -x 1 -n 9 -f --fabric sim", 9, 4},
 		{"osu allreduce -m 4:131072 -i 20 -x 1 -n 3 -f", 3, 4},
 		{"osu alltoallv -m 4:131072 -i 20 -x 1 -n 3 -f", 3, 4},
+		{"osu iallreduce -m 4:131072 -i 20 -x 1 -n 3 -t 5", 3, 4},
+		{"osu ialltoallv -m 4:131072 -i 20 -x 1 -n 3 -f", 3, 9},
 		{"osu reduce_scatter -m 4:131072 -i 20 -x 1 -n 3 -f", 3, 4},
 	} {
 		code, out, errs := ftbench(t, append(strings.Fields(c.args), "-c", "-z", "--json", file)...)
@@ -56,8 +58,31 @@ func TestOsuAlone(t *testing.T) {
 		for size, values := range rows {
 			require.Regexp(t, fmt.Sprintf(`^( +[\d.]+){%d} +Pass( +[\d.]+){3}$`, c.values), values, "%s: %s", c.args, size)
 		}
-		require.Regexp(t, `(?m)^# OSU MPI .* Test v5\.9`, out)
+		require.Regexp(t, `(?m)^# OSU MPI .* Test v(5\.9|7\.4)`, out)
 		checkOsuFile(t, file, c.args, c.ranks)
+	}
+}
+
+// Every program runs with real ranks, two, or three where there may be three, and finds no wrong byte.
+func TestOsuPrograms(t *testing.T) {
+	for _, b := range osu.All {
+		if b.OneSided { // TestOsuWindows
+			continue
+		}
+		args := []string{"osu", b.Name, "-i", "3", "-x", "1", "--precision", "3", "-m", "8:8"}
+		sizeless := strings.HasSuffix(b.Name, "barrier")
+		if !sizeless {
+			args = append(args, "-c")
+		}
+		if b.Collective {
+			args = append(args, "-n", "3", "-f")
+		}
+		code, out, errs := ftbench(t, args...)
+		require.Zero(t, code, "%s: %s", b.Name, errs)
+		requireFits(t, out, b.Name)
+		require.Regexp(t, `(?m)^# OSU MPI.* Test v(5\.9|7\.4)( \(its format; by Banyan\))?$`, out, b.Name)
+		require.Regexp(t, `(?m)^ *[\d.]+( +[\d.]+)*( +Pass)?$`, out, b.Name)
+		require.Equal(t, !sizeless, strings.Contains(out, "Pass"), b.Name)
 	}
 }
 
@@ -93,6 +118,8 @@ func TestOsuWindows(t *testing.T) {
 // What OSU has and windows have not is refused, with what to use.
 func TestOsuWindowsNameTheCure(t *testing.T) {
 	expectUsageErrors(t, map[string]string{
+		"osu ibcast -t 2000000":           "0 to 1048576 are possible",
+		"osu ibarrier --num-test-calls x": "num-test-calls",
 		"osu put_bw -n 4":                 "exactly 2 are needed",
 		"osu put_latency -w dynamic":      "not built: use allocate or create",
 		"osu acc_latency --sync-option x": "no synchronization: use one of",
