@@ -17,13 +17,14 @@ type Benchmark struct {
 	// Windowed: Options.Window means something. Multi: any even number of ranks and Options.Pairs.
 	// Collective: any number of ranks. The others need two ranks. Threaded: Options.Senders and
 	// Receivers; it starts goroutines, which a simulation does not order. OneSided: a window of two
-	// ranks, Options.Creation and Sync.
-	Windowed, Multi, Collective, Threaded, OneSided bool
+	// ranks, Options.Creation and Sync. Fan: any number of ranks from two on, as many on each node.
+	Windowed, Multi, Collective, Threaded, OneSided, Fan bool
 
 	pass   func(o *Options) pass // of what is not Collective
 	op     operation             // of what is
 	access *access               // of what is OneSided
 	active bool                  // the target must take part
+	in     bool                  // of a Fan: one rank receives
 }
 
 // All has the benchmarks in the order in which they are presented.
@@ -33,6 +34,11 @@ var All = []*Benchmark{
 	{Name: "bibw", Defaults: bandwidthDefaults, Windowed: true, pass: bothWaysPass},
 	{Name: "mbw_mr", Defaults: bandwidthDefaults, Windowed: true, Multi: true, pass: bandwidthPass},
 	{Name: "multi_lat", Defaults: latencyDefaults, Multi: true, pass: latencyPass},
+	{Name: "latency_persistent", Defaults: latencyDefaults.prepared(), pass: latencyPass},
+	{Name: "bw_persistent", Defaults: bandwidthDefaults.prepared(), Windowed: true, pass: bandwidthPass},
+	{Name: "bibw_persistent", Defaults: bandwidthDefaults.prepared(), Windowed: true, pass: bothWaysPass},
+	{Name: "bw_fan_in", Defaults: bandwidthDefaults, Windowed: true, Fan: true, in: true, pass: fanPass},
+	{Name: "bw_fan_out", Defaults: bandwidthDefaults, Windowed: true, Fan: true, pass: fanPass},
 	{Name: "latency_mt", Defaults: threadDefaults, Threaded: true, pass: threadPass},
 	sizeless("barrier", barrierOp),
 	moving("bcast", bcastOp),
@@ -172,9 +178,9 @@ func (b *Benchmark) Check(ranks int, o Options) error {
 		}
 	}
 	switch {
-	case b.Collective && ranks < 2:
+	case (b.Collective || b.Fan) && ranks < 2:
 		return fmt.Errorf("osu %s: the job has %d ranks, at least 2 are needed: start it with -n 2", b.Name, ranks)
-	case b.Collective:
+	case b.Collective || b.Fan:
 		return nil
 	case !b.Multi && ranks != 2:
 		return fmt.Errorf("osu %s: the job has %d ranks, exactly 2 are needed: start it with -n 2", b.Name, ranks)
@@ -232,7 +238,7 @@ func (b *Benchmark) Run(w *banyan.World, o Options, emit func(Point) error) erro
 		return cmp.Or(g.sweep(&o, emit), g.free(&o))
 	}
 	pairs := b.Pairs(w.Comm().Size(), o)
-	if w.Comm().Rank() >= 2*pairs {
+	if w.Comm().Rank() >= 2*pairs && !b.Fan {
 		return nil
 	}
 	for _, window := range o.Windows {
@@ -240,12 +246,15 @@ func (b *Benchmark) Run(w *banyan.World, o Options, emit func(Point) error) erro
 	}
 	s := sweep{o: &o, bound: bound{o: &o}}
 	open := func() (*Pair, error) { return newPair(w, pairs, &o) }
-	if b.OneSided {
+	switch {
+	case b.Fan:
+		open = func() (*Pair, error) { return openFan(w, &o, b.in) }
+	case b.OneSided:
 		open = func() (*Pair, error) { return openRemote(w, &o, b.access) }
 	}
 	var err error
 	if s.Pair, err = open(); err != nil {
-		return fmt.Errorf("osu %s: memory: %w", b.Name, err)
+		return fmt.Errorf("osu %s: open: %w", b.Name, err)
 	}
 	for _, window := range o.windows() {
 		o := o

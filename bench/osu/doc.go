@@ -4,6 +4,9 @@
 //	latency     a ping-pong with blocking calls
 //	bw          a window of non-blocking sends answered by a short message
 //	bibw        such a window in both directions at once, without the answer
+//	latency_persistent, bw_persistent, bibw_persistent   the same by persistent requests
+//	bw_fan_in   windows from each of many ranks to one, which answers each
+//	bw_fan_out  windows from one rank to each of many
 //	mbw_mr      bw by several pairs of ranks at once: bandwidth and message rate
 //	multi_lat   latency by several pairs at once, the mean of the pairs
 //	latency_mt  latency with several goroutines on each side

@@ -35,6 +35,8 @@ type Options struct {
 	// Lent sends messages between pairs, and those of a broadcast, as loans, which receivers return unread; with
 	// Registered.
 	Lent bool `json:"lent,omitempty"`
+	// Persistent takes persistent requests for messages between pairs.
+	Persistent bool `json:"persistent,omitempty"`
 	// Creation and Sync are of windows of memory.
 	Creation Creation        `json:"creation,omitempty"`
 	Sync     Synchronization `json:"sync,omitempty"`
@@ -91,6 +93,12 @@ var (
 	barrierDefaults = Options{Iterations: 1000, Warmup: 100, IterationsLarge: 1000, WarmupLarge: 100}
 )
 
+// prepared are the options with persistent requests.
+func (o Options) prepared() Options {
+	o.Persistent = true
+	return o
+}
+
 // on are the options with a window that the library allocates.
 func (o Options) on(sync Synchronization) Options {
 	o.Creation, o.Sync = AllocateWindow, sync
@@ -118,6 +126,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("at most %v per size: a time from 0 on is needed, and 0 is no bound", o.MaxTime)
 	case o.Lent && (!o.Registered || o.Validate):
 		return errors.New("loans are of registered memory, and not read: leave out the check of bytes")
+	case o.Lent && o.Persistent:
+		return errors.New("loans are no persistent requests: measure latency, bw with loans")
 	case o.Pairs < 0:
 		return fmt.Errorf("%d pairs: at least 1 is needed, or 0 for all ranks", o.Pairs)
 	}

@@ -46,7 +46,8 @@ func TestSweeps(t *testing.T) {
 		name         string
 		ranks, pairs int
 	}{{"latency", 2, 0}, {"bw", 2, 0}, {"bibw", 2, 0}, {"mbw_mr", 2, 0}, {"mbw_mr", 6, 0}, {"mbw_mr", 7, 2},
-		{"multi_lat", 6, 0}, {"multi_lat", 5, 1}} {
+		{"latency_persistent", 2, 0}, {"bw_persistent", 2, 0}, {"bibw_persistent", 2, 0}, {"bw_fan_in", 2, 0},
+		{"bw_fan_in", 5, 0}, {"bw_fan_out", 4, 0}, {"multi_lat", 6, 0}, {"multi_lat", 5, 1}} {
 		o := small(Find(c.name))
 		o.Validate, o.Percentiles, o.Pairs = true, []int{50, 99}, c.pairs
 		got := points(t, c.name, c.ranks, o)
@@ -299,8 +300,8 @@ func TestCheck(t *testing.T) {
 func TestNumbersOfRanks(t *testing.T) {
 	for _, b := range All {
 		require.NoError(t, b.Check(2, b.Defaults), b.Name)
-		require.Equal(t, b.Multi || b.Collective, b.Check(4, b.Defaults) == nil, b.Name)
-		require.Equal(t, b.Collective, b.Check(3, b.Defaults) == nil, b.Name)
+		require.Equal(t, b.Multi || b.Collective || b.Fan, b.Check(4, b.Defaults) == nil, b.Name)
+		require.Equal(t, b.Collective || b.Fan, b.Check(3, b.Defaults) == nil, b.Name)
 		require.Error(t, b.Check(1, b.Defaults), b.Name)
 	}
 	b := Find("mbw_mr")

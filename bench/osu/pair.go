@@ -26,10 +26,14 @@ type Pair struct {
 	w          *banyan.World
 	c          *banyan.Comm
 	pairs      int  // that measure at the same time; rank i belongs to pairs+i
+	ranks      int  // that measure, the first ones: two of each pair, or all of a fan
 	first      bool // this side starts, and has the time
 	peer       int
 	sbuf, rbuf []byte
 	lent       bool
+	persistent bool
+	prepared   prepared
+	fan        *fan
 	reqs       []banyan.Request
 	threads    []thread // of this side, for the threaded benchmark
 	remote     *remote  // for the one-sided ones
@@ -51,7 +55,7 @@ func NewPair(w *banyan.World, max, window int) (*Pair, error) {
 func newPair(w *banyan.World, pairs int, o *Options) (*Pair, error) {
 	c := w.Comm()
 	p := &Pair{
-		w: w, c: c, pairs: pairs, first: c.Rank() < pairs, peer: (c.Rank() + pairs) % (2 * pairs),
+		w: w, c: c, pairs: pairs, ranks: 2 * pairs, persistent: o.Persistent, first: c.Rank() < pairs, peer: (c.Rank() + pairs) % (2 * pairs),
 		reqs: make([]banyan.Request, 2*o.Window), lent: o.Lent,
 	}
 	if o.Registered {
@@ -134,6 +138,9 @@ func (p *Pair) pingPong(s, r []byte, n int) error {
 	if p.lent {
 		return p.lendPingPong(s, n)
 	}
+	if p.persistent {
+		return p.preparedPingPong(s, r, n)
+	}
 	if p.first {
 		for range n {
 			if err := c.Send(s, peer, tagPing); err != nil {
@@ -199,12 +206,12 @@ func (p *Pair) windows(s, r []byte, reqs []banyan.Request, n int) error {
 }
 
 func (p *Pair) sendWindow(s []byte, reqs []banyan.Request) error {
-	for i := range reqs {
-		if p.lent {
+	if p.lent {
+		for i := range reqs {
 			reqs[i] = p.c.Ilend(s, p.peer, tagData)
-		} else {
-			reqs[i] = p.c.Isend(s, p.peer, tagData)
 		}
+	} else if err := p.sends(s, reqs); err != nil {
+		return err
 	}
 	if err := banyan.WaitAll(reqs); err != nil {
 		return err
@@ -222,8 +229,8 @@ func (p *Pair) recvWindow(r []byte, reqs []banyan.Request) error {
 		}
 		return p.c.Send(p.word[:], p.peer, tagAck)
 	}
-	for i := range reqs {
-		reqs[i] = p.c.Irecv(r, p.peer, tagData)
+	if err := p.receives(r, reqs); err != nil {
+		return err
 	}
 	if err := banyan.WaitAll(reqs); err != nil {
 		return err
@@ -242,11 +249,8 @@ func (p *Pair) bothWindows(s, r []byte, reqs []banyan.Request, n int) error {
 	}
 	in, out := reqs[:len(reqs)/2], reqs[len(reqs)/2:]
 	for range n {
-		for i := range in {
-			in[i] = p.c.Irecv(r, p.peer, tagData)
-		}
-		for i := range out {
-			out[i] = p.c.Isend(s, p.peer, tagData)
+		if err := cmp.Or(p.receives(r, in), p.sends(s, out)); err != nil {
+			return err
 		}
 		if err := banyan.WaitAll(reqs); err != nil {
 			return err

@@ -15,7 +15,7 @@ import (
 // sync returns when all ranks that measure have called it: in round k each notifies the rank 2^k
 // ahead (dissemination). Between two ranks that is one exchange.
 func (p *Pair) sync() error {
-	n, rank := 2*p.pairs, p.c.Rank()
+	n, rank := p.ranks, p.c.Rank()
 	var got [1]byte
 	for d := 1; d < n; d *= 2 {
 		to, from := (rank+d)%n, (rank-d+n)%n
@@ -34,7 +34,7 @@ func (p *Pair) gather(v int64) ([]int64, error) {
 		return nil, p.c.Send(word[:], 0, tagWord)
 	}
 	all := []int64{v}
-	for rank := 1; rank < 2*p.pairs; rank++ {
+	for rank := 1; rank < p.ranks; rank++ {
 		if _, err := p.c.Recv(word[:], rank, tagWord); err != nil {
 			return nil, fmt.Errorf("osu: hear from rank %d: %w", rank, err)
 		}
@@ -51,7 +51,7 @@ func (p *Pair) share(v int64) (int64, error) {
 		return int64(binary.LittleEndian.Uint64(word[:])), err
 	}
 	binary.LittleEndian.PutUint64(word[:], uint64(v))
-	for rank := 1; rank < 2*p.pairs; rank++ {
+	for rank := 1; rank < p.ranks; rank++ {
 		if err := p.c.Send(word[:], rank, tagWord); err != nil {
 			return 0, fmt.Errorf("osu: tell rank %d: %w", rank, err)
 		}
@@ -75,7 +75,7 @@ func (p *Pair) sum(v int64) (int64, error) {
 // combine makes one time of those of the pairs, on rank 0: the longest or the mean. The first ranks
 // of the pairs have a time, the others 0.
 func (p *Pair) combine(mine time.Duration, longest bool) (time.Duration, error) {
-	if p.pairs == 1 {
+	if p.pairs == 1 || p.fan != nil { // rank 0 alone has a time
 		return mine, nil
 	}
 	all, err := p.gather(int64(mine))
@@ -96,6 +96,9 @@ func (p *Pair) combine(mine time.Duration, longest bool) (time.Duration, error) 
 func (p *Pair) collect(mine []time.Duration) ([]time.Duration, error) {
 	if !p.first {
 		return nil, nil
+	}
+	if p.fan != nil { // rank 0 alone has times
+		return mine, nil
 	}
 	return collect(p.c, p.pairs, mine)
 }

@@ -84,11 +84,11 @@ func (p *Pair) exchange(size int, send, receive bool, round byte) (int, error) {
 	}
 	for i, b := range in {
 		pattern.Spoil(b, theirs+byte(i))
-		reqs = append(reqs, p.c.Irecv(b, p.peer, tagData))
+		reqs = append(reqs, p.receive(b))
 	}
 	for i, b := range out {
 		pattern.Fill(b, mine+byte(i))
-		reqs = append(reqs, p.c.Isend(b, p.peer, tagData))
+		reqs = append(reqs, p.send(b))
 	}
 	if err := banyan.WaitAll(reqs); err != nil {
 		return 0, err

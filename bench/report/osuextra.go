@@ -103,3 +103,9 @@ func OSUInit(w io.Writer, ranks, decimals int, total, join, barrier [3]float64) 
 	}
 	return nil
 }
+
+// OSUHello prints the lines of osu_hello.
+func OSUHello(w io.Writer, ranks int) error {
+	_, err := fmt.Fprintf(w, "%sThis is a test with %d processes\n", osuTitleOf("Hello World", "7.4"), ranks)
+	return printed(err)
+}

@@ -22,9 +22,11 @@ type osuCmd struct {
 	MbwMr     osuMultiBwCmd  `cmd:"" name:"mbw_mr" help:"Throughput and message rate of several pairs together."`
 	MultiLat  osuMultiLatCmd `cmd:"" name:"multi_lat" help:"Ping-pong of several pairs at once, the mean."`
 	LatencyMt osuThreadCmd   `cmd:"" name:"latency_mt" help:"Ping-pong with several goroutines on each side."`
-	Barrier   osuBarrierCmd  `cmd:"" help:"Time of a barrier, any number of ranks."`
-	Bcast     osuBcastCmd    `cmd:"" help:"Time of a broadcast, any number of ranks."`
-	Allreduce osuCollCmd     `cmd:"" help:"Time of a sum over all ranks, any number of ranks."`
+	Hello     osuHelloCmd    `cmd:"" help:"Start a job and say how many ranks it has."`
+	osuMoreCmds
+	Barrier   osuBarrierCmd `cmd:"" help:"Time of a barrier, any number of ranks."`
+	Bcast     osuBcastCmd   `cmd:"" help:"Time of a broadcast, any number of ranks."`
+	Allreduce osuCollCmd    `cmd:"" help:"Time of a sum over all ranks, any number of ranks."`
 	osuExchangeCmds
 	osuOverlapCmds
 	osuRemoteCmds
@@ -44,6 +46,7 @@ func newOsuCmd() osuCmd {
 		Bcast:     osuBcastCmd{osuCollCmd: osuCollCmd{osuOptions: common("bcast")}},
 		Allreduce: osuCollCmd{osuOptions: common("allreduce")},
 
+		osuMoreCmds:     newOsuMoreCmds(common),
 		osuExchangeCmds: newOsuExchangeCmds(common),
 		osuOverlapCmds:  newOsuOverlapCmds(common),
 		osuRemoteCmds:   newOsuRemoteCmds(common),

@@ -74,8 +74,11 @@ func TestOsuPrograms(t *testing.T) {
 		if !sizeless {
 			args = append(args, "-c")
 		}
-		if b.Collective {
+		switch {
+		case b.Collective:
 			args = append(args, "-n", "3", "-f")
+		case b.Fan:
+			args = append(args, "-n", "3")
 		}
 		code, out, errs := ftbench(t, args...)
 		require.Zero(t, code, "%s: %s", b.Name, errs)
@@ -181,6 +184,16 @@ func TestOsuNames(t *testing.T) {
 	code, out, errs = ftbench(t, strings.Fields("osu latency_mt --num-test-calls 2:3 -m 8:8 -i 20 -x 1")...)
 	require.Zero(t, code, errs)
 	require.Contains(t, out, "# Number of Sender threads: 2 \n# Number of Receiver threads: 3\n")
+}
+
+func TestOsuHello(t *testing.T) {
+	code, out, errs := ftbench(t, strings.Fields("osu hello -n 3")...)
+	require.Zero(t, code, errs)
+	require.Regexp(t, `^# OSU MPI Hello World Test v7\.4 .*\nThis is a test with 3 processes\n$`, out)
+	expectUsageErrors(t, map[string]string{
+		"osu hello -n 0":         "at least 1 rank is needed",
+		"osu hello --fabric sim": "use a real fabric",
+	})
 }
 
 func TestOsuInit(t *testing.T) {

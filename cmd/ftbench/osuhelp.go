@@ -22,6 +22,16 @@ var osuWords = map[string]struct {
 		[]string{"-n 4", "-p 2 -m 8:8 --min-time 1s", "-V -R 0 -m 8:4096"}},
 	"multi_lat": {"As latency, by several pairs at once, rank i with rank pairs+i: the mean of the\npairs.",
 		[]string{"-n 4", "-p 2 -z"}},
+	"latency_persistent": {"As latency, by persistent requests, which are made once for a size.",
+		[]string{"-m 8:8 -i 100000 -z", "-c -m 1:65536"}},
+	"bw_persistent":   {"As bw, by persistent requests.", []string{"-W 128 -m 1024:65536", "--min-time 500ms -c"}},
+	"bibw_persistent": {"As bibw, by persistent requests.", []string{"-m 65536: --min-time 500ms", "-c"}},
+	"bw_fan_in": {"Each rank of the first node receives windows of messages from the rank of each other node\nthat has " +
+		"its place there, and answers each. On one node rank 0 receives from all others.\nThe bandwidth is that of all " +
+		"together.",
+		[]string{"-n 4 -m 1024:65536", "-n 3 -c"}},
+	"bw_fan_out": {"As bw_fan_in, in the other direction: each rank of the first node, or rank 0, sends.",
+		[]string{"-n 4 -m 1024:65536", "-n 3 -c"}},
 	"latency_mt": {"As latency, but the messages are dealt out to goroutines that all call at the same\ntime: half " +
 		"of the mean round trip as one of the senders sees it.",
 		[]string{"-t 4", "-t 4:4 -c"}},
