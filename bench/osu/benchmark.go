@@ -177,7 +177,11 @@ func (b *Benchmark) Check(ranks int, o Options) error {
 			return fmt.Errorf("osu %s: %w", b.Name, err)
 		}
 	}
+	bounded, _ := b.Bounded(max(1, ranks), o)
 	switch {
+	case bounded.Max < o.first(b.op.unit) && bounded.Max < o.Max:
+		return fmt.Errorf("osu %s: a memory limit of %d bytes for %d ranks: not even messages of %d bytes fit: raise it (-M)",
+			b.Name, o.MemoryLimit, ranks, o.first(b.op.unit))
 	case (b.Collective || b.Fan) && ranks < 2:
 		return fmt.Errorf("osu %s: the job has %d ranks, at least 2 are needed: start it with -n 2", b.Name, ranks)
 	case b.Collective || b.Fan:
@@ -205,6 +209,22 @@ func (b *Benchmark) Pairs(ranks int, o Options) int {
 		return o.Pairs
 	}
 	return ranks / 2
+}
+
+// Bounded returns the options without the sizes of which a collective's longest buffer, that of all ranks' blocks
+// where it has one, would be over the memory limit of a rank, and whether there are any. A limit below 1 MiB
+// counts as that, as in OSU.
+func (b *Benchmark) Bounded(ranks int, o Options) (_ Options, lowered bool) {
+	if !b.Collective || b.op.unit == 0 || o.MemoryLimit == 0 {
+		return o, false
+	}
+	largest := max(o.MemoryLimit, leastMemory)
+	if b.op.each {
+		largest /= ranks
+	}
+	lowered = o.Max > largest
+	o.Max = min(o.Max, largest)
+	return o, lowered
 }
 
 // Rows returns how many points a run emits.

@@ -1,6 +1,7 @@
 package osu
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -255,7 +256,7 @@ func (g *group) point(size int, o *Options, limit *bound) (Point, error) {
 		}
 	}
 	if o.Validate && g.op.fill != nil {
-		pt.Errors, err = g.validate(size, pt.Iterations)
+		pt.Errors, err = g.validate(size, pt.Iterations, o.ValidateWarmup)
 	}
 	return pt, err
 }
@@ -298,11 +299,16 @@ func (g *group) once(size int) error {
 	return g.beside(size, g.own, &stopwatch{w: g.w})
 }
 
-// validate calls the operation up to n times with patterns and returns the number of wrong bytes on
+// validate calls the operation up to n times with patterns, each after a warm-up, and returns the number of wrong bytes on
 // all ranks, to all of them.
-func (g *group) validate(size, n int) (int, error) {
+func (g *group) validate(size, n, warmup int) (int, error) {
 	wrong := 0
 	for i := range min(n, maxValidated) {
+		for range warmup {
+			if err := cmp.Or(g.once(size), g.c.Barrier()); err != nil {
+				return 0, err
+			}
+		}
 		g.op.fill(g, size, byte(i))
 		if err := g.once(size); err != nil {
 			return 0, err

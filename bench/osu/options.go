@@ -52,6 +52,10 @@ type Options struct {
 	Budget budget.Budget `json:"-"`
 	// Validate checks every byte in a pass of its own.
 	Validate bool `json:"validate"`
+	// ValidateWarmup is how many iterations, of which nothing is checked, come before each that is.
+	ValidateWarmup int `json:"validate_warmup,omitempty"`
+	// MemoryLimit bounds the bytes of a collective's longest buffer, see [Benchmark.Bounded]. 0: no bound.
+	MemoryLimit int `json:"memory_limit,omitempty"`
 	// Percentiles, in percent, are computed in a pass of their own.
 	Percentiles []int `json:"percentiles,omitempty"`
 }
@@ -65,6 +69,10 @@ const (
 	maxSize = 1 << 30
 	// maxWindow bounds the messages in flight.
 	maxWindow = 1 << 16
+	// maxValidateWarmup bounds the warm-up before each validated iteration, as OSU does.
+	maxValidateWarmup = 10
+	// leastMemory is the least memory limit that has an effect, as in OSU.
+	leastMemory = 1 << 20
 	// maxTests bounds the tests during a computation: each reads the clock twice.
 	maxTests = 1 << 20
 	// maxThreads bounds the goroutines of one side, as OSU does; each has two buffers.
@@ -124,6 +132,11 @@ func (o *Options) check() error {
 		return fmt.Errorf("at least %v per size: a time from 0 on is needed", o.MinTime)
 	case o.MaxTime < 0:
 		return fmt.Errorf("at most %v per size: a time from 0 on is needed, and 0 is no bound", o.MaxTime)
+	case o.ValidateWarmup < 0 || o.ValidateWarmup > maxValidateWarmup:
+		return fmt.Errorf("%d warm-up iterations before each validated one: 0 to %d are possible", o.ValidateWarmup,
+			maxValidateWarmup)
+	case o.MemoryLimit < 0:
+		return fmt.Errorf("a memory limit of %d bytes: a number from 0 on is needed, and 0 is no bound", o.MemoryLimit)
 	case o.Lent && (!o.Registered || o.Validate):
 		return errors.New("loans are of registered memory, and not read: leave out the check of bytes")
 	case o.Lent && o.Persistent:

@@ -139,11 +139,11 @@ func TestCollectivesNoticeWrongBytes(t *testing.T) {
 	inSim(t, 3, func(w *banyan.World) error {
 		o := Options{Max: 64}
 		g := newGroup(w, &o, bcastOp)
-		wrong, err := g.validate(64, 3)
+		wrong, err := g.validate(64, 3, 0)
 		require.NoError(t, err)
 		require.Zero(t, wrong)
 		g.op.call = func(*group, int) error { return nil }
-		wrong, err = g.validate(64, 3)
+		wrong, err = g.validate(64, 3, 0)
 		require.NoError(t, err)
 		require.Equal(t, 2*3*64, wrong, "all but the root's, each time")
 
@@ -154,7 +154,7 @@ func TestCollectivesNoticeWrongBytes(t *testing.T) {
 			}
 			return allreduceOp.call(g, size)
 		}
-		wrong, err = g.validate(64, 2)
+		wrong, err = g.validate(64, 2, 1)
 		require.NoError(t, err)
 		require.Equal(t, 3*2*64, wrong)
 		return nil
@@ -170,7 +170,7 @@ func TestExchangesNoticeWrongBytes(t *testing.T) {
 		inSim(t, 3, func(w *banyan.World) error {
 			o := Options{Max: 60}
 			g := newGroup(w, &o, b.op)
-			wrong, err := g.validate(60, 3)
+			wrong, err := g.validate(60, 3, 1)
 			require.NoError(t, err)
 			require.Zero(t, wrong, b.Name)
 			spoil := func(g *group) {
@@ -182,7 +182,7 @@ func TestExchangesNoticeWrongBytes(t *testing.T) {
 			if b.op.start != nil {
 				g.op.start = func(g *group, size int) banyan.Request { spoil(g); return b.op.start(g, size) }
 			}
-			wrong, err = g.validate(60, 3)
+			wrong, err = g.validate(60, 3, 1)
 			require.NoError(t, err)
 			require.Positive(t, wrong, b.Name)
 			return nil
@@ -269,24 +269,26 @@ func TestCheck(t *testing.T) {
 		name   string
 		change func(*Options)
 	}{
-		"sizes -1:":               {"latency", func(o *Options) { o.Min = -1 }},
-		"sizes 8:4":               {"bibw", func(o *Options) { o.Min, o.Max = 8, 4 }},
-		"at least 1 is needed":    {"latency", func(o *Options) { o.IterationsLarge = 0 }},
-		"-1 warm-up":              {"latency", func(o *Options) { o.Warmup = -1 }},
-		"a window of 0":           {"mbw_mr", func(o *Options) { o.Window = 0 }},
-		"at least -1s per size":   {"latency", func(o *Options) { o.MinTime = -time.Second }},
-		"percentile 101":          {"latency", func(o *Options) { o.Percentiles = []int{101} }},
-		"largest ≤ 1073741824 is": {"latency", func(o *Options) { o.Max = math.MaxInt }},
-		"-2 pairs":                {"multi_lat", func(o *Options) { o.Pairs = -2 }},
-		"0 receiving and 1":       {"latency_mt", func(o *Options) { o.Receivers = 0 }},
-		"2 receiving and 129":     {"latency_mt", func(o *Options) { o.Senders = 129 }},
-		"a window of 65537":       {"mbw_mr", func(o *Options) { o.Windows = []int{1, 65537} }},
-		"it has none":             {"bcast", func(o *Options) { o.Windows = []int{1} }},
-		"whole numbers of 4":      {"allreduce", func(o *Options) { o.Min = 3 }},
-		"6:1048576: whole":        {"allreduce", func(o *Options) { o.Min = 6 }},
-		"-1 tests during":         {"ibcast", func(o *Options) { o.Tests = -1 }},
-		"3 tests during":          {"bcast", func(o *Options) { o.Tests = 3 }},
-		"a number has 4 bytes":    {"allreduce", func(o *Options) { o.Min, o.Max = 1, 2 }},
+		"sizes -1:":                         {"latency", func(o *Options) { o.Min = -1 }},
+		"sizes 8:4":                         {"bibw", func(o *Options) { o.Min, o.Max = 8, 4 }},
+		"at least 1 is needed":              {"latency", func(o *Options) { o.IterationsLarge = 0 }},
+		"-1 warm-up":                        {"latency", func(o *Options) { o.Warmup = -1 }},
+		"a window of 0":                     {"mbw_mr", func(o *Options) { o.Window = 0 }},
+		"at least -1s per size":             {"latency", func(o *Options) { o.MinTime = -time.Second }},
+		"percentile 101":                    {"latency", func(o *Options) { o.Percentiles = []int{101} }},
+		"largest ≤ 1073741824 is":           {"latency", func(o *Options) { o.Max = math.MaxInt }},
+		"-2 pairs":                          {"multi_lat", func(o *Options) { o.Pairs = -2 }},
+		"0 receiving and 1":                 {"latency_mt", func(o *Options) { o.Receivers = 0 }},
+		"2 receiving and 129":               {"latency_mt", func(o *Options) { o.Senders = 129 }},
+		"a window of 65537":                 {"mbw_mr", func(o *Options) { o.Windows = []int{1, 65537} }},
+		"it has none":                       {"bcast", func(o *Options) { o.Windows = []int{1} }},
+		"whole numbers of 4":                {"allreduce", func(o *Options) { o.Min = 3 }},
+		"6:1048576: whole":                  {"allreduce", func(o *Options) { o.Min = 6 }},
+		"11 warm-up iterations before each": {"bcast", func(o *Options) { o.ValidateWarmup = 11 }},
+		"a memory limit of -1":              {"bcast", func(o *Options) { o.MemoryLimit = -1 }},
+		"-1 tests during":                   {"ibcast", func(o *Options) { o.Tests = -1 }},
+		"3 tests during":                    {"bcast", func(o *Options) { o.Tests = 3 }},
+		"a number has 4 bytes":              {"allreduce", func(o *Options) { o.Min, o.Max = 1, 2 }},
 	} {
 		b := Find(c.name)
 		o := b.Defaults

@@ -30,6 +30,11 @@ const (
 func (s *sweep) validate(size, n int) (int, error) {
 	wrong := 0
 	for i := range max(1, min(n, maxValidated)/s.perCheck) {
+		for range s.o.ValidateWarmup {
+			if _, err := s.run(s.Pair, size, 1); err != nil {
+				return 0, err
+			}
+		}
 		bad, err := s.check(s.Pair, size, byte(i))
 		if err != nil {
 			return 0, err

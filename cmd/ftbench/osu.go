@@ -74,8 +74,9 @@ type osuCommon struct {
 // osuOptions are those of all that have data.
 type osuOptions struct {
 	osuCommon
-	Sizes    string `short:"m" aliases:"message-size" placeholder:"[MIN:]MAX" help:"Sizes in bytes; MIN: and :MAX are possible. Default: as OSU, up to 4 MiB, of collectives 1 MiB."`
-	Validate bool   `short:"c" aliases:"validation" help:"Check every byte, in a pass of its own."`
+	Sizes          string `short:"m" aliases:"message-size" placeholder:"[MIN:]MAX" help:"Sizes in bytes; MIN: and :MAX are possible. Default: as OSU, up to 4 MiB, of collectives 1 MiB."`
+	Validate       bool   `short:"c" aliases:"validation" help:"Check every byte, in a pass of its own."`
+	ValidateWarmup int    `short:"u" name:"validation-warmup" placeholder:"N" help:"Iterations before each that -c checks, 0 to 10. Default: 0, as those are not timed; OSU's 5."`
 }
 
 // The options that only some have.
@@ -92,6 +93,9 @@ type (
 	}
 	threadsOption struct {
 		Threads string `short:"t" aliases:"num-test-calls" default:"2" placeholder:"[SEND:]RECV" help:"Goroutines that send and wait, on rank 0, and that receive and answer, on rank 1. Default 1:2."`
+	}
+	memoryOption struct {
+		MemLimit int `short:"M" default:"536870912" placeholder:"BYTES" help:"Memory of a rank for the longest buffer; larger sizes are left out. At least 1 MiB. Default: 512 MiB."`
 	}
 	fullOption struct {
 		Full bool `short:"f" help:"Add columns with the least and the most of the ranks' means, and the iterations."`
@@ -126,6 +130,7 @@ type (
 	}
 	osuCollCmd struct {
 		osuOptions
+		memoryOption
 		fullOption
 	}
 	osuBcastCmd struct {
@@ -198,12 +203,16 @@ func (c *osuThreadCmd) Run(to *call) error {
 }
 
 // Run measures.
-func (c *osuCollCmd) Run(to *call) error { return c.run(c.Bench.Defaults, osuTable{full: c.Full}, to) }
+func (c *osuCollCmd) Run(to *call) error {
+	o := c.Bench.Defaults
+	o.MemoryLimit = c.MemLimit
+	return c.run(o, osuTable{full: c.Full}, to)
+}
 
 // Run measures.
 func (c *osuBcastCmd) Run(to *call) error {
 	o := c.Bench.Defaults
-	o.Registered, o.Lent = c.registered(), c.lent()
+	o.Registered, o.Lent, o.MemoryLimit = c.registered(), c.lent(), c.MemLimit
 	return c.run(o, osuTable{full: c.Full}, to)
 }
 
@@ -265,6 +274,7 @@ func (c *osuOptions) run(o osu.Options, table osuTable, to *call) error {
 	if err := checkFiles(c.JSON); err != nil {
 		return err
 	}
+	o, _ = c.Bench.Bounded(c.N, o)
 	announce(to.err, "osu "+c.Bench.Name, c.time(o), 0)
 	bar := progressbar.Start(to.err, "osu "+c.Bench.Name, c.Bench.Rows(o)/max(1, len(o.Windows)))
 	defer bar.Stop()
@@ -313,6 +323,11 @@ func (c *osuOptions) measure(w *banyan.World, o osu.Options, look osuTable, to *
 	first, ranks := w.Comm().Rank() == 0, w.Comm().Size()
 	if err := c.Bench.Check(ranks, o); err != nil {
 		return usage(err) // before a header is printed
+	}
+	o, lowered := c.Bench.Bounded(ranks, o)
+	if lowered && first {
+		fmt.Fprintf(to.err, "ftbench: osu %s: sizes above %d bytes are left out: --mem-limit, -M, of %d bytes for %d ranks\n",
+			c.Bench.Name, o.Max, o.MemoryLimit, ranks)
 	}
 	t := c.table(&o, look, ranks, to.words(c.JSON))
 	if first {

@@ -89,6 +89,15 @@ func TestOsuPrograms(t *testing.T) {
 	}
 }
 
+// What does not fit the memory limit is left out, and standard error says so.
+func TestOsuMemoryLimit(t *testing.T) {
+	code, out, errs := ftbench(t, strings.Fields("osu ialltoall -n 2 -M 1048576 -m 262144:1048576 -i 2 -x 1 -c -u 3")...)
+	require.Zero(t, code, errs)
+	require.Regexp(t, `(?m)^524288 .*Pass$`, out)
+	require.NotContains(t, out, "1048576")
+	require.Contains(t, errs, "ftbench: osu ialltoall: sizes above 524288 bytes are left out: --mem-limit")
+}
+
 // Windows: over both fabrics and simulated, with each way to synchronize and to make them.
 func TestOsuWindows(t *testing.T) {
 	for _, args := range []string{
@@ -121,6 +130,8 @@ func TestOsuWindows(t *testing.T) {
 // What OSU has and windows have not is refused, with what to use.
 func TestOsuWindowsNameTheCure(t *testing.T) {
 	expectUsageErrors(t, map[string]string{
+		"osu bcast -u 11":                 "0 to 10 are possible",
+		"osu bcast -M x":                  "mem-limit",
 		"osu ibcast -t 2000000":           "0 to 1048576 are possible",
 		"osu ibarrier --num-test-calls x": "num-test-calls",
 		"osu put_bw -n 4":                 "exactly 2 are needed",

@@ -23,6 +23,7 @@ func (c *osuOptions) apply(o *osu.Options) error {
 	if c.Warmup != nil {
 		o.Warmup, o.WarmupLarge = *c.Warmup, *c.Warmup
 	}
+	o.ValidateWarmup = c.ValidateWarmup
 	o.Validate, o.MinTime, o.Budget = c.Validate, c.MinTime, budget.Shared()
 	switch {
 	case c.MaxTime != nil:

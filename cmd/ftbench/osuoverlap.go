@@ -43,6 +43,7 @@ func newOsuOverlapCmds(common func(name string) osuOptions) osuOverlapCmds {
 type (
 	osuOverlapCmd struct {
 		osuOptions
+		memoryOption
 		overlapOption
 	}
 	osuIbarrierCmd struct {
@@ -59,7 +60,7 @@ type (
 // Run measures.
 func (c *osuOverlapCmd) Run(to *call) error {
 	o := c.Bench.Defaults
-	o.Tests = c.Tests
+	o.Tests, o.MemoryLimit = c.Tests, c.MemLimit
 	return c.run(o, osuTable{full: c.Full}, to)
 }
 
