@@ -2,13 +2,8 @@ package tcp
 
 import (
 	"runtime"
-	"sync/atomic"
-	"time"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/banyan-hpc/banyan/internal/futex"
-	"github.com/banyan-hpc/banyan/internal/release"
+	"github.com/banyan-hpc/banyan/internal/flusher"
 )
 
 // A burst is a series of short frames to one peer, with no other call of this provider in between.
@@ -23,98 +18,23 @@ const (
 	burstFrame = directSend
 	// burstBytes bounds what waits.
 	burstBytes = 32 << 10
-	// flushPause is the time between two looks of the flusher, which writes what is there in two of
-	// them; sharedPause the same where ranks share cores, and each look delays one of them.
-	// flushTurns is the number of looks without frames after which it sleeps.
-	flushPause  = 20 * time.Microsecond
-	sharedPause = 100 * time.Microsecond
-	flushTurns  = 8
 )
 
-// flusher is the goroutine, and what it shares with the one that calls the provider.
-type flusher struct {
-	bell *futex.Pull
-	done chan struct{}
-	stop atomic.Bool
-	out  vector
-	// series counts the beginnings and ends of bursts with frames that wait: it is odd while there
-	// are some. The provider's caller writes it, the flusher reads it.
-	series atomic.Uint64
-	// held guards conn and its outbox while series is odd.
-	held atomic.Uint32
-	conn *Conn
-}
-
-// newFlusher starts it; nil where Go has one processor, which the application may compute on.
-func newFlusher(pause time.Duration) *flusher {
-	if runtime.GOMAXPROCS(0) < 2 {
-		return nil
-	}
-	f := &flusher{bell: futex.NewPull(nil), done: make(chan struct{})}
-	go f.run(pause)
-	return f
-}
-
-func (f *flusher) close() {
-	f.stop.Store(true)
-	f.bell.Ring()
-	<-f.done
-}
-
-func (f *flusher) lock() {
-	for tries := 1; !f.held.CompareAndSwap(0, 1); tries++ {
-		release.Pause()
-		if tries%64 == 0 { // the other has lost its processor
-			_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
-			runtime.Gosched()
-		}
+// startFlusher has a goroutine write the frames of a burst of a computing process. Where Go has one processor, which
+// the application may compute on, there are no bursts.
+func (p *Provider) startFlusher() {
+	if runtime.GOMAXPROCS(0) >= 2 {
+		p.flush = flusher.New(p.cfg.Shared, p.flushBurst)
 	}
 }
 
-func (f *flusher) unlock() { f.held.Store(0) }
-
-func (f *flusher) run(between time.Duration) {
-	runtime.LockOSThread() // for the timer's precision
-	defer runtime.UnlockOSThread()
-	defer close(f.done)
-	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
-	pause := unix.NsecToTimespec(int64(between))
-	for !f.stop.Load() {
-		f.bell.Arm()
-		if f.series.Load()%2 == 0 && !f.stop.Load() {
-			f.bell.Sleep(-1)
-		}
-		f.bell.Disarm()
-		last := f.series.Load()
-		for idle := 0; idle < flushTurns && !f.stop.Load(); {
-			_ = unix.Nanosleep(&pause, nil)
-			now := f.series.Load()
-			switch {
-			case now%2 == 0:
-				idle++
-			case now == last:
-				f.flush(now)
-				fallthrough
-			default:
-				idle = 0
-			}
-			last = now
-		}
-	}
-}
-
-// flush writes the frames of a burst. What the socket does not take, and errors, are left to the
-// provider's caller.
-func (f *flusher) flush(series uint64) {
-	f.lock()
-	defer f.unlock()
-	if f.series.Load() != series {
-		return
-	}
-	c := f.conn
+// flushBurst writes the frames of a burst. What the socket does not take, and errors, are left to the provider's
+// caller. The flusher calls it.
+func (p *Provider) flushBurst() {
+	c := p.burst
 	for c.out.unsent() {
-		n := c.out.gather(f.out.pieces[:])
-		sent, errno := f.out.send(c.fd, n)
+		n := c.out.gather(p.burstOut.pieces[:])
+		sent, errno := p.burstOut.send(c.fd, n)
 		c.out.wrote(sent)
 		if errno != 0 {
 			return
@@ -131,9 +51,9 @@ func (c *Conn) joinBurst(h *header, payload []byte) bool {
 	switch {
 	case p.corked == c:
 		if p.sink == nil {
-			f.lock()
+			f.Lock()
 			c.addShort(h, payload)
-			f.unlock()
+			f.Unlock()
 		} else {
 			c.addShort(h, payload)
 		}
@@ -148,9 +68,8 @@ func (c *Conn) joinBurst(h *header, payload []byte) bool {
 	c.addShort(h, payload)
 	p.corked, p.waiting = c, headerBytes+len(payload)
 	if p.sink == nil {
-		f.conn = c
-		f.series.Add(1)
-		f.bell.Ring()
+		p.burst = c
+		f.Begin()
 	}
 	return true
 }
@@ -172,11 +91,9 @@ func (p *Provider) endBurst() {
 func (p *Provider) uncork() {
 	c := p.corked
 	p.corked = nil
-	if f := p.flush; f.series.Load()%2 == 1 {
-		f.lock()
-		f.series.Add(1)
-		f.unlock()
-		f.conn = nil
+	if p.flush.Waits() {
+		p.flush.End()
+		p.burst = nil
 	}
 	if c.state == up {
 		c.flush()

@@ -7,18 +7,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/internal/futex"
+	"github.com/banyan-hpc/banyan/internal/flusher"
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // stopFlusher leaves the frames of bursts to the calls of the provider.
 func stopFlusher(p *Provider) {
-	if p.flush != nil {
-		p.flush.close()
+	if p.flush == nil {
+		p.flush = flusher.New(false, p.flushBurst)
 	}
-	done := make(chan struct{})
-	close(done)
-	p.flush = &flusher{bell: futex.NewPull(nil), done: done}
+	p.flush.Close()
 }
 
 // frames counts the frames of n bytes in what arrives at the other end of a tap.

@@ -186,7 +186,7 @@ func (c *Conn) enlarge() bool {
 func (p *Provider) release() error {
 	var errs []error
 	if p.flush != nil {
-		p.flush.close()
+		p.flush.Close()
 	}
 	if p.watch != nil {
 		p.watch.close()

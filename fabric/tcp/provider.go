@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/internal/flusher"
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
@@ -51,16 +52,18 @@ type Provider struct {
 	returnsDue     []*Conn // connections with returned loans to report
 	creditReturned bool    // a refused sender has credit
 	sink           *fabric.Sink
-	in, out        vector    // for reading and writing
-	inbox          []byte    // into which all connections read
-	inboxes        [][]byte  // free ones, for incomplete frames
-	spare          []byte    // a free one, for a frame without a place
-	grown          []*Conn   // connections that have more memory than they need while idle
-	shrinkDue      time.Time // when it is looked at next
-	sent           *Conn     // the connection to which the last call has sent a short frame; see burst.go
-	corked         *Conn     // the connection with frames that wait for the end of a burst
-	waiting        int       // their bytes
-	flush          *flusher  // nil: none wait
+	in, out        vector           // for reading and writing
+	inbox          []byte           // into which all connections read
+	inboxes        [][]byte         // free ones, for incomplete frames
+	spare          []byte           // a free one, for a frame without a place
+	grown          []*Conn          // connections that have more memory than they need while idle
+	shrinkDue      time.Time        // when it is looked at next
+	sent           *Conn            // the connection to which the last call has sent a short frame; see burst.go
+	corked         *Conn            // the connection with frames that wait for the end of a burst
+	waiting        int              // their bytes
+	flush          *flusher.Flusher // nil: none wait
+	burst          *Conn            // whose frames flush writes, while some wait
+	burstOut       vector           // flush's
 	stats          counters
 	logged         map[string]bool // kinds of messages that have been logged
 	reserve        int             // a descriptor; -1: it is in use
@@ -111,11 +114,7 @@ func (p *Provider) open() (err error) {
 		return err
 	}
 	if p.watch, err = newWatcher(p.connSet.fd, p.cfg.Ring, p.cfg.Warn); err == nil {
-		pause := flushPause
-		if p.cfg.Shared {
-			pause = sharedPause
-		}
-		p.flush = newFlusher(pause)
+		p.startFlusher()
 	}
 	return err
 }
