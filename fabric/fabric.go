@@ -155,6 +155,13 @@ type Lender interface {
 	DetachBuffers()
 }
 
+// Announcer is a Conn over which the peer reads some memory in place.
+type Announcer interface {
+	Conn
+	// ReadInPlace reports whether a message from there is better announced.
+	ReadInPlace(buf []byte) bool
+}
+
 // Traffic counts the frames of a connection since it was made, and its interruptions.
 type Traffic struct {
 	Sent, Received uint64 // frames, of all classes
@@ -224,6 +231,17 @@ type Provider interface {
 	// Close frees everything, also with traffic in flight. It announces nothing to peers beyond
 	// Depart: without Depart they see a failure.
 	Close() error
+}
+
+// Registrar is a Provider whose adapter reads and writes memory itself. Expose gives a region with a key for registered
+// memory, and Get reads into it without a copy.
+type Registrar interface {
+	Provider
+	// Register lets the adapter reach memory, which stays in place until Deregister or Close. It is pinned when it is
+	// first used; memory that cannot be is used as if it were not registered. Any goroutine may call it.
+	Register(mem []byte)
+	// Deregister ends that: a Get of a peer from it fails. Nobody uses the memory. Any goroutine may call it.
+	Deregister(mem []byte)
 }
 
 // BlockName names a block among the processes that may open it.

@@ -25,6 +25,8 @@ type Heap struct {
 	used   map[*byte]piece
 	report Report
 	limit  func() int64
+	// adapters register the areas.
+	adapters []fabric.Registrar
 }
 
 // Report is what a heap has given, in bytes.
@@ -65,6 +67,9 @@ const (
 func New(blocks fabric.Blocks, limit func() int64) *Heap {
 	return &Heap{blocks: blocks, used: make(map[*byte]piece), limit: limit}
 }
+
+// RegisterWith has providers register the memory that is given. Call it before the first Alloc.
+func (h *Heap) RegisterWith(r fabric.Registrar) { h.adapters = append(h.adapters, r) }
 
 // Alloc gives n zeroed bytes, whose first is aligned to a cache line, from a page on to a page. Errors are
 // ErrLimit and
@@ -153,6 +158,9 @@ func (h *Heap) newArea(length int) (*area, error) {
 	if a.mem == nil {
 		a.mem = ordinary(length)
 	}
+	for _, r := range h.adapters {
+		r.Register(a.mem)
+	}
 	h.areas = append(h.areas, a)
 	h.report.Held += length
 	return a, nil
@@ -219,6 +227,9 @@ func (h *Heap) Free(b []byte) error {
 	}
 	h.areas = slices.DeleteFunc(h.areas, func(x *area) bool { return x == a })
 	h.report.Held -= len(a.mem)
+	for _, r := range h.adapters {
+		r.Deregister(a.mem)
+	}
 	if a.block {
 		return h.blocks.CloseBlock(a.mem)
 	}

@@ -7,7 +7,33 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric"
 )
+
+// adapter registers areas, by their first bytes.
+type adapter struct {
+	fabric.Provider
+	areas map[*byte]int
+}
+
+func (a adapter) Register(mem []byte)   { a.areas[&mem[0]] = len(mem) }
+func (a adapter) Deregister(mem []byte) { delete(a.areas, &mem[0]) }
+
+// All memory that is given lies in registered areas, and an area is not registered once it is given up.
+func TestAreasAreRegistered(t *testing.T) {
+	h, a := New(nil, constant(1<<62)), adapter{areas: make(map[*byte]int)}
+	h.RegisterWith(a)
+	small, err := h.Alloc(100)
+	require.NoError(t, err)
+	long, err := h.Alloc(3 * large)
+	require.NoError(t, err)
+	require.Len(t, a.areas, 2)
+	require.Equal(t, 3*large, a.areas[&long[0]])
+	require.NoError(t, h.Free(long))
+	require.Len(t, a.areas, 1)
+	require.NotZero(t, a.areas[&small[0]])
+}
 
 // Memory that is given out is zero, aligned, and belongs to nobody else; what is given back is joined again.
 func TestRandomAllocations(t *testing.T) {

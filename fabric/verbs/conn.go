@@ -20,8 +20,9 @@ type Conn struct {
 	pair       pair
 	mine       end
 	inlined    int
-	joined     bool // the pair receives and sends
-	heard      bool // the peer's end receives
+	reads      *readPair // nil: there are none
+	joined     bool      // the pair receives and sends
+	heard      bool      // the peer's end receives
 	// sending: frames go over the lane. receiving: they come over it.
 	sending, receiving bool
 	starving           bool // a frame was refused since credit was last available
@@ -31,6 +32,8 @@ type Conn struct {
 	owing       bool     // it is in Provider.owing
 	out         []onWay  // messages without acknowledgement, the oldest first
 	first, next uint64   // number of out's first, and of the next one
+	quiet       int      // the last messages, which have no completion
+	listed      bool     // it is in Provider.unsignalled
 	sent        uint64   // frames that have gone over lanes, but for those that have come back
 	got         uint64   // frames that have come over lanes
 	early       []uint32 // buffers with frames that have come before the note that they do
@@ -76,6 +79,7 @@ func (c *Conn) Describe() string {
 // TrySend implements fabric.Conn.
 func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 	if !c.sending {
+		c.p.endBatch()
 		if len(c.resend) > 0 || c.p.left || c.awaitsLane() || !c.Conn.TrySend(class, imm, payload) {
 			c.starving = true
 			return c.ended && !c.p.left
@@ -95,18 +99,20 @@ func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 // awaitsLane reports whether frames wait for the lane. A peer may have sent before.
 func (c *Conn) awaitsLane() bool { return c.p.cfg.Wait && !c.off && !c.ended }
 
-// post sends a message, class 0 to bring credit only; false: there is no buffer.
+// post sends a message, class 0 to bring credit only; false: there is no buffer. Where it follows others at once it is
+// sent with them: see batch.go.
 func (c *Conn) post(class fabric.Class, imm uint64, payload []byte) bool {
 	p := c.p
 	slot, ok := p.outgoing.take()
 	if !ok {
 		return false
 	}
-	at, m := p.outgoing.at(slot)
 	h := header{imm: imm, length: uint32(len(payload)), credit: uint16(c.owed), class: class}
 	c.owed = 0
+	at, _ := p.outgoing.at(slot)
 	h.put(at)
 	n := headerBytes + copy(at[headerBytes:], payload)
+	signal := c.signals()
 	c.out = append(c.out, onWay{slot, class != 0})
 	p.onWay++
 	if class != 0 {
@@ -114,12 +120,29 @@ func (c *Conn) post(class fabric.Class, imm uint64, payload []byte) bool {
 		c.sent++
 		c.carried++
 	}
-	p.refill()
-	p.d.send(c.pair, at[:n], m, c.next, true, n <= c.inlined)
 	c.next++
-	if posted, _, err := p.d.round(false); posted == 0 { // it is sent over the sockets
-		c.fails(err)
+	if p.batched != c || n > batchBytes || !p.join(c, slot, n, signal) {
+		p.endBatch()
+		p.add(c, slot, n, signal)
+		p.roundTrip(1)
+		if p.batched = c; n > batchBytes {
+			p.batched = nil
+		}
 	}
+	return true
+}
+
+// signals reports whether the next message is to have a completion: if none is on its way, since nothing may follow
+// it, and now and then, for room among those on their way.
+func (c *Conn) signals() bool {
+	if c.quiet++; len(c.out) > 0 && c.quiet < c.p.ring()/4 {
+		if !c.listed {
+			c.listed = true
+			c.p.unsignalled = append(c.p.unsignalled, c)
+		}
+		return false
+	}
+	c.quiet = 0
 	return true
 }
 
@@ -149,6 +172,49 @@ func (c *Conn) mayContinue() {
 	}
 }
 
+const (
+	// forPoll is what Await returns when Poll has something to do.
+	forPoll = fabric.NotYet - 1
+	// looksEach is the number of looks at the completion queue that take as long as one at a socket.
+	looksEach = 32
+)
+
+// Await implements fabric.Awaiter: a frame of the lane goes to its buffer without the sink.
+func (c *Conn) Await(class fabric.Class, imm uint64, buf []byte, looks int) int {
+	p := c.p
+	if !c.receiving {
+		if c.skip > 0 || c.ended || p.lanes > 0 {
+			return forPoll
+		}
+		return c.Conn.Await(class, imm, buf, looks)
+	}
+	p.endBatch()
+	if p.busy() || p.socketsDue() {
+		return forPoll
+	}
+	p.roundTrip(looksEach * looks)
+	switch {
+	case len(p.arrived) == 0:
+		return fabric.NotYet
+	case len(p.arrived) > 1 || p.byPair[p.arrived[0].pair] != c || !c.receiving:
+		return forPoll
+	}
+	a := p.arrived[0]
+	at, _ := p.incoming.at(a.slot)
+	if !validMessage(at[:min(int(a.length), slotBytes)]) {
+		return forPoll
+	}
+	h, payload := frameOf(at)
+	if h.class != class || h.imm != imm || len(payload) > len(buf) {
+		return forPoll
+	}
+	p.arrived = p.arrived[:0]
+	c.count(&h)
+	copy(buf, payload)
+	p.repost = append(p.repost, a.slot)
+	return len(payload)
+}
+
 // TryLend implements fabric.Lender. Its limit is 0, so it is never called.
 func (c *Conn) TryLend(fabric.Class, uint64, []byte) bool { return false }
 
@@ -161,6 +227,10 @@ func (c *Conn) Received() uint64 { return c.Conn.Received() + c.received }
 // Unsent implements fabric.Lender: messages on their way are lost if this process dies, until the peer's adapter
 // has them.
 func (c *Conn) Unsent() bool {
+	c.p.endBatch()
+	if c.quiet > 0 {
+		c.p.settle()
+	}
 	c.asked = !c.ended && (c.sending && len(c.out) > 0 || len(c.resend) > 0)
 	return c.asked || c.Conn.Unsent()
 }
@@ -176,6 +246,7 @@ func (c *Conn) Traffic() fabric.Traffic {
 
 // Invalidate implements fabric.Conn.
 func (c *Conn) Invalidate() {
+	c.p.endBatch()
 	c.cut, c.ended = true, true
 	c.drop()
 	c.Conn.Invalidate()
@@ -193,12 +264,15 @@ func (c *Conn) drop() {
 	}
 	c.p.repost = append(c.p.repost, c.early...)
 	c.out, c.resend, c.early, c.notes = nil, nil, nil, nil
-	c.sending, c.receiving = false, false
+	c.sending = false
+	c.comes(false)
 }
 
 // release frees the queue pair.
 func (c *Conn) release() {
 	if c.pair != (pair{}) {
+		c.p.endBatch()
+		c.endReads()
 		delete(c.p.byPair, c.mine.qp)
 		c.pair.free()
 		c.pair, c.joined = pair{}, false

@@ -8,9 +8,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 // Two of these are macros of the header, too.
@@ -78,6 +80,7 @@ struct bn_device {
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
+	struct ibv_cq *reads;
 	struct ibv_srq *srq;
 	int port, gid;
 	struct ibv_port_attr attr;
@@ -85,7 +88,6 @@ struct bn_device {
 };
 
 int bn_headers(void) { return 1; }
-
 const char *bn_load(void) {
 	static int loaded;
 	if (loaded)
@@ -140,6 +142,8 @@ static const char *open_step(struct bn_device *d, const char *name, uint32_t rec
 		return "fcntl";
 	if (!(d->cq = lib.create_cq(d->context, completions, NULL, d->channel, 0)))
 		return "ibv_create_cq";
+	if (!(d->reads = lib.create_cq(d->context, 4 * bn_reads, NULL, NULL, 0)))
+		return "ibv_create_cq";
 	struct ibv_srq_init_attr attr = {.attr = {.max_wr = receives, .max_sge = 1}};
 	if (!(d->srq = lib.create_srq(d->pd, &attr)))
 		return "ibv_create_srq";
@@ -165,6 +169,8 @@ int bn_open(const char *name, int port, int gid, uint32_t receives, uint32_t com
 void bn_close(struct bn_device *d) {
 	if (d->srq)
 		lib.destroy_srq(d->srq);
+	if (d->reads)
+		lib.destroy_cq(d->reads);
 	if (d->cq)
 		lib.destroy_cq(d->cq);
 	if (d->channel)
@@ -177,7 +183,6 @@ void bn_close(struct bn_device *d) {
 }
 
 int bn_fd(struct bn_device *d) { return d->channel->fd; }
-
 int bn_arm(struct bn_device *d, int solicited) { return ibv_req_notify_cq(d->cq, solicited); }
 
 void bn_drain(struct bn_device *d) {
@@ -210,15 +215,27 @@ void bn_memory_free(struct bn_memory *m, size_t length) {
 	munmap(m->at, length);
 }
 
-int bn_pair_new(struct bn_device *d, uint32_t psn, uint32_t sends, void **out, struct bn_end *mine, uint32_t *inlined) {
+int bn_register(struct bn_device *d, void *at, size_t length, struct bn_memory *out) {
+	struct ibv_mr *mr = lib.reg_mr(d->pd, at, length, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+	if (!mr)
+		return errno;
+	*out = (struct bn_memory){.region = mr, .key = mr->lkey, .remote = mr->rkey};
+	return 0;
+}
+void bn_deregister(struct bn_memory *m) { lib.dereg_mr(m->region); }
+
+int bn_pair_new(struct bn_device *d, uint32_t psn, uint32_t sends, int reads, void **out, struct bn_end *mine,
+	uint32_t *inlined) {
+	struct ibv_cq *cq = reads ? d->reads : d->cq;
 	struct ibv_qp_init_attr init = {
-		.send_cq = d->cq, .recv_cq = d->cq, .srq = d->srq, .qp_type = IBV_QPT_RC,
-		.cap = {.max_send_wr = sends, .max_send_sge = 1, .max_inline_data = 128},
+		.send_cq = cq, .recv_cq = cq, .srq = d->srq, .qp_type = IBV_QPT_RC,
+		.cap = {.max_send_wr = sends, .max_send_sge = 1, .max_inline_data = reads ? 0 : 128},
 	};
 	struct ibv_qp *qp = lib.create_qp(d->pd, &init);
 	if (!qp)
 		return errno;
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = d->port};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = d->port, 
+		.qp_access_flags = reads ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE};
 	int err = lib.modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 	if (err) {
 		lib.destroy_qp(qp);
@@ -240,7 +257,7 @@ int bn_pair_join(struct bn_device *d, void *pair, uint32_t psn, const struct bn_
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
 		.path_mtu = theirs->mtu < d->attr.active_mtu ? theirs->mtu : d->attr.active_mtu,
-		.dest_qp_num = theirs->qp, .rq_psn = theirs->psn, .max_dest_rd_atomic = 1, .min_rnr_timer = 12,
+		.dest_qp_num = theirs->qp, .rq_psn = theirs->psn, .max_dest_rd_atomic = bn_reads, .min_rnr_timer = 12,
 		.ah_attr = {.dlid = theirs->lid, .port_num = d->port},
 	};
 	if (d->attr.link_layer == IBV_LINK_LAYER_ETHERNET || theirs->lid == 0) {
@@ -255,7 +272,7 @@ int bn_pair_join(struct bn_device *d, void *pair, uint32_t psn, const struct bn_
 	if (err)
 		return err;
 	attr = (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTS, .timeout = timeout, .retry_cnt = retries, .rnr_retry = 7, .sq_psn = psn, .max_rd_atomic = 1,
+		.qp_state = IBV_QPS_RTS, .timeout = timeout, .retry_cnt = retries, .rnr_retry = 7, .sq_psn = psn, .max_rd_atomic = bn_reads,
 	};
 	*step = "ibv_modify_qp to RTS";
 	return lib.modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
@@ -266,36 +283,74 @@ int bn_pair_fail(void *qp) {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 	return lib.modify_qp(qp, &attr, IBV_QP_STATE);
 }
-
 void bn_pair_free(void *qp) { lib.destroy_qp(qp); }
 
-static int post_receives(struct bn_device *d, const struct bn_receive *list, int n) {
-	for (int i = 0; i < n; i++) {
-		struct ibv_sge sge = {.addr = (uintptr_t)list[i].at, .length = list[i].length, .lkey = list[i].key};
-		struct ibv_recv_wr wr = {.wr_id = list[i].id, .sg_list = &sge, .num_sge = 1}, *bad;
-		int err = ibv_post_srq_recv(d->srq, &wr, &bad);
-		if (err)
-			return err;
-	}
+int bn_read_post(void *qp, const struct bn_read *r) {
+	struct ibv_sge sge = {.addr = r->at, .length = r->length, .lkey = r->key};
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = r->id, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = {.remote_addr = r->remote, .rkey = r->remote_key},
+	};
+	return ibv_post_send(qp, &wr, &bad);
+}
+
+static int64_t now_ns(clockid_t clock) {
+	struct timespec now;
+	clock_gettime(clock, &now);
+	return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+int bn_read_wait(struct bn_device *d, uint64_t *id, uint32_t *status) {
+	enum { looks = 256 }; // before others get the core, and between two looks at the clock
+	int64_t start = now_ns(CLOCK_MONOTONIC);
+	do {
+		for (int i = 0; i < looks; i++) {
+			struct ibv_wc wc;
+			int n = ibv_poll_cq(d->reads, 1, &wc);
+			if (n != 0) {
+				*id = wc.wr_id;
+				*status = wc.status;
+				return n;
+			}
+		}
+		sched_yield();
+	} while (now_ns(CLOCK_MONOTONIC) - start < 1000000);
 	return 0;
 }
 
-// post_sends posts series of messages to one queue pair with one doorbell each.
-static int post_sends(const struct bn_send *list, int n, int *posted) {
-	enum { most = 16 };
-	struct ibv_sge sge[most];
-	struct ibv_send_wr wr[most], *bad;
+static int post_receives(struct bn_device *d, const struct bn_receive *list, int n) {
+	struct ibv_sge sge[bn_most];
+	struct ibv_recv_wr wr[bn_most], *bad;
+	for (int i = 0; i < n; i++) {
+		sge[i] = (struct ibv_sge){.addr = (uintptr_t)list[i].at, .length = list[i].length, .lkey = list[i].key};
+		wr[i] = (struct ibv_recv_wr){.wr_id = list[i].id, .sg_list = &sge[i], .num_sge = 1};
+		if (i > 0)
+			wr[i - 1].next = &wr[i];
+	}
+	return n > 0 ? ibv_post_srq_recv(d->srq, wr, &bad) : 0;
+}
+
+// post_sends posts the messages of each series for one queue pair with one doorbell. A message that another one
+// follows at once has an immediate, so that the receiver takes them together.
+static int post_sends(const struct bn_send *list, int n, int32_t *posted) {
+	struct ibv_sge sge[bn_most];
+	struct ibv_send_wr wr[bn_most], *bad;
 	for (int i = 0; i < n;) {
 		int k = 0;
-		for (; k < most && i + k < n && list[i + k].qp == list[i].qp; k++) {
+		for (; i + k < n && list[i + k].qp == list[i].qp; k++) {
 			const struct bn_send *s = &list[i + k];
 			sge[k] = (struct ibv_sge){.addr = (uintptr_t)s->at, .length = s->length, .lkey = s->key};
 			wr[k] = (struct ibv_send_wr){
-				.wr_id = s->id, .sg_list = &sge[k], .num_sge = 1, .opcode = IBV_WR_SEND,
-				.send_flags = IBV_SEND_SOLICITED | (s->signal ? IBV_SEND_SIGNALED : 0) | (s->inlined ? IBV_SEND_INLINE : 0),
+				.wr_id = s->id, .sg_list = &sge[k], .num_sge = !s->probe,
+				.opcode = s->probe ? IBV_WR_RDMA_WRITE : IBV_WR_SEND,
+				.send_flags = (s->signal ? IBV_SEND_SIGNALED : 0) | (s->inlined ? IBV_SEND_INLINE : 0) |
+					(s->probe ? 0 : IBV_SEND_SOLICITED),
 			};
-			if (k > 0)
+			if (k > 0) {
 				wr[k - 1].next = &wr[k];
+				if (wr[k - 1].opcode == IBV_WR_SEND && !s->probe)
+					wr[k - 1].opcode = IBV_WR_SEND_WITH_IMM;
+			}
 		}
 		int err = ibv_post_send(list[i].qp, wr, &bad);
 		if (err) {
@@ -308,58 +363,38 @@ static int post_sends(const struct bn_send *list, int n, int *posted) {
 	return 0;
 }
 
-int bn_round(struct bn_device *d, const struct bn_receive *receives, int nreceives, const struct bn_send *sends, int nsends,
-	struct bn_done *out, int most, int *posted, int *found) {
-	*posted = *found = 0;
-	int err = post_receives(d, receives, nreceives);
-	if (!err)
-		err = post_sends(sends, nsends, posted);
-	if (most == 0)
-		return err;
-	struct ibv_wc wc[32];
-	if (most > 32)
-		most = 32;
-	*found = ibv_poll_cq(d->cq, most, wc);
-	for (int i = 0; i < *found; i++)
-		out[i] = (struct bn_done){
+// take takes completions. Where the last one is of a message that another one follows, it waits for that a
+// moment: the peer's adapter is sending it.
+static int take(struct ibv_cq *cq, struct ibv_wc *wc, int looks) {
+	enum { moment = 1024 };
+	int found = 0;
+	while (looks-- > 0 && found < bn_most) {
+		int n = ibv_poll_cq(cq, bn_most - found, wc + found);
+		if (n < 0)
+			return n;
+		if (n == 0)
+			continue;
+		found += n;
+		const struct ibv_wc *last = &wc[found - 1];
+		int more = last->status == IBV_WC_SUCCESS && last->opcode & IBV_WC_RECV && last->wc_flags & IBV_WC_WITH_IMM;
+		looks = more ? moment : 0;
+	}
+	return found;
+}
+
+void bn_go(struct bn_device *d, struct bn_round *r) {
+	r->posted = 0;
+	r->err = post_receives(d, r->receives, r->receiving);
+	if (!r->err && r->sending > 0)
+		r->err = post_sends(r->sends, r->sending, &r->posted);
+	r->tick = now_ns(CLOCK_MONOTONIC_COARSE);
+	struct ibv_wc wc[bn_most];
+	r->found = take(d->cq, wc, r->looks);
+	for (int i = 0; i < r->found; i++)
+		r->done[i] = (struct bn_done){
 			.id = wc[i].wr_id, .qp = wc[i].qp_num, .status = wc[i].status,
 			.length = wc[i].status == IBV_WC_SUCCESS ? wc[i].byte_len : 0,
 		};
-	return err;
-}
-
-#else
-
-#include <errno.h>
-
-int bn_headers(void) { return 0; }
-const char *bn_load(void) { return "built without infiniband/verbs.h"; }
-const char *bn_status(uint32_t status) { return ""; }
-int bn_open(const char *name, int port, int gid, uint32_t receives, uint32_t completions, struct bn_device **out,
-	const char **step) {
-	*step = "build";
-	return ENOSYS;
-}
-void bn_close(struct bn_device *d) {}
-int bn_fd(struct bn_device *d) { return -1; }
-int bn_arm(struct bn_device *d, int solicited) { return ENOSYS; }
-void bn_drain(struct bn_device *d) {}
-int bn_memory_new(struct bn_device *d, size_t length, struct bn_memory *out) { return ENOSYS; }
-void bn_memory_free(struct bn_memory *m, size_t length) {}
-int bn_pair_new(struct bn_device *d, uint32_t psn, uint32_t sends, void **qp, struct bn_end *mine, uint32_t *inlined) {
-	return ENOSYS;
-}
-int bn_pair_join(struct bn_device *d, void *qp, uint32_t psn, const struct bn_end *theirs, int timeout, int retries,
-	const char **step) {
-	*step = "build";
-	return ENOSYS;
-}
-int bn_pair_fail(void *qp) { return ENOSYS; }
-void bn_pair_free(void *qp) {}
-int bn_round(struct bn_device *d, const struct bn_receive *receives, int nreceives, const struct bn_send *sends, int nsends,
-	struct bn_done *out, int most, int *posted, int *found) {
-	*posted = *found = 0;
-	return ENOSYS;
 }
 
 #endif

@@ -1,16 +1,23 @@
 // The part of package verbs in C: libibverbs, loaded at run time. All functions return 0 or an errno,
-// unless stated otherwise. A device is used by one thread at a time, but for bn_fd.
+// unless stated otherwise. A device is used by one thread at a time, but for bn_fd, bn_register and those that
+// read, which are another thread's.
 #ifndef BANYAN_VERBS_DEVICE_H
 #define BANYAN_VERBS_DEVICE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-// bn_memory is registered memory.
+// bn_memory is registered memory: key is for this process, remote for peers that read it.
 struct bn_memory {
 	void *at;
 	void *region;
-	uint32_t key;
+	uint32_t key, remote;
+};
+
+// bn_read is a part of a message, which the adapter reads from the peer's memory.
+struct bn_read {
+	uint64_t at, remote, id;
+	uint32_t length, key, remote_key;
 };
 
 // bn_end is what one end of a queue pair says to the other.
@@ -22,13 +29,13 @@ struct bn_end {
 };
 
 // bn_send is a message to be sent. signal asks for a completion with id, which stands for the earlier
-// messages of the same queue pair as well.
+// messages of the same queue pair as well. probe: it has no bytes and takes no buffer of the peer.
 struct bn_send {
 	void *qp;
 	void *at;
 	uint64_t id;
 	uint32_t length, key;
-	uint8_t signal, inlined;
+	uint8_t signal, inlined, probe;
 };
 
 // bn_receive is a buffer for a message.
@@ -44,7 +51,26 @@ struct bn_done {
 	uint32_t qp, length, status;
 };
 
+// bn_round is what one call posts and takes. A call does the most that it can, because the way into C and back
+// takes longer than a look at the completion queue.
+enum { bn_most = 32 };
+struct bn_round {
+	// The caller's: what is to be posted, and how often the completion queue is looked at before the call
+	// ends without completions; 0: not at all.
+	int32_t receiving, sending, looks;
+	// The result: the number of messages posted; fewer than sending: the errno. A negative found: the completion
+	// queue is broken. tick changes every few milliseconds.
+	int32_t posted, err, found;
+	int64_t tick;
+	struct bn_receive receives[bn_most];
+	struct bn_send sends[bn_most];
+	struct bn_done done[bn_most];
+};
+
 struct bn_device;
+
+// bn_reads is the number of reads of one queue pair that are under way at once.
+enum { bn_reads = 4 };
 
 int bn_headers(void);                 // 1: built with the headers of libibverbs
 const char *bn_load(void);            // loads the library; NULL, or why not
@@ -58,16 +84,20 @@ void bn_drain(struct bn_device *d); // takes the events of bn_fd
 
 int bn_memory_new(struct bn_device *d, size_t length, struct bn_memory *out);
 void bn_memory_free(struct bn_memory *m, size_t length);
+int bn_register(struct bn_device *d, void *at, size_t length, struct bn_memory *out); // peers may read it
+void bn_deregister(struct bn_memory *m);
 
-int bn_pair_new(struct bn_device *d, uint32_t psn, uint32_t sends, void **qp, struct bn_end *mine, uint32_t *inlined);
+int bn_pair_new(struct bn_device *d, uint32_t psn, uint32_t sends, int reads, void **qp, struct bn_end *mine,
+	uint32_t *inlined); // reads: for reads alone
 int bn_pair_join(struct bn_device *d, void *qp, uint32_t psn, const struct bn_end *theirs, int timeout, int retries,
 	const char **step);
 int bn_pair_fail(void *qp); // to the error state: nothing more is sent or received
 void bn_pair_free(void *qp);
 
-// bn_round posts buffers, then messages, and takes up to most completions. *posted is the number of messages that
-// were posted; fewer: the error is returned, else 0. A negative *found: the completion queue is broken.
-int bn_round(struct bn_device *d, const struct bn_receive *receives, int nreceives, const struct bn_send *sends, int nsends,
-	struct bn_done *out, int most, int *posted, int *found);
+int bn_read_post(void *qp, const struct bn_read *r);
+// bn_read_wait waits a millisecond for the end of a read; 0: there is none.
+int bn_read_wait(struct bn_device *d, uint64_t *id, uint32_t *status);
+
+void bn_go(struct bn_device *d, struct bn_round *r);
 
 #endif

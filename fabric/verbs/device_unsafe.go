@@ -5,8 +5,10 @@ package verbs
 /*
 #cgo CFLAGS: -O2 -Wall
 #cgo LDFLAGS: -ldl
-#cgo noescape bn_round
-#cgo nocallback bn_round
+#cgo noescape bn_go
+#cgo nocallback bn_go
+#cgo noescape bn_read_wait
+#cgo nocallback bn_read_wait
 #cgo noescape bn_arm
 #cgo nocallback bn_arm
 #cgo noescape bn_drain
@@ -27,19 +29,19 @@ import (
 // too, so that no call has to check pointers.
 
 // most is the number of completions that a round takes, and of buffers and messages that it posts.
-const most = 32
+const most = C.bn_most
 
 // device is an open adapter with one completion queue, for one goroutine at a time.
 type device struct {
-	c        *C.struct_bn_device
-	args     unsafe.Pointer // the arrays below
-	receives *[most]C.struct_bn_receive
-	sends    *[most]C.struct_bn_send
-	done     *[most]C.struct_bn_done
-	// waiting is the number of buffers and messages of the next round.
+	c *C.struct_bn_device
+	r *C.struct_bn_round
+	// receiving and sending are the numbers of buffers and messages of the next round.
 	receiving, sending int
-	calls              uint64 // into C, for messages
+	calls              Calls
 }
+
+// Calls counts the calls into C that post messages or take completions, and those that have found nothing to do.
+type Calls struct{ Busy, Idle uint64 }
 
 // pair is a queue pair; the zero pair is none.
 type pair struct{ at unsafe.Pointer }
@@ -76,11 +78,7 @@ func openDevice(name string, port, gid int, receives, completions uint32) (*devi
 	if err := C.bn_open(s, C.int(port), C.int(gid), C.uint32_t(receives), C.uint32_t(completions), &d.c, &step); err != 0 {
 		return nil, failed(name, C.GoString(step), err)
 	}
-	const a, b = unsafe.Sizeof(*d.receives), unsafe.Sizeof(*d.sends)
-	d.args = C.calloc(1, C.size_t(a+b+unsafe.Sizeof(*d.done)))
-	d.receives = (*[most]C.struct_bn_receive)(d.args)
-	d.sends = (*[most]C.struct_bn_send)(unsafe.Add(d.args, a))
-	d.done = (*[most]C.struct_bn_done)(unsafe.Add(d.args, a+b))
+	d.r = (*C.struct_bn_round)(C.calloc(1, C.sizeof_struct_bn_round))
 	return d, nil
 }
 
@@ -98,7 +96,7 @@ func failed(device, step string, code C.int) error {
 
 func (d *device) close() {
 	C.bn_close(d.c)
-	C.free(d.args)
+	C.free(unsafe.Pointer(d.r))
 }
 
 // fd becomes readable when a completion has come since arm.
@@ -140,12 +138,65 @@ func (m *memory) free() {
 	C.free(unsafe.Pointer(m.c))
 }
 
-// newPair makes a queue pair for so many messages on their way. inlined is the longest that needs no buffer.
-func (d *device) newPair(psn uint32, sends int) (p pair, mine end, inlined int, err error) {
+// register has peers read, and the adapter write, memory that stays in place.
+func (d *device) register(mem []byte) (memory, error) {
+	m := memory{bytes: mem, c: (*C.struct_bn_memory)(C.calloc(1, C.sizeof_struct_bn_memory))}
+	if err := C.bn_register(d.c, unsafe.Pointer(unsafe.SliceData(mem)), C.size_t(len(mem)), m.c); err != 0 {
+		C.free(unsafe.Pointer(m.c))
+		return memory{}, failed(fmt.Sprintf("%d bytes", len(mem)), "ibv_reg_mr", err)
+	}
+	return m, nil
+}
+
+func (m *memory) deregister() {
+	C.bn_deregister(m.c)
+	C.free(unsafe.Pointer(m.c))
+}
+
+// remote is the key for peers.
+func (m *memory) remote() uint32 { return uint32(m.c.remote) }
+
+// addressOf is where memory begins.
+func addressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
+
+// read starts to read memory of the peer of a pair. Memory at belongs to m and stays until waitRead has returned id,
+// for which there are readsAtOnce for all pairs.
+func (d *device) read(p pair, at []byte, m *memory, remote uint64, key uint32, id uint64) error {
+	r := C.struct_bn_read{
+		at: C.uint64_t(addressOf(at)), remote: C.uint64_t(remote), id: C.uint64_t(id),
+		length: C.uint32_t(len(at)), key: m.c.key, remote_key: C.uint32_t(key),
+	}
+	if err := C.bn_read_post(p.at, &r); err != 0 {
+		return failed("queue pair", "ibv_post_send", err)
+	}
+	return nil
+}
+
+// readsAtOnce is the number of reads of a pair that are under way.
+const readsAtOnce = C.bn_reads
+
+// waitRead waits a millisecond for the end of a read; false: there was none.
+func (d *device) waitRead() (id uint64, status uint32, ended bool, err error) {
+	var i C.uint64_t
+	var s C.uint32_t
+	n := C.bn_read_wait(d.c, &i, &s)
+	if n < 0 {
+		return 0, 0, false, errQueue
+	}
+	return uint64(i), uint32(s), n > 0, nil
+}
+
+// newPair makes a queue pair for so many messages on their way. inlined is the longest that needs no buffer. A pair for
+// reads does nothing else.
+func (d *device) newPair(psn uint32, sends int, reads bool) (p pair, mine end, inlined int, err error) {
 	var at unsafe.Pointer
 	var e C.struct_bn_end
 	var longest C.uint32_t
-	if err := C.bn_pair_new(d.c, C.uint32_t(psn), C.uint32_t(sends), &at, &e, &longest); err != 0 {
+	only := C.int(0)
+	if reads {
+		only = 1
+	}
+	if err := C.bn_pair_new(d.c, C.uint32_t(psn), C.uint32_t(sends), only, &at, &e, &longest); err != 0 {
 		return pair{}, end{}, 0, failed("queue pair", "ibv_create_qp", err)
 	}
 	mine = end{qp: uint32(e.qp), psn: psn, lid: uint16(e.lid), mtu: uint8(e.mtu), ethernet: e.ethernet != 0}
@@ -178,7 +229,7 @@ func (d *device) receive(at []byte, m *memory, id uint64) bool {
 	if d.receiving == most {
 		return false
 	}
-	r := &d.receives[d.receiving]
+	r := &d.r.receives[d.receiving]
 	r.at, r.id, r.length, r.key = unsafe.Pointer(unsafe.SliceData(at)), C.uint64_t(id), C.uint32_t(len(at)), m.c.key
 	d.receiving++
 	return true
@@ -186,9 +237,9 @@ func (d *device) receive(at []byte, m *memory, id uint64) bool {
 
 // send adds a message to the next round. Precondition: sending < most.
 func (d *device) send(p pair, at []byte, m *memory, id uint64, signal, inlined bool) {
-	s := &d.sends[d.sending]
+	s := &d.r.sends[d.sending]
 	s.qp, s.at, s.id = p.at, unsafe.Pointer(unsafe.SliceData(at)), C.uint64_t(id)
-	s.length, s.key, s.signal, s.inlined = C.uint32_t(len(at)), m.c.key, 0, 0
+	s.length, s.key, s.signal, s.inlined, s.probe = C.uint32_t(len(at)), m.c.key, 0, 0, 0
 	if signal {
 		s.signal = 1
 	}
@@ -198,31 +249,61 @@ func (d *device) send(p pair, at []byte, m *memory, id uint64, signal, inlined b
 	d.sending++
 }
 
+// probe adds a message without bytes: its completion stands for the earlier ones of the pair. Precondition: as send.
+func (d *device) probe(p pair, id uint64) {
+	d.r.sends[d.sending] = C.struct_bn_send{qp: p.at, id: C.uint64_t(id), signal: 1, probe: 1}
+	d.sending++
+}
+
 var errQueue = errors.New("verbs: the completion queue is broken")
 
-// round posts what waits and takes completions, none without take. posted is the number of messages that were
-// posted; fewer than waited: err says why.
-func (d *device) round(take bool) (posted, found int, err error) {
-	n := C.int(0)
-	if take {
-		n = most
+// round posts what waits and takes completions, with so many looks at the queue until there is one. If a message
+// cannot be posted, refused is its pair: none of the next round goes to that, and the others wait for it.
+func (d *device) round(looks int) (found int, refused pair, err error) {
+	sending := d.sending
+	d.r.receiving, d.r.sending, d.r.looks = C.int32_t(d.receiving), C.int32_t(sending), C.int32_t(looks)
+	C.bn_go(d.c, d.r)
+	found = int(d.r.found)
+	if found != 0 || d.receiving+sending > 0 {
+		d.calls.Busy++
+	} else {
+		d.calls.Idle++
 	}
-	d.calls++
-	var sent, got C.int
-	code := C.bn_round(d.c, &d.receives[0], C.int(d.receiving), &d.sends[0], C.int(d.sending), &d.done[0], n, &sent, &got)
 	d.receiving, d.sending = 0, 0
+	if posted := int(d.r.posted); posted < sending {
+		refused, err = pair{d.r.sends[posted].qp}, failed("queue pair", "ibv_post_send", C.int(d.r.err))
+		for _, s := range d.r.sends[posted:sending] {
+			if s.qp != refused.at {
+				d.r.sends[d.sending] = s
+				d.sending++
+			}
+		}
+		return max(0, found), refused, err
+	}
 	switch {
-	case code != 0:
-		err = failed("queue pair", "ibv_post", code)
-	case got < 0:
+	case d.r.err != 0:
+		err = failed("queue", "ibv_post_srq_recv", C.int(d.r.err))
+	case found < 0:
 		err = errQueue
 	}
-	return int(sent), max(0, int(got)), err
+	return max(0, found), pair{}, err
 }
+
+// post posts the messages that wait. Those that cannot be posted wait for the next round, which says why.
+func (d *device) post() {
+	sending := d.sending
+	d.r.receiving, d.r.sending, d.r.looks = 0, C.int32_t(sending), 0
+	C.bn_go(d.c, d.r)
+	d.calls.Busy++
+	d.sending = copy(d.r.sends[:], d.r.sends[int(d.r.posted):sending])
+}
+
+// tick changes every few milliseconds. It is of the last round.
+func (d *device) tick() int64 { return int64(d.r.tick) }
 
 // completed is one of those that the last round has found.
 func (d *device) completed(i int) completion {
-	c := &d.done[i]
+	c := &d.r.done[i]
 	return completion{id: uint64(c.id), qp: uint32(c.qp), length: uint32(c.length), status: uint32(c.status)}
 }
 

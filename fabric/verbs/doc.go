@@ -9,6 +9,11 @@
 // share, in which each peer has room for as many messages as it has credit: a message never finds no buffer. Credit
 // comes back with frames, or in messages of its own.
 //
+// Short frames to one peer that follow each other at once share a call into C and a doorbell: see batch.go.
+//
+// A message from registered memory ([fabric.Registrar]) is read by the receiver's adapter, over a queue pair for reads
+// alone: see reads.go. Peers can read all registered memory, and write none.
+//
 // # Failures
 //
 // The end of a process shows at its sockets. What has arrived from it is delivered before that is reported. A queue

@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"encoding/binary"
 	"os"
 	"path/filepath"
 	"testing"
@@ -23,6 +24,19 @@ func FuzzNote(f *testing.F) {
 		require.Equal(t, b, n.encode())
 		require.Less(t, n.word, back+1)
 		require.True(t, n.word != offer || n.credit > 0)
+	})
+}
+
+// A key has one length.
+func FuzzKey(f *testing.F) {
+	f.Add([]byte{1, 2, 3, 4})
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		key, ok := readKey(b)
+		require.Equal(t, len(b) == keyBytes, ok)
+		if ok {
+			require.Equal(t, b, binary.LittleEndian.AppendUint32(nil, key))
+		}
 	})
 }
 

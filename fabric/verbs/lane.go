@@ -22,10 +22,7 @@ import (
 // begin offers the peer a lane.
 func (c *Conn) begin() {
 	p := c.p
-	var b [3]byte
-	_, _ = rand.Read(b[:]) // never fails: it ends the program instead
-	psn := uint32(b[0])<<16 | uint32(b[1])<<8 | uint32(b[2])
-	made, mine, inlined, err := p.d.newPair(psn, p.ring())
+	made, mine, inlined, err := p.d.newPair(newPSN(), 2*p.ring(), false) // each may be followed by a probe
 	if err != nil {
 		p.log.Info("no lane over RDMA: the sockets are used", "peer", int(c.Peer()), "reason", err)
 		c.off = true
@@ -41,7 +38,18 @@ func (c *Conn) begin() {
 		c.release()
 		return
 	}
-	c.say(&note{word: offer, credit: uint16(p.credit), end: mine})
+	n := note{word: offer, credit: uint16(p.credit), end: mine}
+	if c.newReads(); c.reads != nil {
+		n.reads = c.reads.mine
+	}
+	c.say(&n)
+}
+
+// newPSN draws the number of the first packet of a pair.
+func newPSN() uint32 {
+	var b [3]byte
+	_, _ = rand.Read(b[:]) // never fails: it ends the program instead
+	return uint32(b[0])<<16 | uint32(b[1])<<8 | uint32(b[2])
 }
 
 // fillReceives posts as many buffers as the peers have credit for.
@@ -54,9 +62,10 @@ func (p *Provider) fillReceives() error {
 		p.posted++
 		p.repost = append(p.repost, slot)
 	}
+	p.endBatch()
 	for len(p.repost) > 0 {
 		p.refill()
-		if _, _, err := p.d.round(false); err != nil {
+		if _, _, err := p.d.round(0); err != nil {
 			return err
 		}
 	}
@@ -172,7 +181,7 @@ func (p *Provider) heed(from proc.ID, payload []byte) {
 		c.heard = true
 		c.change()
 	case over:
-		c.receiving = true
+		c.comes(true)
 		early := c.early
 		c.early = nil
 		for _, slot := range early {
@@ -185,6 +194,16 @@ func (p *Provider) heed(from proc.ID, payload []byte) {
 	}
 }
 
+// comes notes whether the peer's frames come over the lane.
+func (c *Conn) comes(over bool) {
+	if over != c.receiving {
+		c.receiving = over
+		if c.p.over--; over {
+			c.p.over += 2
+		}
+	}
+}
+
 // join joins this end to the peer's.
 func (c *Conn) join(n *note) {
 	p := c.p
@@ -194,19 +213,20 @@ func (c *Conn) join(n *note) {
 	if c.pair == (pair{}) || c.joined {
 		return // the peer's lane is never ready
 	}
-	if err := p.d.join(c.pair, c.mine.psn, &n.end, p.ackTimeout(), retries); err != nil {
+	if err := p.d.join(c.pair, c.mine.psn, &n.end, ackTimeout(p.cfg.Timeout), retries); err != nil {
 		p.log.Info("no lane over RDMA: the sockets are used", "peer", int(c.Peer()), "reason", err)
 		c.off = true
 		return
 	}
 	c.joined, c.credit = true, int(n.credit)
+	c.joinReads(&n.reads)
 	c.say(&note{word: ready})
 	c.change()
 }
 
-// ackTimeout is the exponent by which all retries together take Config.Timeout.
-func (p *Provider) ackTimeout() int {
-	each := p.cfg.Timeout / (retries + 1)
+// ackTimeout is the exponent by which all retries together take so long.
+func ackTimeout(all time.Duration) int {
+	each := all / (retries + 1)
 	return min(31, max(1, bits.Len64(uint64(each/(4096*time.Nanosecond)))-1))
 }
 
@@ -243,7 +263,7 @@ func (c *Conn) fails(why error) {
 		c.sending = false
 		c.sent -= counted
 		c.p.onWay -= len(c.out)
-		c.resend, c.out = c.out, nil
+		c.resend, c.out, c.quiet = c.out, nil, 0
 		c.say(&note{word: back, first: c.sent})
 	}
 }
@@ -267,7 +287,7 @@ func (c *Conn) comesBack(first uint64) {
 		c.corrupt()
 		return
 	}
-	c.receiving = false
+	c.comes(false)
 	c.skip = c.got - first
 	c.release()
 }

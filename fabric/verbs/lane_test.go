@@ -25,6 +25,10 @@ type peer struct {
 	leaves int
 }
 
+func tcpConfig(i int) tcp.Config {
+	return tcp.Config{Self: proc.ID(i), MaxProcs: 2, Secret: []byte("sixteen bytes or more"), Inet: true}
+}
+
 func newPeers(t *testing.T) (p [2]*peer) {
 	port, err := Choose("", nil)
 	require.NoError(t, err)
@@ -184,7 +188,7 @@ func TestCorruptMessages(t *testing.T) {
 	at, m := p[0].outgoing.at(slot)
 	(&header{length: 9, class: fabric.ClassTest}).put(at) // more than there is
 	p[0].d.send(c[0].pair, at[:headerBytes], m, 0, true, false)
-	_, _, err := p[0].d.round(false)
+	_, _, err := p[0].d.round(0)
 	require.NoError(t, err)
 	for len(p[1].downs) == 0 {
 		p[1].Poll(&p[1].sink)

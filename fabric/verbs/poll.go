@@ -43,19 +43,21 @@ func (p *Provider) Poll(s *fabric.Sink) int {
 	if p.closed {
 		return 0
 	}
+	p.endBatch()
+	p.reading.free()
 	p.up = s
 	if p.armed {
 		p.armed = false
 		p.d.drain()
 	}
 	n, before := 0, p.told
-	if p.lanes > 0 {
-		n = p.round()
+	if p.lanes > 0 || len(p.arrived) > 0 {
+		n = p.roundTrip(pollLooks)
 		p.deliverAll()
 		p.payOwed()
 	}
 	others := 0
-	if p.polls++; p.lanes == 0 || p.polls%socketStride == 0 || len(p.pending) > 0 || len(p.leaving) > 0 {
+	if p.lanes == 0 || p.socketsDue() || len(p.pending) > 0 || len(p.leaving) > 0 {
 		others += p.Provider.Poll(&p.down)
 	}
 	if len(p.pending) > 0 {
@@ -64,25 +66,38 @@ func (p *Provider) Poll(s *fabric.Sink) int {
 	if len(p.leaving) > 0 {
 		p.reportLeaving()
 	}
+	p.endBatch()
 	p.up = nil
 	return max(n, p.told-before) + others
 }
 
-// round takes completions, and posts buffers again. It returns the number of completions.
-func (p *Provider) round() int {
-	p.refill()
-	_, found, err := p.d.round(true)
-	for i := range found {
-		c := p.d.completed(i)
-		p.complete(&c)
+const (
+	// pollLooks is the number of looks at the completion queue in one Poll: less than a microsecond.
+	pollLooks = 8
+	// socketStride and mixedStride are the numbers of polls for each of the sockets: where all peers have lanes, and
+	// where frames come over sockets as well.
+	socketStride, mixedStride = 256, 32
+)
+
+// socketsDue reports whether the sockets are to be polled: after some polls, or milliseconds.
+func (p *Provider) socketsDue() bool {
+	stride := uint64(socketStride)
+	if p.mixed() {
+		stride = mixedStride
 	}
-	if err != nil {
-		p.log.Warn("RDMA has failed", "reason", err)
-		for _, c := range p.conns {
-			c.fails(err)
-		}
+	if p.polls++; p.polls < stride && p.ticked == p.d.tick() {
+		return false
 	}
-	return found
+	p.polls, p.ticked = 0, p.d.tick()
+	return true
+}
+
+// mixed reports whether there are connections over which frames come by the sockets.
+func (p *Provider) mixed() bool { return p.bare || p.over < len(p.conns) }
+
+// busy reports whether Poll has more to do than look at the completion queue.
+func (p *Provider) busy() bool {
+	return p.closed || p.armed || len(p.arrived)+len(p.owing)+len(p.pending)+len(p.leaving) > 0
 }
 
 func (p *Provider) complete(done *completion) {
@@ -135,23 +150,31 @@ func (p *Provider) deliverAll() {
 func (p *Provider) deliver(c *Conn, slot uint32) {
 	at, _ := p.incoming.at(slot)
 	h, payload := frameOf(at)
-	if h.credit > 0 {
-		c.credit += int(h.credit)
-		c.mayContinue()
-	}
-	if h.class != 0 {
-		p.told++
-		c.got++
-		c.received++
-		if c.owed++; c.owed >= p.credit/2 && !c.owing {
-			c.owing = true
-			p.owing = append(p.owing, c)
-		}
+	if c.count(&h); h.class != 0 {
 		if fn := p.up.Deliver[h.class]; fn != nil && !c.ended {
 			fn(c.Peer(), h.imm, payload)
 		}
 	}
 	p.repost = append(p.repost, slot)
+}
+
+// count counts a message that has come, and the credit that it takes and brings.
+func (c *Conn) count(h *header) {
+	p := c.p
+	if h.credit > 0 {
+		c.credit += int(h.credit)
+		c.mayContinue()
+	}
+	if h.class == 0 {
+		return
+	}
+	p.told++
+	c.got++
+	c.received++
+	if c.owed++; c.owed >= p.credit/2 && !c.owing {
+		c.owing = true
+		p.owing = append(p.owing, c)
+	}
 }
 
 // payOwed brings credit to the peers that may soon have none.
@@ -175,7 +198,7 @@ func (p *Provider) payOwed() {
 
 // empty takes and delivers all that has arrived.
 func (p *Provider) empty() {
-	for p.round() > 0 || len(p.arrived) > 0 {
+	for p.roundTrip(1) > 0 || len(p.arrived) > 0 {
 		p.deliverAll()
 	}
 }
@@ -243,6 +266,7 @@ func (p *Provider) Ready() bool {
 	if p.closed {
 		return false
 	}
+	p.endBatch()
 	if p.returned {
 		p.returned = false
 		return true
@@ -257,7 +281,7 @@ func (p *Provider) Ready() bool {
 		}
 		p.d.drain()
 		p.armed = true
-		if p.d.arm(all) != nil || p.round() > 0 {
+		if p.d.arm(all) != nil || p.roundTrip(1) > 0 {
 			return true
 		}
 	}

@@ -5,10 +5,12 @@ package verbs
 import (
 	"fmt"
 	"log/slog"
+	"runtime"
 	"time"
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/tcp"
+	"github.com/banyan-hpc/banyan/internal/flusher"
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
@@ -33,8 +35,6 @@ const (
 	mostCredit, leastCredit, jobCredit = 32, 4, 4096
 	// spare are the buffers for a peer beyond its credit, for messages that bring credit only.
 	spare = 4
-	// socketStride is the number of polls for each of the sockets, while lanes are in use.
-	socketStride = 32
 )
 
 // Provider is one process's endpoint: sockets, and beside them a lane over RDMA to each peer that has an adapter
@@ -48,6 +48,9 @@ type Provider struct {
 	byPair map[uint32]*Conn // by the number of their queue pairs
 	credit int              // that each peer gets
 
+	reading    reads
+	registered registrations
+
 	outgoing, incoming slots
 	posted, needed     int      // buffers of incoming that are posted; that peers have credit for
 	repost             []uint32 // buffers to be posted again
@@ -56,11 +59,18 @@ type Provider struct {
 	pending            []*Conn // connections with notes or frames to be sent over the sockets
 	leaving            []*Conn // departed peers of which frames are to come
 	lanes              int     // connections with a queue pair
+	over               int     // connections whose frames come over their lane
 	onWay              int     // messages without acknowledgement
+
+	batched     *Conn            // the connection to which the last call has sent a short message: see batch.go
+	flush       *flusher.Flusher // nil: none wait
+	unsignalled []*Conn          // connections whose last messages have no completion
 
 	up       *fabric.Sink // of the caller's Poll
 	down     fabric.Sink  // for the sockets
-	polls    uint64
+	polls    uint64       // since the sockets were polled
+	ticked   int64        // the device's tick then
+	bare     bool         // there is a connection to a peer without an adapter
 	armed    bool
 	told     int  // frames of lanes and ends that the sink has been told of
 	returned bool // a refused sender has credit
@@ -87,7 +97,7 @@ func Open(cfg Config) (*Provider, error) {
 	}
 	peers := cfg.Sockets.MaxProcs
 	receives := uint32(min(maxReceives, peers*(p.credit+spare)+chunkSlots))
-	completions := uint32(min(maxCompletions, int(receives)+peers*p.ring()))
+	completions := uint32(min(maxCompletions, int(receives)+2*peers*p.ring()))
 	var err error
 	if p.d, err = openDevice(cfg.Port.Device, cfg.Port.Number, cfg.Port.GID, receives, completions); err != nil {
 		return nil, err
@@ -104,6 +114,9 @@ func Open(cfg Config) (*Provider, error) {
 		return nil, fmt.Errorf("verbs: %w", err)
 	}
 	p.fillSink()
+	if runtime.GOMAXPROCS(0) >= 2 { // else it would take the time of the application
+		p.flush = flusher.New(cfg.Sockets.Shared, p.flushBatch)
+	}
 	return p, nil
 }
 
@@ -135,6 +148,7 @@ func (p *Provider) Lookup(peer proc.ID) fabric.Conn {
 func (p *Provider) wrap(c *tcp.Conn, begin bool) fabric.Conn {
 	peer := c.Peer()
 	if !p.Beside(peer) {
+		p.bare = true
 		return c
 	}
 	w := p.conns[peer]
@@ -151,6 +165,7 @@ func (p *Provider) wrap(c *tcp.Conn, begin bool) fabric.Conn {
 
 // Depart implements fabric.Provider. Each peer learns how many frames of this process have come over its lane.
 func (p *Provider) Depart() {
+	p.endBatch()
 	for _, c := range p.conns {
 		c.Farewell(c.sent)
 	}
@@ -164,14 +179,24 @@ func (p *Provider) Close() error {
 	if p.closed {
 		return nil
 	}
+	p.endBatch()
 	if p.left {
 		p.linger()
 	}
 	p.closed = true
+	sent, received := uint64(0), uint64(0)
 	for _, c := range p.conns {
+		sent, received = sent+c.carried, received+c.received
 		c.drop()
 	}
+	p.log.Info("frames over RDMA", "sent", sent, "received", received, "calls into C", p.d.calls.Busy,
+		"looks for nothing", p.d.calls.Idle)
+	if p.flush != nil {
+		p.flush.Close()
+	}
 	err := p.Provider.Close()
+	p.reading.close()
+	p.registered.close()
 	p.outgoing.release()
 	p.incoming.release()
 	p.d.close()
@@ -192,7 +217,8 @@ func (p *Provider) linger() {
 		if !busy {
 			return
 		}
-		p.round()
+		p.settle()
+		p.roundTrip(1)
 		for _, a := range p.arrived { // nobody reads them any more
 			p.repost = append(p.repost, a.slot)
 		}
@@ -200,17 +226,27 @@ func (p *Provider) linger() {
 	}
 }
 
+// Calls counts the calls into C. Preconditions: as Poll.
+func (p *Provider) Calls() Calls {
+	p.endBatch()
+	return p.d.calls
+}
+
 // EndBurst implements fabric.Burster: the adapters of the peers have every message.
 func (p *Provider) EndBurst() (all bool) {
+	p.endBatch()
 	all = p.Provider.EndBurst()
 	if p.onWay > 0 {
-		p.round()
+		p.settle()
+		p.roundTrip(1)
 	}
 	return all && p.onWay == 0 && len(p.pending) == 0
 }
 
 var (
-	_ fabric.Burster = (*Provider)(nil)
-	_ fabric.Lender  = (*Conn)(nil)
-	_ fabric.Meter   = (*Conn)(nil)
+	_ fabric.Burster   = (*Provider)(nil)
+	_ fabric.Registrar = (*Provider)(nil)
+	_ fabric.Announcer = (*Conn)(nil)
+	_ fabric.Awaiter   = (*Conn)(nil)
+	_ fabric.Meter     = (*Conn)(nil)
 )

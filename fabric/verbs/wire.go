@@ -36,11 +36,12 @@ type note struct {
 	word       word
 	generation uint32
 	first      uint64 // of back
-	credit     uint16 // of offer, as end
+	credit     uint16 // of offer, as end and reads
 	end        end
+	reads      end // the pair for reads; its path is that of end. Number 0: there is none.
 }
 
-const noteBytes = 1 + 4 + 8 + 2 + 4 + 4 + 2 + 1 + 1 + 16
+const noteBytes = 1 + 4 + 8 + 2 + 4 + 4 + 2 + 1 + 1 + 16 + 4 + 4
 
 func (n *note) encode() []byte {
 	le := binary.LittleEndian
@@ -55,7 +56,9 @@ func (n *note) encode() []byte {
 	if n.end.ethernet {
 		b[len(b)-1] = 1
 	}
-	return append(b, n.end.gid[:]...)
+	b = append(b, n.end.gid[:]...)
+	b = le.AppendUint32(b, n.reads.qp)
+	return le.AppendUint32(b, n.reads.psn)
 }
 
 // decodeNote reads a note; false: no process of this version wrote it.
@@ -70,6 +73,8 @@ func decodeNote(b []byte) (n note, ok bool) {
 	n.end.qp, n.end.psn, n.end.lid = le.Uint32(b[15:]), le.Uint32(b[19:]), le.Uint16(b[23:])
 	n.end.mtu, n.end.ethernet = b[25], b[26] != 0
 	copy(n.end.gid[:], b[27:])
+	n.reads = n.end
+	n.reads.qp, n.reads.psn = le.Uint32(b[43:]), le.Uint32(b[47:])
 	switch n.word {
 	case ready, over, broken, back:
 		return n, b[26] <= 1
@@ -120,4 +125,17 @@ func readHeader(b []byte) header {
 func frameOf(b []byte) (h header, payload []byte) {
 	h = readHeader(b)
 	return h, b[headerBytes:][:h.length:h.length]
+}
+
+// keyBytes is the length of the key of a region: the adapter's.
+const keyBytes = 4
+
+// readKey reads the key of a peer's region; false: no process of this version wrote it.
+//
+//banyan:decodes
+func readKey(b []byte) (key uint32, ok bool) {
+	if len(b) != keyBytes {
+		return 0, false
+	}
+	return binary.LittleEndian.Uint32(b), true
 }

@@ -107,7 +107,7 @@ func (j *Job) startMessages(cfg *progress.Config, c *config) (err error) {
 	j.P2P = p2p.New(j.Progress, !c.Unaware, c.limits)
 	j.P2P.SetProfile(c.Profile)
 	blocks := blocksOf(cfg)
-	j.Windows, j.Heap = rma.New(j.Progress, j.P2P, blocks, !c.Unaware), j.newHeap(blocks, c)
+	j.Windows, j.Heap = rma.New(j.Progress, j.P2P, blocks, !c.Unaware), j.newHeap(blocks, cfg.Others, c)
 	if j.World, err = j.P2P.NewComm("world", p2p.WorldGroup(j.Size()), j.Rank(), worldContext); err != nil {
 		return err
 	}

@@ -10,13 +10,19 @@ import (
 const simulatedMemory = 1 << 40
 
 // newHeap makes the heap of allocated memory.
-func (j *Job) newHeap(blocks fabric.Blocks, c *config) *heap.Heap {
-	return heap.New(blocks, func() int64 {
+func (j *Job) newHeap(blocks fabric.Blocks, others []fabric.Provider, c *config) *heap.Heap {
+	h := heap.New(blocks, func() int64 {
 		if c.memory > 0 {
 			return c.memory
 		}
 		return shm.Spare() / 2 / int64(j.neighbours())
 	})
+	for _, p := range others {
+		if r, ok := p.(fabric.Registrar); ok {
+			h.RegisterWith(r)
+		}
+	}
+	return h
 }
 
 // neighbours is the number of ranks on this one's node, itself included.

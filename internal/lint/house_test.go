@@ -26,8 +26,8 @@ var house = []place{
 	{"internal/exits", 3},               // the log of exits, for readers
 	{"internal/exits/hook", 4},          // its privileged side, for the agent above it
 	{"internal/", 5},                    // primitives of the operating system; they may use proc's words
-	{"internal/flusher", 6},             // sends what providers keep back
 	{"fabric/board", 5},                 // cells that the members of a group share
+	{"internal/flusher", 6},             // sends what providers keep back
 	{"fabric", 10},                      // the provider contract
 	{"fabric/route", 10},                // pure: two processes' cards in, the fabrics between them out
 	{"ft", 10},                          // the words of failure

@@ -44,7 +44,9 @@ type Endpoint struct {
 	// lender and awaiter are the connection, if it has these methods.
 	lender  fabric.Lender
 	awaiter fabric.Awaiter
-	reply   int // Caps.Reply
+	// announcer is the connection, if it has that method and is not over shared memory.
+	announcer fabric.Announcer
+	reply     int // Caps.Reply
 	// turn is that of the peer when it was last looked at, patience the number of polls that a wait for
 	// the peer may still take in it: see runs.
 	turn     uint32
@@ -74,8 +76,13 @@ func (ep *Endpoint) Eager(n int) bool {
 	return n <= ep.MaxEager
 }
 
-// ReadInPlace reports whether the peer reads memory where it lies, in a block.
-func (ep *Endpoint) ReadInPlace(buf []byte) bool { return ep.shm != nil && ep.shm.ReadInPlace(buf) }
+// ReadInPlace reports whether the peer reads memory where it lies: in a block, or by its adapter.
+func (ep *Endpoint) ReadInPlace(buf []byte) bool {
+	if ep.shm != nil {
+		return ep.shm.ReadInPlace(buf)
+	}
+	return ep.announcer != nil && ep.announcer.ReadInPlace(buf)
+}
 
 const (
 	// awaitMax bounds how long Await polls one peer alone: about ten microseconds.
@@ -183,6 +190,8 @@ func (ep *Endpoint) attach(c fabric.Conn) {
 	ep.awaiter, _ = c.(fabric.Awaiter)
 	if s, ok := c.(*shm.Conn); ok {
 		ep.shm, ep.AlwaysEager = s, s.AlwaysEager()
+	} else if a, ok := c.(fabric.Announcer); ok {
+		ep.announcer, ep.AlwaysEager = a, min(ep.MaxEager, ep.MaxFrame)
 	}
 }
 

@@ -1,0 +1,104 @@
+//go:build cgo
+
+package verbs
+
+// A batch is a series of short messages to one peer, with no other call of this provider in between, or in one Poll.
+// The first is posted at once. The others wait for the next call that polls, prepares to sleep or sends to another
+// peer, or until there are as many as one call takes: one call into C and one doorbell post them all. If the process
+// computes instead, the flusher posts them.
+
+// batchBytes is the longest message that waits for others.
+const batchBytes = 1 << 10
+
+// join adds a message to the batch; false: none waits here.
+func (p *Provider) join(c *Conn, slot uint32, n int, signal bool) bool {
+	if p.flush == nil || p.d.sending == most {
+		return false
+	}
+	switch {
+	case p.up != nil:
+		p.add(c, slot, n, signal)
+	case p.flush.Waits():
+		p.flush.Lock()
+		p.add(c, slot, n, signal)
+		p.flush.Unlock()
+	default:
+		p.add(c, slot, n, signal)
+		p.flush.Begin()
+	}
+	return true
+}
+
+// add has the next call post a message.
+func (p *Provider) add(c *Conn, slot uint32, n int, signal bool) {
+	at, m := p.outgoing.at(slot)
+	p.d.send(c.pair, at[:n], m, c.next-1, signal, n <= c.inlined)
+}
+
+// flushBatch posts what waits. The flusher calls it, with its lock.
+func (p *Provider) flushBatch() {
+	if p.d.sending > 0 {
+		p.d.post()
+	}
+}
+
+// endBatch posts the messages that wait. Every call that polls, or changes a lane, makes it first.
+func (p *Provider) endBatch() {
+	p.batched = nil
+	if p.flush != nil && p.flush.Waits() {
+		p.flush.End()
+	}
+	if p.d.sending > 0 {
+		p.roundTrip(0)
+	}
+}
+
+// roundTrip posts what waits, and takes completions with so many looks. It returns their number.
+func (p *Provider) roundTrip(looks int) (found int) {
+	p.refill()
+	for {
+		n, refused, err := p.d.round(looks)
+		for i := range n {
+			done := p.d.completed(i)
+			p.complete(&done)
+		}
+		found += n
+		switch {
+		case err == nil:
+			return found
+		case refused == (pair{}):
+			p.log.Warn("RDMA has failed", "reason", err)
+			for _, c := range p.conns {
+				c.fails(err)
+			}
+			return found
+		}
+		for _, c := range p.conns {
+			if c.pair == refused {
+				c.fails(err) // its messages go over the sockets
+			}
+		}
+		looks = 0
+	}
+}
+
+// settle has the completion of the last message of each lane asked for.
+func (p *Provider) settle() {
+	if len(p.unsignalled) == 0 {
+		return
+	}
+	p.endBatch()
+	list := p.unsignalled
+	p.unsignalled = nil
+	for i, c := range list {
+		if p.d.sending == most {
+			p.roundTrip(0)
+		}
+		if c.quiet > 0 && c.sending {
+			p.d.probe(c.pair, c.next-1)
+		}
+		c.quiet, c.listed, list[i] = 0, false, nil
+	}
+	p.unsignalled = list[:0]
+	p.roundTrip(1)
+}

@@ -1,0 +1,205 @@
+//go:build cgo
+
+package verbs
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/internal/flusher"
+	"github.com/banyan-hpc/banyan/internal/proc"
+)
+
+// steady gives two endpoints whose flushers do nothing, after the first frames.
+func steady(t *testing.T) (p [2]*peer, c [2]*Conn) {
+	p = newPeers(t)
+	c = lanes(t, p)
+	for i := range p {
+		if p[i].flush == nil {
+			p[i].flush = flusher.New(false, p[i].flushBatch)
+		}
+		p[i].flush.Close()
+	}
+	for !c[0].receiving || !c[1].receiving || p[0].onWay+p[1].onWay > 0 {
+		poll(p)
+	}
+	return p, c
+}
+
+// sendNumber sends a frame of 8 bytes that must be accepted.
+func sendNumber(t *testing.T, c *Conn, n int) {
+	payload := binary.LittleEndian.AppendUint64(nil, uint64(n))
+	require.True(t, c.TrySend(fabric.ClassTest, uint64(n), payload))
+}
+
+// The first frame of a batch is posted at once, the others by one call together, which each call of the provider
+// makes. The receiver takes them with one call as well.
+func TestBatch(t *testing.T) {
+	if noAdapter(t) {
+		return
+	}
+	const n = 20
+	p, c := steady(t)
+	sent := 0
+	for name, end := range map[string]func(){
+		"poll":   func() { p[0].Poll(&p[0].sink) },
+		"sleep":  func() { p[0].Ready() },
+		"await":  func() { c[0].Await(fabric.ClassTest, 0, nil, 1) },
+		"unsent": func() { c[0].Unsent() },
+		"burst":  func() { p[0].EndBurst() },
+		"long":   func() { require.True(t, c[0].TrySend(fabric.ClassTest+1, 0, make([]byte, 2*batchBytes))) },
+	} {
+		for len(p[1].got) < sent || p[0].onWay > 0 || c[0].credit <= n {
+			poll(p)
+			p[0].EndBurst()
+		}
+		before := p[0].Calls().Busy
+		for range n {
+			sendNumber(t, c[0], sent)
+			sent++
+		}
+		require.EqualValues(t, 1, p[0].d.calls.Busy-before, "%s: the first is posted at once, and no other", name)
+		require.Equal(t, n-1, p[0].d.sending, name)
+		end()
+		require.Zero(t, p[0].d.sending, name)
+		require.LessOrEqual(t, p[0].Calls().Busy-before, uint64(5), name)
+		before = p[1].Calls().Busy
+		for len(p[1].got) < sent {
+			p[1].Poll(&p[1].sink)
+		}
+		require.LessOrEqual(t, p[1].Calls().Busy-before, uint64(n/4), name)
+	}
+	inOrderOne(t, p[1], sent)
+}
+
+func inOrderOne(t *testing.T, p *peer, n int) {
+	require.Len(t, p.got, n)
+	for i, imm := range p.got {
+		require.EqualValues(t, i, imm)
+	}
+}
+
+// The frames of a batch reach the peer although their sender computes.
+func TestBatchOfAComputingProcess(t *testing.T) {
+	if noAdapter(t) {
+		return
+	}
+	p := newPeers(t)
+	c := lanes(t, p)
+	const n = 5
+	for sent := 0; sent < 20*n; {
+		for c[0].credit < n {
+			poll(p)
+		}
+		for range n {
+			sendNumber(t, c[0], sent)
+			sent++
+		}
+		for len(p[1].got) < sent {
+			p[1].Poll(&p[1].sink)
+		}
+	}
+	inOrderOne(t, p[1], 20*n)
+}
+
+// Answers that are sent in one Poll are posted at its end, but for the first.
+func TestAnswersAreOneBatch(t *testing.T) {
+	if noAdapter(t) {
+		return
+	}
+	const n = 10
+	p, c := steady(t)
+	answers := 0
+	p[1].sink.Deliver[fabric.ClassTest] = func(proc.ID, uint64, []byte) {
+		sendNumber(t, c[1], answers)
+		answers++
+	}
+	for i := range n {
+		sendNumber(t, c[0], i)
+	}
+	require.Equal(t, n-1, p[0].d.sending)
+	p[0].endBatch()
+	before := p[1].Calls().Busy
+	for answers < n {
+		p[1].Poll(&p[1].sink)
+	}
+	require.Less(t, p[1].Calls().Busy-before, uint64(n))
+	require.Zero(t, p[1].d.sending)
+	for len(p[0].got) < n {
+		p[0].Poll(&p[0].sink)
+	}
+	inOrderOne(t, p[0], n)
+}
+
+// Most messages of a stream have no completion, and yet the sender learns that the last ones have arrived.
+func TestLastMessagesAreAcknowledged(t *testing.T) {
+	if noAdapter(t) {
+		return
+	}
+	p, c := steady(t)
+	for i := range mostCredit / 2 {
+		sendNumber(t, c[0], i)
+	}
+	require.NotZero(t, c[0].quiet)
+	for !p[0].EndBurst() {
+	}
+	require.Zero(t, p[0].onWay)
+	require.Empty(t, c[0].out)
+	sendNumber(t, c[0], mostCredit/2)
+	sendNumber(t, c[0], mostCredit/2+1)
+	for c[0].Unsent() {
+		p[0].Poll(&p[0].sink)
+	}
+	require.Empty(t, c[0].out)
+}
+
+// Await receives the one awaited frame, and leaves every other one, and whatever else there is to do, to Poll.
+func TestAwait(t *testing.T) {
+	if noAdapter(t) {
+		return
+	}
+	p, c := steady(t)
+	buf := make([]byte, 16)
+	await := func(imm uint64) (n int) {
+		for n = fabric.NotYet; n == fabric.NotYet; {
+			n = c[1].Await(fabric.ClassTest, imm, buf, 1)
+		}
+		return n
+	}
+	taken := 0
+	for i := range 1000 {
+		for c[0].credit == 0 {
+			poll(p)
+		}
+		sendNumber(t, c[0], i)
+		p[0].endBatch()
+		if n := await(uint64(i)); n >= 0 {
+			require.Equal(t, 8, n)
+			require.EqualValues(t, i, binary.LittleEndian.Uint64(buf))
+			taken++
+		}
+		p[1].Poll(&p[1].sink)
+	}
+	for len(p[1].got) < 1000-taken {
+		p[1].Poll(&p[1].sink)
+	}
+	require.Greater(t, taken, 500)
+	require.EqualValues(t, 1000, c[1].Received()-c[1].Conn.Received())
+
+	sendNumber(t, c[0], 7)
+	p[0].endBatch()
+	require.Less(t, await(8), fabric.NotYet, "another frame")
+	for len(p[1].got) == 1000-taken {
+		p[1].Poll(&p[1].sink)
+	}
+	c[1].pair.fail() // frames that come twice are dropped by Poll
+	sendNumber(t, c[0], 8)
+	for c[0].sending || c[1].receiving {
+		poll(p)
+	}
+	c[1].skip++
+	require.Less(t, c[1].Await(fabric.ClassTest, 8, buf, 1), fabric.NotYet)
+}
