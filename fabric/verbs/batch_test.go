@@ -75,6 +75,40 @@ func TestBatch(t *testing.T) {
 	inOrderOne(t, p[1], sent)
 }
 
+// A receiver that looks while a batch arrives takes most of it with one call.
+func TestBatchThatArrives(t *testing.T) {
+	if noAdapter(t) {
+		return
+	}
+	const n, batches = 16, 50
+	p, c := steady(t)
+	for c[0].credit < mostCredit { // none returns credit in a batch
+		poll(p)
+	}
+	before, next := p[1].Calls().Busy, make(chan struct{})
+	go func() {
+		for i := range batches {
+			for c[0].credit < n+1 {
+				p[0].Poll(&p[0].sink)
+			}
+			for k := range n {
+				payload := binary.LittleEndian.AppendUint64(nil, uint64(i*n+k))
+				c[0].TrySend(fabric.ClassTest, uint64(i*n+k), payload)
+			}
+			p[0].endBatch()
+			<-next
+		}
+	}()
+	for i := range batches {
+		for len(p[1].got) < (i+1)*n {
+			p[1].Poll(&p[1].sink)
+		}
+		next <- struct{}{}
+	}
+	require.Less(t, p[1].Calls().Busy-before, uint64(n*batches/2))
+	inOrderOne(t, p[1], n*batches)
+}
+
 func inOrderOne(t *testing.T, p *peer, n int) {
 	require.Len(t, p.got, n)
 	for i, imm := range p.got {
