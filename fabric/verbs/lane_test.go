@@ -25,10 +25,6 @@ type peer struct {
 	leaves int
 }
 
-func tcpConfig(i int) tcp.Config {
-	return tcp.Config{Self: proc.ID(i), MaxProcs: 2, Secret: []byte("sixteen bytes or more"), Inet: true}
-}
-
 func newPeers(t *testing.T) (p [2]*peer) {
 	port, err := Choose("", nil)
 	require.NoError(t, err)
