@@ -14,46 +14,45 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// Persistent is a send or receive that is described once and started many times. Each start is
-// waited for before the next. Only one goroutine at a time may use it.
+// Persistent is a send, receive or other operation that is described once and started many times. Each
+// start is waited for before the next. Only one goroutine at a time may use it.
 type Persistent struct {
-	begin func(*Comm, []byte, int, int) Request // nil once freed
+	begin func(*Comm) Request // nil once freed
 	c     *Comm
-	buf   []byte
-	peer  int
-	tag   int
 	round Request // the last start
 }
 
 // errNoPersistent is the error of the zero Persistent.
-var errNoPersistent = fmt.Errorf("%w: no persistent request: SendInit, SsendInit and RecvInit make them", ErrArgument)
+var errNoPersistent = fmt.Errorf("%w: no persistent request: SendInit, SsendInit, RecvInit and Persistent make them", ErrArgument)
 
 // errActive is the error of a persistent request whose round has not been waited for.
 var errActive = fmt.Errorf("%w: the persistent request is active: wait for it first", ErrArgument)
 
-// SendInit describes a standard send of buf. Nothing is checked or sent before
-// Start.
-func (c *Comm) SendInit(buf []byte, dst, tag int) *Persistent {
+// Persistent describes an operation that begin starts, such as a collective (MPI 6.13), and that is then
+// started many times; begin is given this communicator. MPI has one such call for each operation
+// (MPI_Allreduce_init). A start takes memory only if the operation does; it chooses its way anew, so it is right
+// after a failure and a validate. All ranks start the collectives of a communicator in the same order, persistent
+// or not. Nothing is checked or sent before Start.
+func (c *Comm) Persistent(begin func(*Comm) Request) *Persistent {
 	if !c.bound() {
 		c = c.valid()
 	}
-	return &Persistent{begin: (*Comm).Isend, c: c, buf: buf, peer: dst, tag: tag}
+	return &Persistent{begin: begin, c: c}
+}
+
+// SendInit describes a standard send of buf. Nothing is checked or sent before Start.
+func (c *Comm) SendInit(buf []byte, dst, tag int) *Persistent {
+	return c.Persistent(func(c *Comm) Request { return c.Isend(buf, dst, tag) })
 }
 
 // SsendInit describes a synchronous send of buf.
 func (c *Comm) SsendInit(buf []byte, dst, tag int) *Persistent {
-	if !c.bound() {
-		c = c.valid()
-	}
-	return &Persistent{begin: (*Comm).Issend, c: c, buf: buf, peer: dst, tag: tag}
+	return c.Persistent(func(c *Comm) Request { return c.Issend(buf, dst, tag) })
 }
 
 // RecvInit describes a receive into buf.
 func (c *Comm) RecvInit(buf []byte, src, tag int) *Persistent {
-	if !c.bound() {
-		c = c.valid()
-	}
-	return &Persistent{begin: (*Comm).Irecv, c: c, buf: buf, peer: src, tag: tag}
+	return c.Persistent(func(c *Comm) Request { return c.Irecv(buf, src, tag) })
 }
 
 // Start starts the operation once more and gives the request of this round, to be waited for alone
@@ -65,11 +64,11 @@ func (p *Persistent) Start() Request {
 	}
 	switch {
 	case p.begin == nil:
-		return p.c.failed("Start", fmt.Errorf("%w: the persistent request has been freed", ErrClosed))
+		return p.c.failed("Start", fmt.Errorf("%w: the persistent request has been freed, or never had an operation", ErrClosed))
 	case p.active():
 		return p.c.failed("Start", errActive)
 	}
-	p.round = p.begin(p.c, p.buf, p.peer, p.tag)
+	p.round = p.begin(p.c)
 	return p.round
 }
 
@@ -105,7 +104,7 @@ func (p *Persistent) Free() error {
 	if p.active() {
 		return p.c.valid().notifyOf("Free", errActive)
 	}
-	p.begin, p.buf, p.round = nil, nil, Request{}
+	p.begin, p.round = nil, Request{}
 	return nil
 }
 

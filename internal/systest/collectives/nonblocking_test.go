@@ -259,8 +259,13 @@ func nonblockingAllocs(w *banyan.World) error {
 			return err
 		}
 		var failed error
+		again := c.Persistent(func(*banyan.Comm) banyan.Request { return call() })
 		n := testing.AllocsPerRun(300, func() {
 			if _, err := call().Wait(); err != nil {
+				failed = err
+			}
+			again.Start()
+			if _, err := again.Wait(); err != nil {
 				failed = err
 			}
 			if err := c.Barrier(); err != nil { // or senders run ahead, and their messages are kept
@@ -327,4 +332,56 @@ func TestNonblockingCollectivesWhileComputing(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
 	ranktest.Succeed(t, 4, "non-blocking, one computes", ranktest.AsyncEnv+"=1", ranktest.FIFOEnv+"="+fifo)
+}
+
+// Persistent collectives give the results of their non-blocking forms at each start: with other contents of the same
+// buffers, and among the living after a failure.
+func TestPersistentCollectives(t *testing.T) {
+	require.NoError(t, ranktest.SimulatedJob{N: 5, Kills: map[int]time.Duration{3: 50 * time.Millisecond}}.Run(func(w *banyan.World) error {
+		c := w.Comm()
+		var all []*banyan.Persistent
+		var bufs, fresh, wants [][]uint64
+		for kind := range ranktest.CollectiveKinds {
+			if kind == ranktest.Barrier {
+				continue
+			}
+			o := ranktest.Collective{Kind: kind, Number: 2, Root: 1, Size: 3}
+			buf, want := o.Buffers(c)
+			all = append(all, c.Persistent(func(c *banyan.Comm) banyan.Request { return o.Start(c, buf) }))
+			bufs, fresh, wants = append(bufs, buf), append(fresh, slices.Clone(buf)), append(wants, want)
+		}
+		round := func() (err error) {
+			for i, p := range all {
+				copy(bufs[i], fresh[i])
+				p.Start()
+				_, failed := p.Wait()
+				if failed == nil && wants[i] != nil && !slices.Equal(bufs[i], wants[i]) {
+					return fmt.Errorf("rank %d: collective %d: %x, want %x", c.Rank(), i, bufs[i], wants[i])
+				}
+				err = errors.Join(err, failed)
+			}
+			return err
+		}
+		for range 3 {
+			if err := round(); err != nil {
+				return err
+			}
+		}
+		w.Sleep(100 * time.Millisecond)
+		if err := round(); !errors.Is(err, banyan.ErrProcFailed) {
+			return fmt.Errorf("after a failure: %w", err)
+		}
+		if _, err := c.Validate(); err != nil {
+			return err
+		}
+		sum := []uint64{1}
+		p := c.Persistent(func(c *banyan.Comm) banyan.Request { return banyan.Iallreduce(c, sum, sum, banyan.Sum) })
+		for want := uint64(4); want <= 16; want *= 4 {
+			p.Start()
+			if _, err := p.Wait(); err != nil || sum[0] != want {
+				return fmt.Errorf("sum among the living: %d, want %d, %w", sum[0], want, err)
+			}
+		}
+		return p.Free()
+	}))
 }

@@ -161,7 +161,7 @@ const instant = `Comm.AckFailed Comm.Acknowledged Comm.Failed Comm.FailedRanks C
 	Comm.Bsend Comm.Ibsend Bsend Ibsend
 	Comm.Ialltoall Comm.IreduceScatter Comm.IreduceScatterBlock Comm.Iscan Comm.Iexscan Comm.Iallgatherv Comm.Igatherv Comm.Iscatterv Comm.Ialltoallv Comm.Iallreduce Comm.Iagree Comm.Ibarrier Comm.Ibcast Comm.Igather Comm.Improbe Comm.Iprobe
 	Comm.Irecv Comm.Ireduce Comm.Irsend Comm.IsInter Comm.Iscatter Comm.Isend Comm.Ishrink
-	Comm.IsRevoked Comm.Issend Comm.Ilend Comm.Ivalidate Comm.Name Comm.Profile Comm.Rank Comm.RecvInit
+	Comm.IsRevoked Comm.Issend Comm.Ilend Comm.Ivalidate Comm.Name Comm.Persistent Comm.Profile Comm.Rank Comm.RecvInit
 	Comm.ReenableAnySource Comm.RemoteGroup Comm.RemoteGroupFailed Comm.Revoke Comm.SendInit
 	Comm.SetDesign Comm.SetErrorHandler Comm.SetErrorRange Comm.SetProfile Comm.SetTree Comm.SetUniformity
 	Comm.Size Comm.SsendInit Comm.Tree Comm.Uniformity Comm.WithContext

@@ -47,8 +47,11 @@ func barred(c *banyan.Comm) map[string]func() error {
 		"reduce-scatter": func() error {
 			return banyan.ReduceScatter(c, all, one, slices.Repeat([]int{1}, c.Size()), banyan.Sum)
 		},
-		"scan":     func() error { return banyan.Scan(c, one, one, banyan.Sum) },
-		"exscan":   func() error { return banyan.Exscan(c, one, one, banyan.Sum) },
+		"scan":   func() error { return banyan.Scan(c, one, one, banyan.Sum) },
+		"exscan": func() error { return banyan.Exscan(c, one, one, banyan.Sum) },
+		"persistent": func() error {
+			return ended(c.Persistent(func(c *banyan.Comm) banyan.Request { return c.Ibarrier() }).Start())
+		},
 		"wait any": func() error { _, _, err := banyan.WaitAny([]banyan.Request{c.Irecv(b, 1, 0)}); return err },
 		"wait all": func() error { return banyan.WaitAll([]banyan.Request{c.Irecv(b, 1, 0), c.Isend(b, 1, 0)}) },
 	}
@@ -118,6 +121,7 @@ func arguments(method reflect.Type, c *banyan.Comm, buf []byte, rank int) (args 
 
 // unbarred are the methods that work on a revoked communicator: they are local, or made for it.
 var unbarred = []string{
+	"Persistent",
 	"Acknowledged", "Counters", "Failed", "FailedRanks", "SetName", "WithContext",
 	"AckFailed", "Compare", "ErrorHandler", "FailureAck", "FailureGetAcked", "Free", "GetFailed", "Group",
 	"GroupFailed",
