@@ -179,9 +179,9 @@ func (b *Benchmark) Check(ranks int, o Options) error {
 	}
 	bounded, _ := b.Bounded(max(1, ranks), o)
 	switch {
-	case bounded.Max < o.first(b.op.unit) && bounded.Max < o.Max:
+	case bounded.Max < o.first(b.unit(&o)) && bounded.Max < o.Max:
 		return fmt.Errorf("osu %s: a memory limit of %d bytes for %d ranks: not even messages of %d bytes fit: raise it (-M)",
-			b.Name, o.MemoryLimit, ranks, o.first(b.op.unit))
+			b.Name, o.MemoryLimit, ranks, o.first(b.unit(&o)))
 	case (b.Collective || b.Fan) && ranks < 2:
 		return fmt.Errorf("osu %s: the job has %d ranks, at least 2 are needed: start it with -n 2", b.Name, ranks)
 	case b.Collective || b.Fan:
@@ -233,7 +233,7 @@ func (b *Benchmark) Rows(o Options) int {
 		return 1
 	}
 	rows := 0
-	for size := o.first(b.op.unit); size <= o.Max; size = next(size) {
+	for size := o.first(b.unit(&o)); size <= o.Max; size = next(size) {
 		rows++
 	}
 	return rows * max(1, len(o.Windows))

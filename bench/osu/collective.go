@@ -12,18 +12,18 @@ import (
 // group is this rank's side of a collective operation of all ranks of the job. It is for one
 // goroutine.
 type group struct {
-	w       *banyan.World
-	c       *banyan.Comm
-	buf     []byte
-	numbers []int32       // the same memory
-	sums    []int32       // the result of a reduction, in memory of its own as in OSU's programs
-	cost    time.Duration // of a read of the clock
-	op      operation
-	out     []byte           // as long as buf, where an operation receives bytes apart
-	from    [][]byte         // the blocks of buf, by rank
-	to      [][]byte         // those of out
-	counts  []int            // of a reduce_scatter
-	lends   []banyan.Request // of loans to all others; nil: there are none
+	w      *banyan.World
+	c      *banyan.Comm
+	buf    []byte
+	kind   Datatype      // of sums
+	sums   []byte        // the result of a reduction, in memory of its own as in OSU's programs
+	cost   time.Duration // of a read of the clock
+	op     operation
+	out    []byte           // as long as buf, where an operation receives bytes apart
+	from   [][]byte         // the blocks of buf, by rank
+	to     [][]byte         // those of out
+	counts []int            // of a reduce_scatter
+	lends  []banyan.Request // of loans to all others; nil: there are none
 
 	// Of non-blocking operations: the computation beside them, the tests in it, and the mean time of a call at
 	// this rank.
@@ -31,9 +31,6 @@ type group struct {
 	tests    int
 	own      time.Duration
 }
-
-// number is the length in bytes of what allreduce adds up, OSU's MPI_INT.
-const number = 4
 
 // operation is how a benchmark uses a group.
 type operation struct {
@@ -46,7 +43,7 @@ type operation struct {
 	apart bool
 	// each: the size is that of a block for each rank; gets: they are received in memory apart.
 	each, gets bool
-	// unit is the length in bytes of an element; 0: the operation has no size.
+	// unit is the length in bytes of an element without Options.Type; 0: the operation has no size.
 	unit int
 	// fill and wrong are for validation: what a rank has before the call, and how many bytes are
 	// wrong after it.
@@ -65,38 +62,7 @@ var (
 		fill:  fillBcast,
 		wrong: func(g *group, size int, round byte) int { return pattern.Wrong(g.buf[:size], round) },
 	}
-	allreduceOp = operation{
-		call: func(g *group, size int) error {
-			return banyan.Allreduce(g.c, g.numbers[:size/number], g.sums[:size/number], banyan.Sum[int32])
-		},
-		apart: true,
-		unit:  number,
-		fill:  fillSum,
-		wrong: wrongSums,
-	}
-	reduceOp = operation{
-		call: func(g *group, size int) error {
-			return banyan.Reduce(g.c, g.numbers[:size/number], g.rootSums(size), banyan.Sum[int32], 0)
-		},
-		apart: true,
-		unit:  number,
-		fill:  fillSum,
-		wrong: func(g *group, size int, round byte) int {
-			if g.c.Rank() > 0 {
-				return 0
-			}
-			return wrongSums(g, size, round)
-		},
-	}
 )
-
-// rootSums is the result of a reduction, which rank 0 alone gives.
-func (g *group) rootSums(size int) []int32 {
-	if g.c.Rank() > 0 {
-		return nil
-	}
-	return g.sums[:size/number]
-}
 
 // bcast broadcasts from rank 0, by loans to all others where these are asked for.
 func (g *group) bcast(buf []byte) error {
@@ -113,14 +79,13 @@ func (g *group) bcast(buf []byte) error {
 }
 
 func newGroup(w *banyan.World, o *Options, op operation) *group {
-	g := &group{w: w, c: w.Comm(), op: op, cost: clockCost(w), tests: o.Tests}
+	g := &group{w: w, c: w.Comm(), op: op, cost: clockCost(w), tests: o.Tests, kind: cmp.Or(o.Type, Int)}
 	n, length := g.c.Size(), o.Max
 	if op.each {
 		length *= n
 	}
 	if op.unit > 0 {
 		g.buf = pages(length)
-		g.numbers = numbers(g.buf)
 		clear(g.buf) // so that it has memory
 	}
 	if op.gets {
@@ -132,7 +97,7 @@ func newGroup(w *banyan.World, o *Options, op operation) *group {
 		g.computer = newComputer(w, g.cost)
 	}
 	if op.unit == number {
-		g.sums = numbers(pages(o.Max))
+		g.sums = pages(o.Max)
 		clear(g.sums)
 	}
 	return g
@@ -201,7 +166,7 @@ func spread(c *banyan.Comm, v int64) (low, high, sum int64, err error) {
 
 // sweep measures each size that holds an element, or once if the operation has no size.
 func (g *group) sweep(o *Options, emit func(Point) error) error {
-	low, high := o.first(g.op.unit), o.Max
+	low, high := o.first(o.unit(g.op.unit)), o.Max
 	if g.op.unit == 0 {
 		low, high = 0, 0
 	}
@@ -327,26 +292,4 @@ func fillBcast(g *group, size int, round byte) {
 		return
 	}
 	pattern.Spoil(g.buf[:size], round)
-}
-
-// term is what rank 0 adds at place i; rank r adds r+1 times as much, so that a rank that is left
-// out or counted twice is noticed.
-func term(i int, round byte) int32 { return int32(uint32(i+1)*2654435761) + int32(round) }
-
-func fillSum(g *group, size int, round byte) {
-	clear(g.sums)
-	for i := range size / number {
-		g.numbers[i] = int32(g.c.Rank()+1) * term(i, round)
-	}
-}
-
-func wrongSums(g *group, size int, round byte) int {
-	n := g.c.Size()
-	times, wrong := int32(n*(n+1)/2), 0
-	for i, v := range g.sums[:size/number] {
-		if v != times*term(i, round) {
-			wrong += number
-		}
-	}
-	return wrong
 }

@@ -1,12 +1,8 @@
 package osu
 
-import (
-	"github.com/banyan-hpc/banyan"
-	"github.com/banyan-hpc/banyan/internal/pattern"
-)
+import "github.com/banyan-hpc/banyan/internal/pattern"
 
-// The collectives in which each rank has a block for others, and those that leave each rank a part of a sum.
-// A size is that of a block, as OSU's programs have it, but of reduce_scatter that of what a rank gives.
+// The collectives in which each rank has a block for others. A size is that of a block, as OSU's programs have it.
 
 // exchange is which blocks of bytes an operation moves.
 type exchange struct {
@@ -40,25 +36,6 @@ var (
 		return g.c.Scatterv(g.from, g.out[:size], 0)
 	}}.operation()
 	alltoallvOp = exchange{call: func(g *group, _ int) error { return g.c.Alltoallv(g.from, g.to) }}.operation()
-
-	reduceScatterOp = summing(false, func(g *group, size int) error {
-		g.share(size / number)
-		return banyan.ReduceScatter(g.c, g.numbers[:size/number], g.sums[:g.counts[g.c.Rank()]], g.counts,
-			banyan.Sum[int32])
-	}, func(g *group, size int) (int, int) {
-		first := 0
-		for _, count := range g.counts[:g.c.Rank()] {
-			first += count
-		}
-		return first, g.counts[g.c.Rank()]
-	}, ranksOf)
-	reduceScatterBlockOp = summing(true, func(g *group, size int) error {
-		elements := size / number
-		return banyan.ReduceScatterBlock(g.c, g.numbers[:g.c.Size()*elements], g.sums[:elements], banyan.Sum[int32])
-	}, func(g *group, size int) (int, int) { return g.c.Rank() * (size / number), size / number }, ranksOf)
-	scanOp = summing(false, func(g *group, size int) error {
-		return banyan.Scan(g.c, g.numbers[:size/number], g.sums[:size/number], banyan.Sum[int32])
-	}, func(_ *group, size int) (int, int) { return 0, size / number }, func(g *group) int { return g.c.Rank() + 1 })
 )
 
 // all is the memory for a block of each rank.
@@ -71,8 +48,6 @@ func (g *group) atRoot(memory []byte) []byte {
 	}
 	return memory
 }
-
-func ranksOf(g *group) int { return g.c.Size() }
 
 // operation is the operation with a pattern for each pair of ranks.
 func (x exchange) operation() operation {
@@ -124,36 +99,4 @@ func (x exchange) wrong(g *group, _ int, round byte) (wrong int) {
 		wrong += pattern.Wrong(got, x.seed(round, rank, me))
 	}
 	return wrong
-}
-
-// summing is an operation that leaves a part of a sum over some of the ranks: so many numbers from the first on.
-func summing(each bool, call func(g *group, size int) error, part func(g *group, size int) (first, count int),
-	ranks func(g *group) int) operation {
-	return operation{
-		call: call, apart: true, unit: number, each: each,
-		fill: func(g *group, size int, round byte) {
-			if each {
-				size *= g.c.Size()
-			}
-			fillSum(g, size, round)
-		},
-		wrong: func(g *group, size int, round byte) (wrong int) {
-			first, count := part(g, size)
-			times := int32(ranks(g) * (ranks(g) + 1) / 2)
-			for i, v := range g.sums[:count] {
-				if v != times*term(first+i, round) {
-					wrong += number
-				}
-			}
-			return wrong
-		},
-	}
-}
-
-// share divides elements among the ranks, the first of which have one more.
-func (g *group) share(elements int) {
-	n := len(g.counts)
-	for rank := range g.counts {
-		g.counts[rank] = (elements + n - 1 - rank) / n
-	}
 }

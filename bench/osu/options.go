@@ -30,6 +30,8 @@ type Options struct {
 	Receivers int `json:"receivers,omitempty"`
 	// Tests is how often a request is tested during the computation beside a non-blocking collective.
 	Tests int `json:"tests,omitempty"`
+	// Type is what sizes are counted in, and what sums are of. Without it these are bytes, and sums are of [Int].
+	Type Datatype `json:"type,omitempty"`
 	// Registered takes memory of [banyan.Alloc] for messages between pairs.
 	Registered bool `json:"registered,omitempty"`
 	// Lent sends messages between pairs, and those of a broadcast, as loans, which receivers return unread; with
@@ -91,7 +93,7 @@ var (
 	// Of collectives up to 1 MiB; a barrier has no size.
 	bcastDefaults = Options{Min: 1, Max: 1 << 20, Iterations: 1000, Warmup: 100, IterationsLarge: 100,
 		WarmupLarge: 10}
-	allreduceDefaults = Options{Min: number, Max: 1 << 20, Iterations: 1000, Warmup: 100, IterationsLarge: 100,
+	allreduceDefaults = Options{Min: 1, Max: 1 << 20, Iterations: 1000, Warmup: 100, IterationsLarge: 100,
 		WarmupLarge: 10}
 	// Of windows, which begin with 1 byte too; both ranks can only access at once where both call.
 	remoteLatency   = latencyDefaults.on(SyncFlush)
@@ -154,6 +156,7 @@ func (o *Options) check() error {
 
 // checkKind reports the first option that makes no sense for this kind.
 func (b *Benchmark) checkKind(o *Options) error {
+	unit := b.unit(o)
 	for _, window := range o.windows() {
 		if b.Windowed && (window < 1 || window > maxWindow) {
 			return fmt.Errorf("a window of %d messages: 1 to %d are possible", window, maxWindow)
@@ -166,11 +169,15 @@ func (b *Benchmark) checkKind(o *Options) error {
 		return fmt.Errorf("%d tests during a computation: it has none", o.Tests)
 	case len(o.Windows) > 0 && !b.Windowed:
 		return fmt.Errorf("windows of %v messages: it has none", o.Windows)
-	case b.op.unit > 1 && o.first(b.op.unit)%b.op.unit != 0:
+	case o.Type != "" && b.OneSided:
+		return errors.New("operations on windows have no data type to choose: leave it out")
+	case o.Type != "" && o.Type.Check() != nil:
+		return o.Type.Check()
+	case unit > 1 && o.first(unit)%unit != 0:
 		return fmt.Errorf("sizes %d:%d: whole numbers of %d bytes are needed: begin at a multiple of it", o.Min, o.Max,
-			b.op.unit)
-	case b.op.unit > 1 && o.Max < o.first(b.op.unit):
-		return fmt.Errorf("sizes %d:%d: a number has %d bytes", o.Min, o.Max, b.op.unit)
+			unit)
+	case unit > 1 && o.Max < o.first(unit):
+		return fmt.Errorf("sizes %d:%d: a number has %d bytes", o.Min, o.Max, unit)
 	case b.Threaded && (o.Senders < 1 || o.Senders > maxThreads || o.Receivers < 1 || o.Receivers > maxThreads):
 		return fmt.Errorf("%d receiving and %d sending threads: 1 to %d of each are possible", o.Receivers, o.Senders,
 			maxThreads)
@@ -189,6 +196,22 @@ func (o *Options) first(unit int) int {
 		size = next(size)
 	}
 	return size
+}
+
+// unit is the length in bytes of an element that has so many without Type.
+func (o *Options) unit(without int) int {
+	if o.Type == "" || without == 0 {
+		return without
+	}
+	return o.Type.size()
+}
+
+// unit is the length in bytes of an element, 0 if there is no data.
+func (b *Benchmark) unit(o *Options) int {
+	if b.Collective {
+		return o.unit(b.op.unit)
+	}
+	return o.unit(1)
 }
 
 // windows are those that are measured at each size.
@@ -211,6 +234,8 @@ func (o *Options) counts(size int) (iterations, warmup int) {
 type Point struct {
 	Size       int `json:"size"`       // bytes
 	Iterations int `json:"iterations"` // counted ones
+	// Type is the data type, where it was chosen.
+	Type Datatype `json:"type,omitempty"`
 	// Window is the number of messages in flight, where that was varied.
 	Window int `json:"window,omitempty"`
 	// Seconds per message. Of a latency: half a round trip, the mean over the pairs and the

@@ -150,7 +150,7 @@ func TestCollectivesNoticeWrongBytes(t *testing.T) {
 		g = newGroup(w, &o, allreduceOp)
 		g.op.call = func(g *group, size int) error {
 			if g.c.Rank() == 1 {
-				clear(g.numbers)
+				clear(g.buf)
 			}
 			return allreduceOp.call(g, size)
 		}
@@ -286,6 +286,8 @@ func TestCheck(t *testing.T) {
 		"6:1048576: whole":                  {"allreduce", func(o *Options) { o.Min = 6 }},
 		"11 warm-up iterations before each": {"bcast", func(o *Options) { o.ValidateWarmup = 11 }},
 		"a memory limit of -1":              {"bcast", func(o *Options) { o.MemoryLimit = -1 }},
+		"no data type: use one":             {"allreduce", func(o *Options) { o.Type = "mpi_long" }},
+		"have no data type":                 {"put_bw", func(o *Options) { o.Type = Int }},
 		"-1 tests during":                   {"ibcast", func(o *Options) { o.Tests = -1 }},
 		"3 tests during":                    {"bcast", func(o *Options) { o.Tests = 3 }},
 		"a number has 4 bytes":              {"allreduce", func(o *Options) { o.Min, o.Max = 1, 2 }},

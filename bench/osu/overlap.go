@@ -38,14 +38,7 @@ func (op operation) starting(start func(g *group, size int) banyan.Request) oper
 var (
 	ibarrierOp = barrierOp.starting(func(g *group, _ int) banyan.Request { return g.c.Ibarrier() })
 	ibcastOp   = bcastOp.starting(func(g *group, size int) banyan.Request { return g.c.Ibcast(g.buf[:size], 0) })
-
-	iallreduceOp = allreduceOp.starting(func(g *group, size int) banyan.Request {
-		return banyan.Iallreduce(g.c, g.numbers[:size/number], g.sums[:size/number], banyan.Sum[int32])
-	})
-	ireduceOp = reduceOp.starting(func(g *group, size int) banyan.Request {
-		return banyan.Ireduce(g.c, g.numbers[:size/number], g.rootSums(size), banyan.Sum[int32], 0)
-	})
-	igatherOp = gatherOp.starting(func(g *group, size int) banyan.Request {
+	igatherOp  = gatherOp.starting(func(g *group, size int) banyan.Request {
 		return g.c.Igather(g.buf[:size], g.atRoot(g.all(size)), 0)
 	})
 	igathervOp = gathervOp.starting(func(g *group, size int) banyan.Request {
@@ -67,16 +60,6 @@ var (
 		return g.c.Ialltoall(g.buf[:g.c.Size()*size], g.all(size))
 	})
 	ialltoallvOp = alltoallvOp.starting(func(g *group, _ int) banyan.Request { return g.c.Ialltoallv(g.from, g.to) })
-
-	ireduceScatterOp = reduceScatterOp.starting(func(g *group, size int) banyan.Request {
-		g.share(size / number)
-		return banyan.IreduceScatter(g.c, g.numbers[:size/number], g.sums[:g.counts[g.c.Rank()]], g.counts,
-			banyan.Sum[int32])
-	})
-	ireduceScatterBlockOp = reduceScatterBlockOp.starting(func(g *group, size int) banyan.Request {
-		elements := size / number
-		return banyan.IreduceScatterBlock(g.c, g.numbers[:g.c.Size()*elements], g.sums[:elements], banyan.Sum[int32])
-	})
 )
 
 // part is a part of a call beside a computation.

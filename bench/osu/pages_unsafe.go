@@ -14,7 +14,8 @@ func pages(n int) []byte {
 	return b[skip : skip+n : skip+n]
 }
 
-// numbers is the same memory as whole numbers. Precondition: b begins on a page.
-func numbers(b []byte) []int32 {
-	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/number)
+// vector is the same memory as n elements. Preconditions: b begins on a page and is as long.
+func vector[T element](b []byte, n int) []T {
+	var one T
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b[:n*int(unsafe.Sizeof(one))]))), n)
 }

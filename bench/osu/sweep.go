@@ -15,7 +15,7 @@ type sweep struct {
 }
 
 func (s *sweep) all(emit func(Point) error) error {
-	for size := s.o.Min; size <= s.o.Max; size = next(size) {
+	for size := s.o.first(s.o.unit(1)); size <= s.o.Max; size = next(size) {
 		if err := s.bound.next(size, s.c); err != nil {
 			return err
 		}

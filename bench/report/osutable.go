@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -51,6 +52,9 @@ type OSUTable struct {
 	Pairs, Window int
 	// Senders and Receivers, numbers of threads, stand in lines of latency_mt's.
 	Senders, Receivers int
+	// Datatype is that of option -T. Below: it is not the first of several, and has no title.
+	Datatype string
+	Below    bool
 	// Creation and Sync are the options -w and -s of one-sided tables.
 	Creation, Sync string
 
@@ -80,23 +84,11 @@ func (t *OSUTable) Header() error {
 		return fmt.Errorf("report: OSU has no table %q", t.Name)
 	}
 	var b strings.Builder
-	if words.collective {
-		b.WriteByte('\n')
+	if !t.Below {
+		t.title(&b, words)
 	}
-	if t.Senders > 0 {
-		fmt.Fprintf(&b, "# Number of Sender threads: %d \n# Number of Receiver threads: %d\n", t.Senders, t.Receivers)
-	}
-	switch {
-	case words.overlap:
-		b.WriteString(osuTitleOf(words.title, "7.4") + "# Overall = Coll. Init + Compute + MPI_Test + MPI_Wait\n\n")
-		if words.datatype != "" {
-			fmt.Fprintf(&b, "# Datatype: %s.\n", words.datatype)
-		}
-	case words.datatype == "":
-		b.WriteString(osuTitle(words.title))
-	default:
-		fmt.Fprintf(&b, "# OSU MPI_%s Test v7.4 (its format; by Banyan)\n# Window creation: %s\n# Synchronization: %s\n"+
-			"# Datatype: %s.\n", words.title, osuCreations[t.Creation], osuSyncs[t.Sync], words.datatype)
+	if kind := cmp.Or(t.Datatype, words.datatype); kind != "" {
+		fmt.Fprintf(&b, "# Datatype: %s.\n", kind)
 	}
 	if t.Pairs > 0 {
 		fmt.Fprintf(&b, "# [ pairs: %d ] [ window size: %d ]\n", t.Pairs, t.Window)
@@ -115,6 +107,25 @@ func (t *OSUTable) Header() error {
 	}
 	t.narrow = t.narrowTable()
 	return printed(t.narrow.Begin())
+}
+
+// title has the lines above the columns that do not depend on a data type.
+func (t *OSUTable) title(b *strings.Builder, words osuWords) {
+	if words.collective {
+		b.WriteByte('\n')
+	}
+	if t.Senders > 0 {
+		fmt.Fprintf(b, "# Number of Sender threads: %d \n# Number of Receiver threads: %d\n", t.Senders, t.Receivers)
+	}
+	switch {
+	case words.overlap:
+		b.WriteString(osuTitleOf(words.title, "7.4") + "# Overall = Coll. Init + Compute + MPI_Test + MPI_Wait\n\n")
+	case words.datatype == "":
+		b.WriteString(osuTitle(words.title))
+	default:
+		fmt.Fprintf(b, "# OSU MPI_%s Test v7.4 (its format; by Banyan)\n# Window creation: %s\n# Synchronization: %s\n",
+			words.title, osuCreations[t.Creation], osuSyncs[t.Sync])
+	}
 }
 
 // osuField is a column.

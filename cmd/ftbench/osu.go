@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -10,7 +8,6 @@ import (
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/bench/osu"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
-	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/internal/launch/join"
 )
 
@@ -74,9 +71,10 @@ type osuCommon struct {
 // osuOptions are those of all that have data.
 type osuOptions struct {
 	osuCommon
-	Sizes          string `short:"m" aliases:"message-size" placeholder:"[MIN:]MAX" help:"Sizes in bytes; MIN: and :MAX are possible. Default: as OSU, up to 4 MiB, of collectives 1 MiB."`
-	Validate       bool   `short:"c" aliases:"validation" help:"Check every byte, in a pass of its own."`
-	ValidateWarmup int    `short:"u" name:"validation-warmup" placeholder:"N" help:"Iterations before each that -c checks, 0 to 10. Default: 0, as those are not timed; OSU's 5."`
+	Sizes          string   `short:"m" aliases:"message-size" placeholder:"[MIN:]MAX" help:"Sizes in bytes; MIN: and :MAX are possible. Default: as OSU, up to 4 MiB, of collectives 1 MiB."`
+	Validate       bool     `short:"c" aliases:"validation" help:"Check every byte, in a pass of its own."`
+	Types          []string `short:"T" name:"type" placeholder:"TYPE" help:"mpi_char, mpi_int or mpi_float, one or several, or all: what sizes are counted in and sums are of. Default: bytes, and sums of mpi_int."`
+	ValidateWarmup int      `short:"u" name:"validation-warmup" placeholder:"N" help:"Iterations before each that -c checks, 0 to 10. Default: 0, as those are not timed; OSU's 5."`
 }
 
 // The options that only some have.
@@ -173,8 +171,8 @@ func (c *osuMultiBwCmd) Run(to *call) error {
 	o.Registered, o.Lent = c.registered(), c.lent()
 	o.Pairs = c.Pairs
 	if c.VaryWindow {
-		if c.Validate || c.Tail {
-			return usagef("osu %s: -V has a column for each window and none for -c or -z: leave them out",
+		if c.Validate || c.Tail || len(c.Types) > 0 {
+			return usagef("osu %s: -V has a column for each window and none for -c, -z or -T: leave them out",
 				c.Bench.Name)
 		}
 		o.Windows = []int{1, 2, 4, 8, 16, 32, 64, 128} // OSU's
@@ -251,12 +249,20 @@ type osuResults struct {
 }
 
 // osuTable are the options that concern the table alone.
-type osuTable struct{ full, withoutRate bool }
+type osuTable struct {
+	full, withoutRate bool
+	kinds             []osu.Datatype // that are measured, one after the other
+}
 
 func (c *osuOptions) run(o osu.Options, table osuTable, to *call) error {
 	if err := c.apply(&o); err != nil {
 		return err
 	}
+	kinds, err := datatypes(c.Types)
+	if err != nil {
+		return err
+	}
+	table.kinds, o.Type = kinds, kinds[0]
 	if c.N == 0 {
 		c.N = max(2, 2*o.Pairs)
 	}
@@ -268,15 +274,15 @@ func (c *osuOptions) run(o osu.Options, table osuTable, to *call) error {
 	} else if join.Started() { // the job has its number of ranks
 		return inJob(c.Aware, func(w *banyan.World) error { return c.measure(w, o, table, to) }, c.options()...)
 	}
-	if err := c.Bench.Check(c.N, o); err != nil {
-		return usage(err)
+	if err := c.check(c.N, o, kinds); err != nil {
+		return err
 	}
 	if err := checkFiles(c.JSON); err != nil {
 		return err
 	}
 	o, _ = c.Bench.Bounded(c.N, o)
 	announce(to.err, "osu "+c.Bench.Name, c.time(o), 0)
-	bar := progressbar.Start(to.err, "osu "+c.Bench.Name, c.Bench.Rows(o)/max(1, len(o.Windows)))
+	bar := progressbar.Start(to.err, "osu "+c.Bench.Name, len(kinds)*c.Bench.Rows(o)/max(1, len(o.Windows)))
 	defer bar.Stop()
 	to = watched(to, bar, c.JSON)
 	if simulated {
@@ -316,50 +322,4 @@ func parseSizes(text string, smallest, largest *int) error {
 		*part.to = n
 	}
 	return nil
-}
-
-// measure prints the table on rank 0 and writes the file.
-func (c *osuOptions) measure(w *banyan.World, o osu.Options, look osuTable, to *call) error {
-	first, ranks := w.Comm().Rank() == 0, w.Comm().Size()
-	if err := c.Bench.Check(ranks, o); err != nil {
-		return usage(err) // before a header is printed
-	}
-	o, lowered := c.Bench.Bounded(ranks, o)
-	if lowered && first {
-		fmt.Fprintf(to.err, "ftbench: osu %s: sizes above %d bytes are left out: --mem-limit, -M, of %d bytes for %d ranks\n",
-			c.Bench.Name, o.Max, o.MemoryLimit, ranks)
-	}
-	t := c.table(&o, look, ranks, to.words(c.JSON))
-	if first {
-		if err := checkFiles(c.JSON); err != nil {
-			return err
-		}
-		if err := t.Header(); err != nil {
-			return err
-		}
-	}
-	file := report.Begin("osu")
-	results := osuResults{Benchmark: c.Bench.Name, Aware: c.Aware, Ranks: ranks, Options: o, Points: []osu.Point{}}
-	err := c.Bench.Run(w, o, func(p osu.Point) error {
-		results.Points = append(results.Points, p)
-		return t.row(p)
-	})
-	var cut *osu.CutError
-	if errors.As(err, &cut) {
-		err = nil // the results so far are right
-	}
-	if err != nil || !first {
-		return err
-	}
-	if err := t.end(); err != nil {
-		return err
-	}
-	if cut != nil {
-		results.Cut = cut
-		fmt.Fprintf(to.err, "ftbench: osu %s: %v\n", c.Bench.Name, cut)
-	}
-	if results.Fabric, err = c.used(w); err != nil {
-		return err
-	}
-	return to.store(file, c.JSON, results)
 }

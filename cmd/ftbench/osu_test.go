@@ -89,6 +89,22 @@ func TestOsuPrograms(t *testing.T) {
 	}
 }
 
+// A table below the other for each type, with the sizes that hold an element.
+func TestOsuTypes(t *testing.T) {
+	for _, c := range []struct{ args, title string }{
+		{"iallreduce -n 3", "# OSU MPI Non-blocking Allreduce Latency Test v7.4"}, {"bw", "# OSU MPI Bandwidth Test v5.9"},
+	} {
+		code, out, errs := ftbench(t, strings.Fields("osu "+c.args+" -m 2:4 -i 3 -x 1 -c -T mpi_char,ALL")...)
+		require.Zero(t, code, "%s: %s", c.args, errs)
+		require.Equal(t, 1, strings.Count(out, c.title), out)
+		var got []string
+		for _, m := range regexp.MustCompile(`(?m)^# Datatype: (\S+)\.$|^(\d)( .*)Pass$`).FindAllStringSubmatch(out, -1) {
+			got = append(got, m[1]+m[2])
+		}
+		require.Equal(t, []string{"MPI_CHAR", "2", "4", "MPI_CHAR", "2", "4", "MPI_INT", "4", "MPI_FLOAT", "4"}, got, out)
+	}
+}
+
 // What does not fit the memory limit is left out, and standard error says so.
 func TestOsuMemoryLimit(t *testing.T) {
 	code, out, errs := ftbench(t, strings.Fields("osu ialltoall -n 2 -M 1048576 -m 262144:1048576 -i 2 -x 1 -c -u 3")...)
@@ -130,6 +146,10 @@ func TestOsuWindows(t *testing.T) {
 // What OSU has and windows have not is refused, with what to use.
 func TestOsuWindowsNameTheCure(t *testing.T) {
 	expectUsageErrors(t, map[string]string{
+		"osu bw -T mpi_long":              "use one of [mpi_char mpi_int mpi_float], or all",
+		"osu put_bw -T mpi_int":           "leave it out",
+		"osu bw -T all -m 2:2":            "a number has 4 bytes",
+		"osu mbw_mr -V -T mpi_int":        "leave them out",
 		"osu bcast -u 11":                 "0 to 10 are possible",
 		"osu bcast -M x":                  "mem-limit",
 		"osu ibcast -t 2000000":           "0 to 1048576 are possible",
@@ -200,6 +220,8 @@ func TestOsuNames(t *testing.T) {
 func TestOsuHello(t *testing.T) {
 	code, out, errs := ftbench(t, strings.Fields("osu hello -n 3")...)
 	require.Zero(t, code, errs)
+	_, stored, _ := ftbench(t, strings.Fields("osu hello -n 2 --json -")...)
+	require.Contains(t, strings.Join(strings.Fields(stored), ""), `"benchmark":"hello","aware":true,"ranks":2`)
 	require.Regexp(t, `^# OSU MPI Hello World Test v7\.4 .*\nThis is a test with 3 processes\n$`, out)
 	expectUsageErrors(t, map[string]string{
 		"osu hello -n 0":         "at least 1 rank is needed",

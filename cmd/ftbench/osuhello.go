@@ -11,6 +11,14 @@ type osuHelloCmd struct {
 	N     int  `short:"n" type:"ranks" default:"2" placeholder:"RANKS" help:"Number of ranks that are started. Default: ${default}."`
 	Aware bool `default:"true" negatable:"" help:"Fault-aware engine; --aware=false is the baseline that hangs when a peer dies."`
 	fabricFlags
+	JSON string `placeholder:"FILE" help:"Store the number of ranks and the environment; -: print them, and the lines on standard error."`
+}
+
+// osuHelloResults are the results in the JSON file.
+type osuHelloResults struct {
+	Benchmark string `json:"benchmark"`
+	Aware     bool   `json:"aware"`
+	Ranks     int    `json:"ranks"`
 }
 
 // Help has the examples.
@@ -26,11 +34,16 @@ Examples:
 
 // Run starts the ranks, or is one of them.
 func (c *osuHelloCmd) Run(to *call) error {
+	file := report.Begin("osu")
 	hello := func(w *banyan.World) error {
+		ranks := w.Comm().Size()
 		if w.Comm().Rank() > 0 {
 			return nil
 		}
-		return report.OSUHello(to.out, w.Comm().Size())
+		if err := report.OSUHello(to.words(c.JSON).out, ranks); err != nil {
+			return err
+		}
+		return to.store(file, c.JSON, osuHelloResults{"hello", c.Aware, ranks})
 	}
 	switch {
 	case c.simulated():
@@ -39,6 +52,9 @@ func (c *osuHelloCmd) Run(to *call) error {
 		return inJob(c.Aware, hello, c.options()...)
 	case c.N < 1:
 		return usagef("osu hello: at least 1 rank is needed: start it with -n 2")
+	}
+	if err := checkFiles(c.JSON); err != nil {
+		return err
 	}
 	return startSelf(c.N, to)
 }

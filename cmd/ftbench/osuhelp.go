@@ -40,7 +40,7 @@ var osuWords = map[string]struct {
 	"bcast": {"Mean time of a broadcast from rank 0, as each rank sees it; a barrier lies between two\nbroadcasts " +
 		"and is not timed.",
 		[]string{"-n 8 -f -m 1:65536", "-n 4 -c"}},
-	"allreduce": {"Mean time of a sum of 4-byte integers over all ranks, as each rank sees it; a barrier\nlies " +
+	"allreduce": {"Mean time of a sum over all ranks, of 4-byte integers without -T, as each rank sees it; a barrier\nlies " +
 		"between two sums and is not timed. The sums replace the numbers (OSU's -l).",
 		[]string{"-n 8 -f -m 4:65536", "-n 4 -c -z"}},
 	"reduce":    {"As allreduce; rank 0 alone gets the sums.", []string{"-n 8 -f -m 4:65536", "-n 4 -c"}},
@@ -58,7 +58,7 @@ var osuWords = map[string]struct {
 	"alltoallv": {"As alltoall; each block has a length of its own in the call.", []string{"-n 8 -f -m 1:65536", "-n 4 -c"}},
 	"alltoallw": {"As alltoallv, which it is: a block of bytes may lie anywhere, so it needs no type of its own.",
 		[]string{"-n 8 -f -m 1:65536", "-n 4 -c"}},
-	"reduce_scatter": {"Mean time of a sum of 4-byte integers over all ranks, of which each rank gets a part. A\n" +
+	"reduce_scatter": {"Mean time of a sum over all ranks, of 4-byte integers without -T, of which each rank gets a part. A\n" +
 		"size is that of what each rank gives.",
 		[]string{"-n 8 -f -m 4:65536", "-n 4 -c"}},
 	"reduce_scatter_block": {"As reduce_scatter; a size is that of the block that each rank gets.",

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/banyan-hpc/banyan/bench/osu"
 	"github.com/banyan-hpc/banyan/bench/report"
 )
@@ -48,7 +50,7 @@ func (t *windowRows) row(p osu.Point) error {
 func (t *windowRows) end() error { return t.End() }
 
 // table makes the table of a run.
-func (c *osuOptions) table(o *osu.Options, look osuTable, ranks int, to *call) rows {
+func (c *osuOptions) table(o *osu.Options, look osuTable, ranks int, to *call, below bool) rows {
 	pairs := c.Bench.Pairs(ranks, *o)
 	if len(o.Windows) > 0 {
 		return &windowRows{OSUWindows: report.OSUWindows{
@@ -62,6 +64,7 @@ func (c *osuOptions) table(o *osu.Options, look osuTable, ranks int, to *call) r
 	if c.Bench.Multi && c.Bench.Windowed {
 		t.Pairs, t.Window = pairs, o.Window
 	}
+	t.Datatype, t.Below = strings.ToUpper(string(o.Type)), below
 	t.Creation, t.Sync = string(o.Creation), string(o.Sync)
 	return &plainRows{t}
 }

@@ -1,0 +1,222 @@
+package osu
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/banyan-hpc/banyan"
+)
+
+// Datatype is what sizes are counted in and what sums are of, by the words of OSU's option -T.
+type Datatype string
+
+// The types that there are.
+const (
+	Char  Datatype = "mpi_char"
+	Int   Datatype = "mpi_int"
+	Float Datatype = "mpi_float"
+)
+
+// Datatypes has them all.
+var Datatypes = []Datatype{Char, Int, Float}
+
+// number is the length in bytes of an [Int], which sums are of without another type, and of a [Float].
+const number = 4
+
+// Check reports what is no type, and the cure.
+func (d Datatype) Check() error {
+	if slices.Contains(Datatypes, d) {
+		return nil
+	}
+	return fmt.Errorf("%q is no data type: use one of %v", string(d), Datatypes)
+}
+
+// size is the length of an element in bytes.
+func (d Datatype) size() int {
+	if d == Char {
+		return 1
+	}
+	return number
+}
+
+// element is what sums are of.
+type element interface{ int8 | int32 | float32 }
+
+// ofType is a call, given the number of elements of a size, for the type of the group.
+func ofType[R any](char, whole, float func(g *group, n int) R) func(g *group, size int) R {
+	return func(g *group, size int) R {
+		n := size / g.kind.size()
+		switch g.kind {
+		case Char:
+			return char(g, n)
+		case Float:
+			return float(g, n)
+		default:
+			return whole(g, n)
+		}
+	}
+}
+
+// What a rank gives and gets. A size is that of what a rank gives, but of reduce_scatter_block that of a block.
+var (
+	allreduceOp = summing{call: ofType(allreduce[int8], allreduce[int32], allreduce[float32])}.operation()
+	reduceOp    = summing{call: ofType(reduce[int8], reduce[int32], reduce[float32]), part: atRootAlone}.operation()
+	scanOp      = summing{call: ofType(scan[int8], scan[int32], scan[float32]), below: true}.operation()
+
+	reduceScatterOp = summing{
+		call: ofType(reduceScatter[int8], reduceScatter[int32], reduceScatter[float32]), part: share,
+	}.operation()
+	reduceScatterBlockOp = summing{
+		call: ofType(reduceBlock[int8], reduceBlock[int32], reduceBlock[float32]), part: block, each: true,
+	}.operation()
+
+	iallreduceOp = allreduceOp.starting(ofType(iallreduce[int8], iallreduce[int32], iallreduce[float32]))
+	ireduceOp    = reduceOp.starting(ofType(ireduce[int8], ireduce[int32], ireduce[float32]))
+
+	ireduceScatterOp = reduceScatterOp.starting(
+		ofType(ireduceScatter[int8], ireduceScatter[int32], ireduceScatter[float32]))
+	ireduceScatterBlockOp = reduceScatterBlockOp.starting(
+		ofType(ireduceBlock[int8], ireduceBlock[int32], ireduceBlock[float32]))
+)
+
+func allreduce[T element](g *group, n int) error {
+	return banyan.Allreduce(g.c, vector[T](g.buf, n), vector[T](g.sums, n), banyan.Sum[T])
+}
+
+func reduce[T element](g *group, n int) error {
+	return banyan.Reduce(g.c, vector[T](g.buf, n), rootSums[T](g, n), banyan.Sum[T], 0)
+}
+
+func scan[T element](g *group, n int) error {
+	return banyan.Scan(g.c, vector[T](g.buf, n), vector[T](g.sums, n), banyan.Sum[T])
+}
+
+func reduceScatter[T element](g *group, n int) error {
+	_, mine := share(g, n)
+	return banyan.ReduceScatter(g.c, vector[T](g.buf, n), vector[T](g.sums, mine), g.counts, banyan.Sum[T])
+}
+
+func reduceBlock[T element](g *group, n int) error {
+	return banyan.ReduceScatterBlock(g.c, vector[T](g.buf, g.c.Size()*n), vector[T](g.sums, n), banyan.Sum[T])
+}
+
+func iallreduce[T element](g *group, n int) banyan.Request {
+	return banyan.Iallreduce(g.c, vector[T](g.buf, n), vector[T](g.sums, n), banyan.Sum[T])
+}
+
+func ireduce[T element](g *group, n int) banyan.Request {
+	return banyan.Ireduce(g.c, vector[T](g.buf, n), rootSums[T](g, n), banyan.Sum[T], 0)
+}
+
+func ireduceScatter[T element](g *group, n int) banyan.Request {
+	_, mine := share(g, n)
+	return banyan.IreduceScatter(g.c, vector[T](g.buf, n), vector[T](g.sums, mine), g.counts, banyan.Sum[T])
+}
+
+func ireduceBlock[T element](g *group, n int) banyan.Request {
+	return banyan.IreduceScatterBlock(g.c, vector[T](g.buf, g.c.Size()*n), vector[T](g.sums, n), banyan.Sum[T])
+}
+
+// rootSums is the result of a reduction, which rank 0 alone gives.
+func rootSums[T element](g *group, n int) []T {
+	if g.c.Rank() > 0 {
+		return nil
+	}
+	return vector[T](g.sums, n)
+}
+
+// share divides n elements among the ranks, the first of which have one more, and returns this rank's part.
+func share(g *group, n int) (first, count int) {
+	ranks := len(g.counts)
+	for rank := range g.counts {
+		g.counts[rank] = (n + ranks - 1 - rank) / ranks
+		if rank < g.c.Rank() {
+			first += g.counts[rank]
+		}
+	}
+	return first, g.counts[g.c.Rank()]
+}
+
+func block(g *group, n int) (first, count int) { return g.c.Rank() * n, n }
+
+func atRootAlone(g *group, n int) (first, count int) {
+	if g.c.Rank() > 0 {
+		n = 0
+	}
+	return 0, n
+}
+
+// summing is an operation that leaves a part of a sum over the ranks, or over those up to this one.
+type summing struct {
+	call func(g *group, size int) error
+	// part is which of the sums of n elements, or of a block of n for each rank, a rank gets; nil: all.
+	part        func(g *group, n int) (first, count int)
+	each, below bool
+}
+
+func (s summing) operation() operation {
+	return operation{call: s.call, apart: true, unit: number, each: s.each, fill: s.fill, wrong: s.wrong}
+}
+
+func (s summing) fill(g *group, size int, round byte) {
+	n := size / g.kind.size()
+	if s.each {
+		n *= g.c.Size()
+	}
+	clear(g.sums)
+	switch g.kind {
+	case Char:
+		fillTerms[int8](g, n, round)
+	case Float:
+		fillTerms[float32](g, n, round)
+	default:
+		fillTerms[int32](g, n, round)
+	}
+}
+
+func (s summing) wrong(g *group, size int, round byte) int {
+	first, count := 0, size/g.kind.size()
+	if s.part != nil {
+		first, count = s.part(g, count)
+	}
+	ranks := g.c.Size()
+	if s.below {
+		ranks = g.c.Rank() + 1
+	}
+	times := ranks * (ranks + 1) / 2
+	switch g.kind {
+	case Char:
+		return wrongSums[int8](g, first, count, times, round)
+	case Float:
+		return wrongSums[float32](g, first, count, times, round)
+	default:
+		return wrongSums[int32](g, first, count, times, round)
+	}
+}
+
+// term is what rank 0 adds at place i; rank r adds r+1 times as much, so that a rank that is left out or counted
+// twice is noticed. Floating-point terms are small whole numbers, of which sums are exact.
+func term[T element](i int, round byte) T {
+	whole := int32(uint32(i+1)*2654435761) + int32(round)
+	if T(1)/2 != 0 {
+		whole &= 7
+	}
+	return T(whole)
+}
+
+func fillTerms[T element](g *group, n int, round byte) {
+	times := T(g.c.Rank() + 1)
+	all := vector[T](g.buf, n)
+	for i := range all {
+		all[i] = times * term[T](i, round)
+	}
+}
+
+func wrongSums[T element](g *group, first, count, times int, round byte) (wrong int) {
+	for i, v := range vector[T](g.sums, count) {
+		if v != T(times)*term[T](first+i, round) {
+			wrong += g.kind.size()
+		}
+	}
+	return wrong
+}
