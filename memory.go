@@ -13,8 +13,8 @@ import (
 )
 
 // Alloc gives n zeroed elements of memory that other ranks of the node read in place. A message from it over
-// shared memory takes one copy and no system call; everything else does with it what it does with other
-// memory. It is aligned to a cache line, from 4 KiB on to a page, and belongs to the caller until [Free] or the end of
+// shared memory takes one copy and no system call, and over RDMA the receiver's adapter reads it; everything else does
+// with it what it does with other memory. It is aligned to a cache line, from 4 KiB on to a page, and belongs to the caller until [Free] or the end of
 // the process. Where ranks share no memory it is ordinary memory. Any goroutine may call it. Errors: ErrArgument
 // for n < 1; ErrNoMemory at the limit ([WithMemoryLimit]) or where the machine has no more, with the cure.
 func Alloc[T Number](w *World, n int) ([]T, error) {

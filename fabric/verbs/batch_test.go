@@ -237,3 +237,18 @@ func TestAwait(t *testing.T) {
 	c[1].skip++
 	require.Less(t, c[1].Await(fabric.ClassTest, 8, buf, 1), fabric.NotYet)
 }
+
+// What Ready has found at the sockets is there for the next Poll.
+func TestSocketsAreReadAfterReady(t *testing.T) {
+	if noAdapter(t) {
+		return
+	}
+	p, c := steady(t)
+	for range 100 {
+		c[0].say(&note{word: ready}) // again: it changes nothing
+		for !p[1].Ready() {
+		}
+		p[1].Poll(&p[1].sink)
+		require.False(t, p[1].Ready())
+	}
+}

@@ -267,6 +267,7 @@ func (p *Provider) Ready() bool {
 		return false
 	}
 	p.endBatch()
+	p.polls = socketStride // the next Poll finds what this or the bell is about to report
 	if p.returned {
 		p.returned = false
 		return true

@@ -28,7 +28,7 @@ const (
 	// directBytes is the length of a read into registered memory.
 	directBytes = 1 << 20
 	// readTimeout is the time after which a read without an answer fails: nothing else progresses meanwhile.
-	readTimeout = 100 * time.Millisecond
+	readTimeout = 200 * time.Millisecond
 )
 
 // reads is what the connections of a provider share for reads.
