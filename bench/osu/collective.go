@@ -25,6 +25,10 @@ type group struct {
 	counts []int            // of a reduce_scatter
 	lends  []banyan.Request // of loans to all others; nil: there are none
 
+	// Of persistent operations: the request, and the size that it is for.
+	again *banyan.Persistent
+	size  int
+
 	// Of non-blocking operations: the computation beside them, the tests in it, and the mean time of a call at
 	// this rank.
 	computer *computer

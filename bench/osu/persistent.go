@@ -100,3 +100,19 @@ func (p *Pair) receives(r []byte, reqs []banyan.Request) error {
 	}
 	return nil
 }
+
+// repeated is a non-blocking collective by a request that is made once for each size.
+func (op operation) repeated() operation {
+	start := op.start
+	op.start = nil
+	op.call = func(g *group, size int) error {
+		if g.again == nil || g.size != size {
+			g.size = size
+			g.again = g.c.Persistent(func(*banyan.Comm) banyan.Request { return start(g, size) })
+		}
+		g.again.Start()
+		_, err := g.again.Wait()
+		return err
+	}
+	return op
+}

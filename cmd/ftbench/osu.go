@@ -26,6 +26,7 @@ type osuCmd struct {
 	Allreduce osuCollCmd    `cmd:"" help:"Time of a sum over all ranks, any number of ranks."`
 	osuExchangeCmds
 	osuOverlapCmds
+	osuPersistentCmds
 	osuRemoteCmds
 	Init osuInitCmd `cmd:"" help:"Time of start-up, from Init to the end of a first barrier."`
 }
@@ -43,10 +44,11 @@ func newOsuCmd() osuCmd {
 		Bcast:     osuBcastCmd{osuCollCmd: osuCollCmd{osuOptions: common("bcast")}},
 		Allreduce: osuCollCmd{osuOptions: common("allreduce")},
 
-		osuMoreCmds:     newOsuMoreCmds(common),
-		osuExchangeCmds: newOsuExchangeCmds(common),
-		osuOverlapCmds:  newOsuOverlapCmds(common),
-		osuRemoteCmds:   newOsuRemoteCmds(common),
+		osuMoreCmds:       newOsuMoreCmds(common),
+		osuExchangeCmds:   newOsuExchangeCmds(common),
+		osuOverlapCmds:    newOsuOverlapCmds(common),
+		osuPersistentCmds: newOsuPersistentCmds(common),
+		osuRemoteCmds:     newOsuRemoteCmds(common),
 	}
 }
 

@@ -5,11 +5,14 @@ import (
 	"strings"
 )
 
-// osuWords are the help text of each benchmark and its examples.
-var osuWords = map[string]struct {
+// osuHelp is what the help of a benchmark says, and its examples.
+type osuHelp struct {
 	text     string
 	examples []string
-}{
+}
+
+// osuWords are the help text of each benchmark and its examples.
+var osuWords = map[string]osuHelp{
 	"latency": {"Half of the mean round trip between two ranks, with blocking calls.",
 		[]string{"-m 8:8 -i 1000000 -z --precision 3", "--aware=false --json results/unaware.json"}},
 	"bw": {"Rank 0 sends windows of non-blocking messages, rank 1 answers each with a short one.",
@@ -117,9 +120,18 @@ var osuWords = map[string]struct {
 		[]string{"-i 100000 -z", "-s lock"}},
 }
 
+// helpOf gives the words and examples of a benchmark.
+func helpOf(name string) osuHelp {
+	if words, known := osuWords[name]; known {
+		return words
+	}
+	of, _ := strings.CutSuffix(name, "_persistent")
+	return osuHelp{"As " + of + ", by a request that is made once for each size and started for each call.", osuWords[of].examples}
+}
+
 // Help has the examples.
 func (c osuCommon) Help() string {
-	words := osuWords[c.Bench.Name]
+	words := helpOf(c.Bench.Name)
 	var b strings.Builder
 	fmt.Fprintf(&b, `%s
 
