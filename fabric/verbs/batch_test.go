@@ -248,7 +248,9 @@ func TestSocketsAreReadAfterReady(t *testing.T) {
 		c[0].say(&note{word: ready}) // again: it changes nothing
 		for !p[1].Ready() {
 		}
-		p[1].Poll(&p[1].sink)
-		require.False(t, p[1].Ready())
+		for polls := 0; p[1].Ready(); polls++ { // the sockets look at all connections now and then
+			p[1].Poll(&p[1].sink)
+			require.Less(t, polls, 64)
+		}
 	}
 }
