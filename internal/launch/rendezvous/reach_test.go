@@ -180,6 +180,31 @@ func TestListensAtAllAddresses(t *testing.T) {
 	}
 }
 
+// Both ends of a connection between ranks find out within ten seconds that the other machine is gone.
+func TestProbes(t *testing.T) {
+	port := freePort(t)
+	ports, err := listenAt(t.Context(), []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:" + port)})
+	require.NoError(t, err)
+	defer ports[0].Close()
+	theirs, err := at(port, 1, 2, time.Minute).dialAny(t.Context())
+	require.NoError(t, err)
+	ours, err := ports[0].Accept()
+	require.NoError(t, err)
+	for _, conn := range []net.Conn{ours, theirs} {
+		raw, err := conn.(*net.TCPConn).SyscallConn()
+		require.NoError(t, err)
+		option := func(level, name int) (value int) {
+			require.NoError(t, raw.Control(func(fd uintptr) { value, err = unix.GetsockoptInt(int(fd), level, name) }))
+			require.NoError(t, err)
+			return value
+		}
+		require.Equal(t, 1, option(unix.SOL_SOCKET, unix.SO_KEEPALIVE))
+		require.LessOrEqual(t, option(unix.IPPROTO_TCP, unix.TCP_KEEPIDLE)+
+			option(unix.IPPROTO_TCP, unix.TCP_KEEPINTVL)*option(unix.IPPROTO_TCP, unix.TCP_KEEPCNT), 10)
+		require.NoError(t, conn.Close())
+	}
+}
+
 // swallow makes an address that takes no connection and refuses none: its queue
 // is full.
 func swallow(t *testing.T, port string) (addr string) {
