@@ -144,7 +144,7 @@ test-verbs: ## run the tests of fabric/verbs, VERBSTEST with them, in a virtual 
 .PHONY: test-rdma-vm
 test-rdma-vm: ## test the virtual machines of test-verbs themselves; needs make rdma
 	fabric/verbs/testbed/rdma-vm -p
-	$(GOTEST) -tags rdma -timeout $(TIMEOUT) -v ./fabric/verbs/testbed
+	CGO_ENABLED=1 $(GOTEST) -tags rdma -timeout $(TIMEOUT) -v ./fabric/verbs/testbed
 
 # go test -fuzz takes one target of one package at a time. By default it may spend a minute on
 # shortening one input, in which it tries nothing else.

@@ -1,0 +1,77 @@
+//go:build rdma
+
+package testbed
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/internal/ranktest"
+)
+
+// Jobs of three ranks in two machines, of which the second has the last rank, the victim. Ranks start as
+// docs/clusters.md, "Without launcher", says.
+
+// begin starts this machine's ranks, which are then in the list pids.
+const begin = `set -e
+	export WORLD_SIZE=3 MASTER_ADDR=10.77.0.1 MASTER_PORT=29511 BANYAN_FABRIC=shm,verbs BANYAN_VERBOSE=1
+	pids=()
+	begin() {
+		export BANYAN_TEST_ROLE=$1
+		mine='0 1'; [ $RDMA_VM_INDEX = 0 ] || mine=2
+		for rank in $mine; do RANK=$rank "$0" & pids+=($!); done
+	}
+	finish() { for pid in ${pids[@]}; do wait $pid; done; }
+	await() { for file; do until [ -e $RDMA_VM_SHARE/$file ]; do sleep .05; done; done; }
+	`
+
+// job runs a script in two machines, with ranks that fall silent for five seconds counting as failed.
+func job(t *testing.T, script string) result {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	for _, variable := range ranktest.Steady {
+		name, value, _ := strings.Cut(variable, "=")
+		t.Setenv(name, value)
+	}
+	return start(t, "-n", "2", "--", "bash", "-c", begin+script, self)
+}
+
+func TestJobOfTwoMachines(t *testing.T) {
+	got := job(t, `begin exchanges; finish`)
+	require.Zero(t, got.status, got)
+	require.Contains(t, got.errs, "sends over RDMA, device rxe0")
+}
+
+// failed matches the lines of survivors.
+var failed = regexp.MustCompile(`(?m)^\[0\] rank ([01]), after \d+ ms: .*rank 2.*$`)
+
+// survived checks that the two survivors of a job have found the victim's failure.
+func survived(t *testing.T, got result) {
+	t.Helper()
+	require.Zero(t, got.status, got)
+	lines := failed.FindAllString(got.out, -1)
+	require.Len(t, lines, 2, got)
+	for _, line := range lines {
+		t.Log(line)
+	}
+}
+
+// whenGoing has machine 1 do something to the victim, as soon as all ranks of machine 0 are in the calls that fail.
+const whenGoing = `if [ $RDMA_VM_INDEX = 1 ]; then await going.0 going.1; `
+
+func TestKilledRank(t *testing.T) {
+	survived(t, job(t, `begin waits
+		`+whenGoing+`kill -9 $pids; await over; exit 0; fi
+		finish; touch $RDMA_VM_SHARE/over`))
+}
+
+func TestLostMachine(t *testing.T) {
+	survived(t, job(t, `begin waits
+		`+whenGoing+`echo 0 >$RDMA_VM_SHARE/status.1; echo b >/proc/sysrq-trigger; sleep infinity; fi
+		finish`))
+}

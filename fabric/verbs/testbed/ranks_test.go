@@ -1,0 +1,155 @@
+//go:build rdma
+
+package testbed
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
+)
+
+// The test binary is also the program of the ranks in the machines. The last rank is the victim: it is in machine 1,
+// the others are in machine 0.
+var roles = ranktest.Roles{
+	"exchanges": exchanges,
+	"waits":     waitsFor,
+}
+
+func TestMain(m *testing.M) { ranktest.Main(m, roles, nil) }
+
+// exchanges has all ranks send each other messages of every protocol, call every collective, and use windows.
+func exchanges(w *banyan.World) error {
+	if err := overRDMA(w); err != nil {
+		return err
+	}
+	return errors.Join(ranktest.Ring(w), ranktest.Crowd(w), ranktest.CheckCollectivesAndSplit(w.Comm(), nil),
+		window(w.Comm()))
+}
+
+// overRDMA checks that the ranks of the other machine are reached over RDMA, after a message has connected them.
+func overRDMA(w *banyan.World) error {
+	c := w.Comm()
+	if err := c.Barrier(); err != nil {
+		return err
+	}
+	for peer := range c.Size() {
+		if last := c.Size() - 1; peer == c.Rank() || (peer == last) == (c.Rank() == last) {
+			continue
+		}
+		route, err := w.Route(peer)
+		if err != nil {
+			return err
+		}
+		if !strings.HasPrefix(route.Fabric, "verbs") {
+			return fmt.Errorf("rank %d is reached by %+v", peer, route)
+		}
+	}
+	return nil
+}
+
+// window has each rank put a block into the memory of each, get it back, and add to a counter there.
+func window(c *banyan.Comm) error {
+	const block = 40_000
+	n, me := c.Size(), c.Rank()
+	win, err := c.AllocWindow(n*block + 8)
+	if err != nil {
+		return err
+	}
+	if err := win.Fence(); err != nil {
+		return err
+	}
+	for target := range n {
+		if err := win.Put(ranktest.Pattern(me, block), target, me*block); err != nil {
+			return err
+		}
+		if err := banyan.Accumulate(win, []uint64{1 << (8 * me)}, target, n*block/8, banyan.AccSum); err != nil {
+			return err
+		}
+	}
+	if err := win.Fence(); err != nil {
+		return err
+	}
+	count := make([]uint64, 1)
+	got := make([]byte, block)
+	for target := range n {
+		from := (me + 1) % n
+		if err := errors.Join(win.Get(got, target, from*block), banyan.Get(win, count, target, n*block/8), win.Fence()); err != nil {
+			return err
+		}
+		if err := ranktest.CheckEqual(got, ranktest.Pattern(from, block)); err != nil {
+			return fmt.Errorf("block %d of rank %d: %w", from, target, err)
+		}
+		want := uint64(0)
+		for rank := range n {
+			want += 1 << (8 * rank)
+		}
+		if count[0] != want {
+			return fmt.Errorf("counter of rank %d: %#x, want %#x", target, count[0], want)
+		}
+	}
+	return win.Free()
+}
+
+// waitsFor: rank 0 exchanges messages with the victim, the others wait for one that never comes.
+func waitsFor(w *banyan.World) error {
+	c := w.Comm()
+	victim := c.Size() - 1
+	if err := overRDMA(w); err != nil {
+		return err
+	}
+	if c.Rank() == victim || c.Rank() == 0 {
+		b := make([]byte, 8)
+		return survives(c, func() error {
+			_, err := c.Sendrecv(b, victim-c.Rank(), 1, b, victim-c.Rank(), 1)
+			return err
+		})
+	}
+	return survives(c, func() error {
+		_, err := c.Recv(nil, victim, 2)
+		return err
+	})
+}
+
+// survives calls do until the victim has failed, writes how long the call lasted that has failed, and has the
+// survivors sum among themselves.
+func survives(c *banyan.Comm, do func() error) error {
+	var err error
+	var start time.Time
+	for n := 0; err == nil; n++ {
+		if n == 50 || c.Rank() == 1 && n == 0 { // what is to happen may happen
+			announce("going", c.Rank())
+		}
+		start = time.Now()
+		err = do()
+	}
+	took := time.Since(start)
+	if !banyan.IsFailure(err) {
+		return err
+	}
+	left, err2 := c.Shrink()
+	if err2 != nil {
+		return err2
+	}
+	if failed := c.FailedRanks(); !slices.Equal(failed, []int{c.Size() - 1}) {
+		return fmt.Errorf("ranks %v have failed", failed)
+	}
+	if err := ranktest.CheckCollectives(left, nil); err != nil {
+		return err
+	}
+	fmt.Printf("rank %d, after %d ms: %v\n", c.Rank(), took.Milliseconds(), err)
+	return nil
+}
+
+// announce makes a file that all machines see.
+func announce(what string, rank int) {
+	if err := os.WriteFile(fmt.Sprintf("%s/%s.%d", os.Getenv("RDMA_VM_SHARE"), what, rank), nil, 0o600); err != nil {
+		panic(err)
+	}
+}
