@@ -305,3 +305,13 @@ func ReduceLocal[T Number](acc, in []T, op func(a, b T) T) error {
 	elementwise(op, nil).Op(Bytes(acc), Bytes(in))
 	return nil
 }
+
+// starting is begin, or what says at each start that there is none.
+func starting(begin func(*Comm) Request) func(*Comm) Request {
+	if begin != nil {
+		return begin
+	}
+	return func(c *Comm) Request {
+		return c.failed("Persistent", fmt.Errorf("%w: no function that starts an operation", ErrArgument))
+	}
+}

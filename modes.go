@@ -37,7 +37,7 @@ func (c *Comm) Persistent(begin func(*Comm) Request) *Persistent {
 	if !c.bound() {
 		c = c.valid()
 	}
-	return &Persistent{begin: begin, c: c}
+	return &Persistent{begin: starting(begin), c: c}
 }
 
 // SendInit describes a standard send of buf. Nothing is checked or sent before Start.
@@ -64,7 +64,7 @@ func (p *Persistent) Start() Request {
 	}
 	switch {
 	case p.begin == nil:
-		return p.c.failed("Start", fmt.Errorf("%w: the persistent request has been freed, or never had an operation", ErrClosed))
+		return p.c.failed("Start", fmt.Errorf("%w: the persistent request has been freed", ErrClosed))
 	case p.active():
 		return p.c.failed("Start", errActive)
 	}
