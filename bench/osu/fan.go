@@ -129,7 +129,7 @@ func (p *Pair) answer() error {
 // checkFan is a window in which each message has a pattern and a buffer of its own, as far as windowMemory goes.
 func (p *Pair) checkFan(size, window int, round byte) (wrong int, err error) {
 	peers := p.fan.peers
-	n := min(window, max(1, windowMemory/max(1, size)/len(peers)))
+	n := min(window, max(1, windowMemory/max(1, size)/max(1, p.c.Size()-1))) // the same on both sides
 	all := buffers(n*len(peers), size)
 	seed := func(i int) byte { // of the sender of a message and its place
 		sender := peers[i%len(peers)]

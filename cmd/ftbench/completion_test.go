@@ -14,7 +14,7 @@ import (
 
 func TestComplete(t *testing.T) {
 	for _, c := range []struct{ words, want string }{
-		{"ru", "run"}, {"osu la", "latency latency_mt"}, {"osu put_bw -w ", "allocate create"}, {"osu fop_latency --sync-option l", "lock lock_all"}, {"run --tag", "--tag-output"}, {"run --bind ", "none core"},
+		{"ru", "run"}, {"osu la", "latency latency_mt latency_persistent"}, {"osu put_bw -w ", "allocate create"}, {"osu fop_latency --sync-option l", "lock lock_all"}, {"run --tag", "--tag-output"}, {"run --bind ", "none core"},
 		{"run --bind = c", "core"}, {"run --bind=c", "--bind=core"},
 		{"run --nothing=c", ""}, {"run -np 2 --exit r", "rank0"}, {"run -n 2 -- ./app --b", ""},
 		{"run ./app --b", ""}, {"completion ", "bash zsh fish"}, {"--vers", "--version"}, {"ra", ""},
@@ -43,10 +43,10 @@ func TestCompletionScripts(t *testing.T) {
 	require.NoError(t, os.Symlink(self, filepath.Join(dir, "ftbench")))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "afile"), nil, 0o600))
 	for _, c := range []struct{ shell, line, want string }{
-		{"bash", "ftbench osu allr", "allreduce"}, {"bash", "ftbench run --bind co", "core"},
-		{"zsh", "ftbench osu allr", "allreduce"}, {"zsh", "ftbench run --bind=co", "--bind=core"},
+		{"bash", "ftbench osu multi", "multi_lat"}, {"bash", "ftbench run --bind co", "core"},
+		{"zsh", "ftbench osu multi", "multi_lat"}, {"zsh", "ftbench run --bind=co", "--bind=core"},
 		{"zsh", "ftbench osu latency --json afi", "afile"},
-		{"fish", "ftbench osu allr", "allreduce"}, {"fish", "ftbench completion ", "bash fish zsh"},
+		{"fish", "ftbench osu multi", "multi_lat"}, {"fish", "ftbench completion ", "bash fish zsh"},
 		{"fish", "ftbench run --bind=c", "--bind=core"}, {"fish", "ftbench osu latency --json afi", "afile"},
 	} {
 		if _, err := exec.LookPath(c.shell); err != nil {

@@ -54,6 +54,7 @@ var ends = map[string]int{
 var shorter = map[string]string{
 	"osu":                    "-i 2 -x 0 --min-time 0s --max-time 100ms",
 	"osu init":               "",
+	"osu hello":              "",
 	"netpipe":                "--trial-time 1us --trials 1",
 	"match":                  "--rounds 1 --min-time 1us",
 	"many":                   "--jobs 1 --repeats 1",

@@ -283,9 +283,9 @@ func TestOsuInJob(t *testing.T) {
 // Every benchmark has a command, a help text and a table.
 func TestOsuIsComplete(t *testing.T) {
 	for _, b := range osu.All {
-		require.NotEmpty(t, osuWords[b.Name].text, b.Name)
-		require.NotEmpty(t, osuWords[b.Name].examples, b.Name)
-		for _, example := range osuWords[b.Name].examples {
+		require.NotEmpty(t, helpOf(b.Name).text, b.Name)
+		require.NotEmpty(t, helpOf(b.Name).examples, b.Name)
+		for _, example := range helpOf(b.Name).examples {
 			var cli = commands{Osu: newOsuCmd()}
 			parser, err := kong.New(&cli)
 			require.NoError(t, err)
@@ -294,7 +294,9 @@ func TestOsuIsComplete(t *testing.T) {
 		}
 		require.NoError(t, (&report.OSUTable{W: io.Discard, Name: b.Name}).Header())
 	}
-	require.Len(t, osuWords, len(osu.All))
+	for name := range osuWords {
+		require.NotNil(t, osu.Find(name), name)
+	}
 }
 
 // All ranks of a simulation are in one process: ranks of a job would each simulate all of them. A

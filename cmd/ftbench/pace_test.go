@@ -17,7 +17,7 @@ import (
 
 // Each command that may last has --max-time and --quick.
 func TestEachLongCommandIsBounded(t *testing.T) {
-	short := regexp.MustCompile(`^ftbench (run|osu init|info|doctor|agent|help|completion|docs)\b`)
+	short := regexp.MustCompile(`^ftbench (run|osu init|osu hello|info|doctor|agent|help|completion|docs)\b`)
 	for name, flags := range leaves(t) {
 		if short.MatchString(name) {
 			require.NotContains(t, flags, "quick", name)
