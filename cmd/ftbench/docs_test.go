@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan/bench/fault"
@@ -31,10 +30,6 @@ func TestPageOfBenchmarks(t *testing.T) {
 	lines := regexp.MustCompile(`(?m)^(?:\$ )?ftbench ([^|\n]*)`).FindAllStringSubmatch(page, -1)
 	require.Greater(t, len(lines), 8)
 	for _, line := range lines {
-		cli := commands{Osu: newOsuCmd(), Fault: newFaultCmd()}
-		parser, err := kong.New(&cli, kong.NamedMapper("ranks", rankMapper{}), kong.Vars{"version": version()})
-		require.NoError(t, err)
-		_, err = parser.Parse(strings.Fields(line[1]))
-		require.NoError(t, err, line[0])
+		require.NoError(t, parse(strings.Fields(line[1])), line[0])
 	}
 }

@@ -2,12 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"testing"
 
-	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan/bench/doctor"
@@ -17,9 +17,7 @@ import (
 // leaves are the commands that the help lists, with the names of their flags.
 func leaves(t *testing.T) map[string][]string {
 	t.Helper()
-	parser, err := kong.New(&commands{Osu: newOsuCmd(), Fault: newFaultCmd()}, kong.Name("ftbench"), kong.NamedMapper("ranks", rankMapper{}),
-		kong.Vars{"version": ""})
-	require.NoError(t, err)
+	parser := newParser(&call{nil, io.Discard, io.Discard}, func(int) {})
 	found := map[string][]string{}
 	for _, leaf := range parser.Model.Leaves(true) {
 		name := leaf.FullPath()

@@ -97,19 +97,8 @@ func main() { os.Exit(run(&call{os.Args[1:], os.Stdout, os.Stderr})) }
 
 // run parses and carries out a command line and returns the exit code.
 func run(to *call) int {
-	cli := commands{Osu: newOsuCmd(), Fault: newFaultCmd()}
 	code := -1
-	parser, err := kong.New(&cli,
-		kong.Name("ftbench"),
-		kong.Description("Start jobs and measure Banyan, a fault-aware transport library."),
-		kong.Writers(to.out, to.err),
-		kong.Exit(func(c int) { code = c }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Help(printHelp(to)),
-		kong.NamedMapper("ranks", rankMapper{}), kong.Vars{"version": version()},
-	)
-	if err != nil {
-		panic(err) // the struct above is wrong: every run of every test finds out
-	}
+	parser := newParser(to, func(c int) { code = c })
 	args := to.args
 	if len(args) == 0 {
 		args = []string{"--help"}

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan/bench/osu"
@@ -286,11 +285,7 @@ func TestOsuIsComplete(t *testing.T) {
 		require.NotEmpty(t, helpOf(b.Name).text, b.Name)
 		require.NotEmpty(t, helpOf(b.Name).examples, b.Name)
 		for _, example := range helpOf(b.Name).examples {
-			var cli = commands{Osu: newOsuCmd()}
-			parser, err := kong.New(&cli)
-			require.NoError(t, err)
-			_, err = parser.Parse(append([]string{"osu", b.Name}, strings.Fields(example)...))
-			require.NoError(t, err, "%s %s", b.Name, example)
+			require.NoError(t, parse(append([]string{"osu", b.Name}, strings.Fields(example)...)), "%s %s", b.Name, example)
 		}
 		require.NoError(t, (&report.OSUTable{W: io.Discard, Name: b.Name}).Header())
 	}
