@@ -45,6 +45,9 @@ TESTBIN = bin/tests
 # the race detector needs cgo.
 export CGO_ENABLED = 0
 
+# Checkouts in different folders share what is built, also with the examples that a test builds in a folder of its own.
+export GOFLAGS := -trimpath $(filter-out -trimpath,$(GOFLAGS))
+
 .DEFAULT_GOAL := help
 
 .PHONY: help

@@ -154,13 +154,17 @@ func fill(b []byte, number int) {
 // Operations of all kinds, lengths and roots in any order, of ranks that poll and of ranks that sleep at every wait, with
 // somebody who progresses for them and without: one lost wake-up, or one part that is overwritten too soon, and it does not end well.
 func TestFlat(t *testing.T) {
+	calls := 400
+	if testing.Short() {
+		calls = 80
+	}
 	for _, n := range []int{2, 3, 5, 8} {
 		for _, patient := range []bool{true, false} {
 			for _, attended := range []bool{true, false} {
 				t.Run(fmt.Sprint(n, patient, attended), func(t *testing.T) {
 					atOnce(t, ranks(t, n, patient, attended), func(c *rank) error {
 						r := rand.New(rand.NewPCG(uint64(n), 5))
-						for number := range 400 {
+						for number := range calls {
 							if err := act(c, r, number); err != nil {
 								return err
 							}

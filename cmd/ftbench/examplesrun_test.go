@@ -86,7 +86,7 @@ var slow = regexp.MustCompile(strings.Join([]string{
 	`-n (16|32|64|128|400|512)\b`, `4,8,16`, `8192`, `000000`, `-n 8 --rounds`,
 	`rotate`, `--tree binomial,knomial:4$`, `--size 8 `, `fault agree .*1024`, `--wait barrier`, `rss 512`,
 	`--fabric hosts`, `runs 1 `, `-unauth`, `@2s`,
-	`bibw -[cm]`, `bw .*-c`, `mbw_mr -n 4`, `multi_lat -n`, `-t 4:4`, `-2 -i`, `-I -o`, `match --aware`,
+	`bi?bw\S* .*-[cm]`, `bw_fan_\w+ .*-c`, `netns-fault`, `mbw_mr -n 4`, `multi_lat -n`, `-t 4:4`, `-2 -i`, `-I -o`, `match --aware`,
 	`(run|detect|osu \w+) -n 8`, `^ftbench doctor`, `--within A`, `docs man`,
 }, "|"))
 

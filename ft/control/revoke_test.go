@@ -240,6 +240,9 @@ func TestRevocationReachesAll(t *testing.T) {
 	if os.Getenv("BANYAN_LONG") != "" {
 		seeds = 30_000
 	}
+	if testing.Short() {
+		seeds = 60
+	}
 	for seed := uint64(1); seed <= seeds; seed++ {
 		x := drawRevocationJob(seed)
 		require.NoError(t, x.run(), "seed %d: %+v", seed, x)

@@ -92,8 +92,12 @@ func TestFinalizeUnderStrictLauncher(t *testing.T) {
 // The detector of a rank that waits in a fence connects to new neighbours, for which it asks the
 // launcher. Were the launcher not to answer, living ranks would count as failed.
 func TestLauncherAnswersInFence(t *testing.T) {
+	seeds := uint64(200)
+	if testing.Short() {
+		seeds = 30
+	}
 	found := 0
-	for seed := range uint64(200) {
+	for seed := range seeds {
 		for _, deaf := range []bool{false, true} {
 			err := naps(seed, deaf)
 			if !deaf {

@@ -157,7 +157,7 @@ func oracleCase(t *testing.T, n int, dead []int, sizes []int, uniform bool, over
 // Each collective over each tree in each design gives the result of a sequential program among the
 // living ranks.
 func TestCollectivesAgainstOracle(t *testing.T) {
-	counts, sets := []int{1, 2, 3, 5, 8, 13}[:ranktest.Scaled(6, 3)], 1
+	counts, sets := []int{1, 2, 3, 5, 8, 13}[:ranktest.Scaled(6, 2)], 1
 	if os.Getenv("BANYAN_LONG") != "" {
 		counts, sets = append(ranktest.Iota(18)[1:], 32, 64), 16
 	}
@@ -183,7 +183,7 @@ func TestCollectivesAgainstOracle(t *testing.T) {
 // Long messages go in segments, and long reductions in parts.
 func TestLongCollectivesAgainstOracle(t *testing.T) {
 	over := []way{{banyan.Rebalance, banyan.AutoTree}, {banyan.Rebalance, banyan.ChainTree}, {banyan.LookupAvoiding, banyan.BinomialTree}}
-	counts := []int{3, 2, 4}[:ranktest.Scaled(3, 1)]
+	counts, over := []int{3, 2, 4}[:ranktest.Scaled(3, 1)], over[:ranktest.Scaled(3, 2)]
 	if os.Getenv("BANYAN_LONG") != "" {
 		counts, over = []int{2, 3, 4, 5, 6, 7, 8, 11}, ways()
 	}

@@ -48,7 +48,7 @@ func levelsRank(w *banyan.World) error {
 }
 
 func TestLevels(t *testing.T) {
-	for _, layout := range layouts[:ranktest.Scaled(len(layouts), 3)] {
+	for _, layout := range layouts[:ranktest.Scaled(len(layouts), 2)] {
 		for _, fabric := range []string{"shm,tcp", "shm,unix"} {
 			t.Run(fabric+" "+layout, func(t *testing.T) {
 				n := len(strings.Split(layout, ";"))

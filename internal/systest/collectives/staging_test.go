@@ -143,7 +143,7 @@ func TestUniformCollectivesAmongTheLiving(t *testing.T) {
 // If one rank calls with another length, all get ErrArgument, keep their buffers, and go on.
 func TestUniformCollectivesOfTwoLengths(t *testing.T) {
 	for _, o := range writings() {
-		for odd := range 6 {
+		for odd := range ranktest.Scaled(6, 2) {
 			for _, size := range []int{1, 3, 6_250} {
 				require.NoError(t, banyan.Simulate(6, banyan.Simulation{}, func(w *banyan.World) error {
 					c := w.Comm()
