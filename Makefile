@@ -92,7 +92,7 @@ test: check ## everything that must pass before a commit, several minutes on two
 plain-spinning:
 	$(GOTEST) -o $(TESTBIN)/plain/ -timeout $(TIMEOUT) $(filter $(SPINNING),$(PKGS))
 plain-waiting:
-	$(GOTEST) -p 2 -o $(TESTBIN)/plain/ -timeout $(TIMEOUT) $(filter-out $(SPINNING),$(PKGS))
+	$(GOTEST) -p 3 -o $(TESTBIN)/plain/ -timeout $(TIMEOUT) $(filter-out $(SPINNING),$(PKGS))
 
 # By default each process that ends waits a second for reports of its other threads;
 # here thousands of them end, most without a thread left that could report.
@@ -113,7 +113,7 @@ RACETEST = $(RACE_ENV) CGO_ENABLED=1 $(GOTEST) -race -short -skip '$(NORACETESTS
 race-spinning:
 	$(RACETEST) $(filter $(SPINNING),$(RACEPKGS))
 race-waiting:
-	$(RACETEST) -p 2 $(filter-out $(SPINNING),$(RACEPKGS))
+	$(RACETEST) -p 3 $(filter-out $(SPINNING),$(RACEPKGS))
 
 .PHONY: test-long
 test-long: check ## the same with all seeds and kills (BANYAN_LONG=1), then each fuzz target for FUZZTIME
