@@ -9,8 +9,10 @@ LONGTIMEOUT ?= 60m
 
 # Left out of the race detector: programs and harnesses (their libraries are in), and
 # what computes without a second goroutine: the house rules, trees, the agreement's and
-# the detector's state machines, which their drivers bring in again.
-NORACE = bench/% cmd/% examples examples/% fabric/fabrictest internal/lint internal/pattern coll/tree ft/agree ft/detect internal/proc internal/settings
+# the detector's state machines, which their drivers bring in again. Exchanges among neighbours are schedules like those of
+# other collectives.
+NORACE = bench/% cmd/% examples examples/% fabric/fabrictest internal/lint internal/pattern coll/tree ft/agree ft/detect internal/proc internal/settings \
+	internal/systest/topologies
 # And tests that count allocations or memory, of which the detector takes its own, that only compute or look for
 # mutants, that time processes, or that refuse system calls which the loader of a program with cgo makes. Of the tests in
 # the simulator the short ones stay: it lets one rank run at a time, so no two of them race.

@@ -243,6 +243,69 @@ func Iexscan[T Number](c *Comm, send, recv []T, op func(a, b T) T) Request {
 	return c.iexchange(coll.Exscan, a, debug.Bytes, op)
 }
 
+// Neighborhood is the ranks with which a rank exchanges blocks: see [NeighborAlltoall]. Package topology
+// makes those of grids and graphs.
+//
+//	Sources  []int // a block comes from each, in this order; [ProcNull]: none, its place stays as it is
+//	Dests    []int // a block goes to each, in this order; a rank may be there several times
+//	Opposite bool  // both are pairs of directions: block i goes to the place i^1 of its receiver (MPI 8.6)
+type Neighborhood = coll.Neighbors
+
+// NeighborAlltoall sends each destination its block of send and puts those of the sources into recv, in
+// their order (MPI_Neighbor_alltoall). All blocks are of one length. All ranks of c call it, each with its own
+// neighbourhood: a rank is as often among the sources of another as that is among its destinations, and
+// their messages match in order. The slices may overlap as in [Comm.Alltoall]. The places of ranks that are
+// agreed to have failed stay as they are. A rank needs its neighbours alone: the failure of others is no error under [ULFM].
+//
+// Errors as of [Comm.Barrier]; ErrArgument for a rank that c does not have, and for lengths that do not fit.
+func NeighborAlltoall[T Number](c *Comm, n Neighborhood, send, recv []T) error {
+	return c.exchange(coll.NeighborAlltoall, flatArgs(n, send, recv), kindOf[T](), nil)
+}
+
+// IneighborAlltoall is the non-blocking [NeighborAlltoall].
+func IneighborAlltoall[T Number](c *Comm, n Neighborhood, send, recv []T) Request {
+	return c.iexchange(coll.NeighborAlltoall, flatArgs(n, send, recv), kindOf[T](), nil)
+}
+
+// NeighborAlltoallv is NeighborAlltoall with a slice for each neighbour, of any lengths: send[i] has that of the
+// place of its receiver.
+func NeighborAlltoallv[T Number](c *Comm, n Neighborhood, send, recv [][]T) error {
+	a := coll.Args{From: coll.BlocksOf(send), To: coll.BlocksOf(recv), Neighbors: n}
+	return c.exchange(coll.NeighborAlltoallv, a, kindOf[T](), nil)
+}
+
+// IneighborAlltoallv is the non-blocking [NeighborAlltoallv].
+func IneighborAlltoallv[T Number](c *Comm, n Neighborhood, send, recv [][]T) Request {
+	a := coll.Args{From: coll.BlocksOf(send), To: coll.BlocksOf(recv), Neighbors: n}
+	return c.iexchange(coll.NeighborAlltoallv, a, kindOf[T](), nil)
+}
+
+// NeighborAllgather is NeighborAlltoall that sends all destinations the same.
+func NeighborAllgather[T Number](c *Comm, n Neighborhood, mine, all []T) error {
+	return c.exchange(coll.NeighborAllgather, flatArgs(n, mine, all), kindOf[T](), nil)
+}
+
+// IneighborAllgather is the non-blocking [NeighborAllgather].
+func IneighborAllgather[T Number](c *Comm, n Neighborhood, mine, all []T) Request {
+	return c.iexchange(coll.NeighborAllgather, flatArgs(n, mine, all), kindOf[T](), nil)
+}
+
+// NeighborAllgatherv is NeighborAllgather with a slice for each source, as long as what that sends.
+func NeighborAllgatherv[T Number](c *Comm, n Neighborhood, mine []T, all [][]T) error {
+	a := coll.Args{In: Bytes(mine), To: coll.BlocksOf(all), Neighbors: n}
+	return c.exchange(coll.NeighborAllgatherv, a, kindOf[T](), nil)
+}
+
+// IneighborAllgatherv is the non-blocking [NeighborAllgatherv].
+func IneighborAllgatherv[T Number](c *Comm, n Neighborhood, mine []T, all [][]T) Request {
+	a := coll.Args{In: Bytes(mine), To: coll.BlocksOf(all), Neighbors: n}
+	return c.iexchange(coll.NeighborAllgatherv, a, kindOf[T](), nil)
+}
+
+func flatArgs[T Number](n Neighborhood, in, out []T) coll.Args {
+	return coll.Args{In: Bytes(in), Out: Bytes(out), Unit: size[T](), Neighbors: n}
+}
+
 // exchange runs a collective that blocks, of elements of a type, which folds with op or nil.
 func (c *Comm) exchange(k coll.Kind, a coll.Args, t debug.Kind, op any) error {
 	if !c.usual() {

@@ -6,7 +6,7 @@ import "unsafe"
 // of bytes is read in place of that of a slice of elements, which has the same layout with the length in
 // elements. Addresses of buffers are compared, and nothing is read through them.
 
-// Blocks are a buffer for each rank of a communicator. The zero Blocks are empty for all ranks.
+// Blocks are a buffer for each rank of a communicator, or each neighbour. The zero Blocks are empty for all.
 type Blocks struct {
 	each [][]byte // with lengths in elements of unit bytes; nil: all lie in flat
 	unit int
@@ -25,7 +25,7 @@ func BlocksOf[T any](s [][]T) Blocks {
 func (b *Blocks) Len() int { return len(b.each) }
 
 // equal divides a buffer into blocks of one size.
-func equal(flat []byte, n int) Blocks { return Blocks{flat: flat, size: len(flat) / n} }
+func equal(flat []byte, n int) Blocks { return Blocks{flat: flat, size: len(flat) / max(1, n)} }
 
 // At is the buffer of a rank.
 func (b *Blocks) At(rank int) []byte {
@@ -55,9 +55,9 @@ func (b *Blocks) span(n int) (low, high uintptr) {
 	return low, high
 }
 
-// overlap reports whether buffers of n ranks may share memory with others: whether their ranges do.
-func (b *Blocks) overlap(o *Blocks, n int) bool {
+// overlap reports whether the first n of these buffers may share memory with m others: whether their ranges do.
+func (b *Blocks) overlap(n int, o *Blocks, m int) bool {
 	low, high := b.span(n)
-	from, to := o.span(n)
+	from, to := o.span(m)
 	return low < to && from < high
 }

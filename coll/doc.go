@@ -1,7 +1,7 @@
 // Package coll has the collective operations, over the messages of package p2p: barrier, bcast, reduce,
-// allreduce, gather, scatter, allgather, alltoall, reduce-scatter and scan, of blocks of one size or of any,
-// blocking and non-blocking. All ranks of a communicator call the same operations in the same order. [Comm]
-// has those of one communicator.
+// allreduce, gather, scatter, allgather, alltoall, reduce-scatter, scan and exchanges among neighbours, of blocks
+// of one size or of any, blocking and non-blocking. All ranks of a communicator call the same operations in
+// the same order. [Comm] has those of one communicator.
 //
 // # Schedules
 //
@@ -40,6 +40,7 @@
 //	Scan, Exscan    in steps of doubled distance to the ranks above
 //	Gatherv,
 //	Scatterv        a message of each rank to the root, or of the root to each
+//	Neighbor…       a message to each neighbour, all receives before the first send
 //
 // All of them fold in the order of ranks and give the same bytes at all ranks.
 //

@@ -22,6 +22,8 @@ type Args struct {
 	Fold     Fold
 	Unit     int   // of an Alltoall, the length of an element in bytes; 0: 1
 	Counts   []int // of a ReduceScatter, in elements of Fold.Unit bytes, or in bytes
+	// Neighbors are those of an operation among neighbours. From and To are in their order then.
+	Neighbors Neighbors
 }
 
 // Do runs an operation of a kind.
@@ -53,7 +55,7 @@ func (a *Args) check(k Kind, n, me int) error {
 	}
 	wrong := a.wrong(k, n, me)
 	if wrong != nil {
-		*a = Args{Root: a.Root, Fold: Fold{Op: func(_, _ []byte) {}}}
+		*a = Args{Root: a.Root, Fold: Fold{Op: func(_, _ []byte) {}}, Neighbors: a.Neighbors}
 	}
 	return wrong
 }
@@ -73,6 +75,8 @@ func (a *Args) wrong(k Kind, n, me int) error {
 		return cmp.Or(forEach(&a.To, n), own(&a.To, me, len(a.In)))
 	case ReduceScatter, ReduceScatterBlock, Scan, Exscan:
 		return a.wrongFold(k, n, me)
+	case NeighborAllgather, NeighborAllgatherv, NeighborAlltoall, NeighborAlltoallv:
+		return a.wrongNeighbors(k, n)
 	case Scatterv:
 		return cmp.Or(forEach(&a.From, n), own(&a.From, me, len(a.Out)))
 	}
@@ -123,12 +127,20 @@ func (s *Schedule) plan(a *Args) {
 		s.scan(a.In, a.Out, a.Fold, s.kind == Exscan)
 	case Scatterv:
 		s.scatterv(a.From, a.Out, a.Root)
+	case NeighborAllgather:
+		s.neighborAllgather(&a.Neighbors, a.In, equal(a.Out, len(a.Neighbors.Sources)))
+	case NeighborAllgatherv:
+		s.neighborAllgather(&a.Neighbors, a.In, a.To)
+	case NeighborAlltoall:
+		s.neighborAlltoall(&a.Neighbors, equal(a.In, len(a.Neighbors.Dests)), equal(a.Out, len(a.Neighbors.Sources)))
+	case NeighborAlltoallv:
+		s.neighborAlltoall(&a.Neighbors, a.From, a.To)
 	}
 }
 
 // alltoall sends each rank its block and receives one from each.
 func (s *Schedule) alltoall(from, to Blocks) {
-	if s.staged() || from.overlap(&to, s.c.Size()) {
+	if s.staged() || from.overlap(s.c.Size(), &to, s.c.Size()) {
 		to = s.apart(to)
 	}
 	s.pairwise(from.At, &to)
@@ -211,15 +223,20 @@ func (s *Schedule) pairwise(out func(rank int) []byte, to *Blocks) {
 
 // apart is memory for blocks that the caller gets when the operation has succeeded.
 func (s *Schedule) apart(to Blocks) Blocks {
-	total := 0
-	s.places = append(s.places[:0], 0)
-	for rank := range s.c.Size() {
-		total += len(to.At(rank))
-		s.places = append(s.places, total)
-	}
 	s.order = s.order[:0]
 	for rank := range s.w.Size() {
 		s.order = append(s.order, s.w.OriginalRank(rank))
+	}
+	return s.aside(to, s.c.Size())
+}
+
+// aside is memory for n blocks, of which the caller gets those in s.order.
+func (s *Schedule) aside(to Blocks, n int) Blocks {
+	total := 0
+	s.places = append(s.places[:0], 0)
+	for i := range n {
+		total += len(to.At(i))
+		s.places = append(s.places, total)
 	}
 	s.moved = moved{to: to, from: Blocks{flat: s.mem.bytes(total), at: s.places}}
 	s.result = result{order: s.order, moved: &s.moved}

@@ -131,6 +131,10 @@ const (
 	Scan
 	Exscan
 	ReduceScatterBlock
+	NeighborAllgather
+	NeighborAllgatherv
+	NeighborAlltoall
+	NeighborAlltoallv
 )
 
 var kinds = [...][2]string{
@@ -141,6 +145,10 @@ var kinds = [...][2]string{
 	Gatherv: {"Gatherv", "Igatherv"}, Scatterv: {"Scatterv", "Iscatterv"}, Alltoallv: {"Alltoallv", "Ialltoallv"},
 	ReduceScatter: {"ReduceScatter", "IreduceScatter"}, Scan: {"Scan", "Iscan"}, Exscan: {"Exscan", "Iexscan"},
 	ReduceScatterBlock: {"ReduceScatterBlock", "IreduceScatterBlock"},
+	NeighborAllgather:  {"NeighborAllgather", "IneighborAllgather"},
+	NeighborAllgatherv: {"NeighborAllgatherv", "IneighborAllgatherv"},
+	NeighborAlltoall:   {"NeighborAlltoall", "IneighborAlltoall"},
+	NeighborAlltoallv:  {"NeighborAlltoallv", "IneighborAlltoallv"},
 }
 
 // String is the name of the blocking operation in errors.
@@ -156,16 +164,19 @@ func (k Kind) Rooted() bool {
 }
 
 // Varies reports whether ranks may call it with different lengths.
-func (k Kind) Varies() bool { return k >= Allgatherv && k <= Alltoallv }
+func (k Kind) Varies() bool { return k >= Allgatherv && k <= Alltoallv || k >= NeighborAllgather }
 
 // Tag is the kind in the tags of blocking operations, of which there are 16. Package sm has the last one.
-// ReduceScatterBlock sends the same messages as ReduceScatter.
+// ReduceScatterBlock sends the same messages as ReduceScatter, and the operations among neighbours have that
+// of Alltoallv.
 func (k Kind) Tag() int {
 	switch k {
 	case Exscan:
 		return 0
 	case ReduceScatterBlock:
 		return int(ReduceScatter)
+	case NeighborAllgather, NeighborAllgatherv, NeighborAlltoall, NeighborAlltoallv:
+		return int(Alltoallv)
 	}
 	return int(k)
 }

@@ -21,7 +21,7 @@ const place = "\n\t…\n"
 // importable are the packages whose names a block may use without an import.
 var importable = map[string]string{
 	"banyan": "github.com/banyan-hpc/banyan", "context": "context", "errors": "errors", "fmt": "fmt", "os": "os",
-	"slices": "slices", "time": "time",
+	"slices": "slices", "time": "time", "topology": "github.com/banyan-hpc/banyan/coll/topology",
 }
 
 // programOf makes a file of a block. One with a package clause is a file. To any other the clause and the

@@ -45,6 +45,10 @@ const (
 	Scan
 	Exscan
 	ReduceScatterBlock
+	NeighborAllgather
+	NeighborAllgatherv
+	NeighborAlltoall
+	NeighborAlltoallv
 	whatRefuse What = 15
 )
 

@@ -18,6 +18,8 @@ var votes = [...]repair.What{
 	coll.Scatterv: repair.Scatterv, coll.Alltoallv: repair.Alltoallv,
 	coll.ReduceScatter: repair.ReduceScatter, coll.Scan: repair.Scan, coll.Exscan: repair.Exscan,
 	coll.ReduceScatterBlock: repair.ReduceScatterBlock,
+	coll.NeighborAllgather:  repair.NeighborAllgather, coll.NeighborAllgatherv: repair.NeighborAllgatherv,
+	coll.NeighborAlltoall: repair.NeighborAlltoall, coll.NeighborAlltoallv: repair.NeighborAlltoallv,
 }
 
 // Outcome implements coll.Agreement.

@@ -83,7 +83,7 @@ func third(_, _ any, err error) error { return err }
 // onNoCommunicator are the errors of functions on a nil or zero communicator.
 func onNoCommunicator() map[string]error {
 	var none *banyan.Comm
-	one, key := []int{1}, banyan.NewKey[int](nil, nil)
+	one, key, self := []int{1}, banyan.NewKey[int](nil, nil), banyan.Neighborhood{Sources: []int{0}, Dests: []int{0}}
 	return map[string]error{
 		"Send":                banyan.Send(none, one, 0, 0),
 		"Ssend":               banyan.Ssend(none, one, 0, 0),
@@ -128,6 +128,14 @@ func onNoCommunicator() map[string]error {
 		"Igather":             waited(banyan.Igather(none, one, one, 0)),
 		"Iscatter":            waited(banyan.Iscatter(none, one, one, 0)),
 		"Iallgather":          waited(banyan.Iallgather(none, one, one)),
+		"NeighborAlltoall":    banyan.NeighborAlltoall(none, self, one, one),
+		"NeighborAlltoallv":   banyan.NeighborAlltoallv(none, self, [][]int{one}, [][]int{one}),
+		"NeighborAllgather":   banyan.NeighborAllgather(none, self, one, one),
+		"NeighborAllgatherv":  banyan.NeighborAllgatherv(none, self, one, [][]int{one}),
+		"IneighborAlltoall":   waited(banyan.IneighborAlltoall(none, self, one, one)),
+		"IneighborAlltoallv":  waited(banyan.IneighborAlltoallv(none, self, [][]int{one}, [][]int{one})),
+		"IneighborAllgather":  waited(banyan.IneighborAllgather(none, self, one, one)),
+		"IneighborAllgatherv": waited(banyan.IneighborAllgatherv(none, self, one, [][]int{one})),
 		"SetAttr":             banyan.SetAttr(none, key, 1),
 		"DeleteAttr":          banyan.DeleteAttr(none, key),
 	}

@@ -160,7 +160,7 @@ func TestAliasesShowTheirFields(t *testing.T) {
 		"Cause": reflect.TypeFor[banyan.Cause](), "Profile": reflect.TypeFor[banyan.Profile](),
 		"ErrorRange": reflect.TypeFor[banyan.ErrorRange](), "Uniformity": reflect.TypeFor[banyan.Uniformity](),
 		"Design": reflect.TypeFor[banyan.Design](), "LockKind": reflect.TypeFor[banyan.LockKind](),
-		"Loan": reflect.TypeFor[banyan.Loan](),
+		"Loan": reflect.TypeFor[banyan.Loan](), "Neighborhood": reflect.TypeFor[banyan.Neighborhood](),
 	}
 	docs := aliases(t, "../../..")
 	require.Len(t, docs, len(types), "aliases: %v", docs)

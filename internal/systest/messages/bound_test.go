@@ -135,6 +135,14 @@ var waiting = map[string]func(b bounds) error{
 	"ReduceScatter": func(b bounds) error {
 		return banyan.ReduceScatter(b.c, []int{1, 2}, []int{1}, []int{1, 1}, banyan.Sum)
 	},
+	"NeighborAlltoall": func(b bounds) error { return banyan.NeighborAlltoall(b.c, other(b.c), []int{1}, []int{1}) },
+	"NeighborAlltoallv": func(b bounds) error {
+		return banyan.NeighborAlltoallv(b.c, other(b.c), [][]int{{1}}, [][]int{{1}})
+	},
+	"NeighborAllgather": func(b bounds) error { return banyan.NeighborAllgather(b.c, other(b.c), []int{1}, []int{1}) },
+	"NeighborAllgatherv": func(b bounds) error {
+		return banyan.NeighborAllgatherv(b.c, other(b.c), []int{1}, [][]int{{1}})
+	},
 	"Scan":   func(b bounds) error { return banyan.Scan(b.c, make([]byte, large), make([]byte, large), banyan.Sum) },
 	"Exscan": func(b bounds) error { return banyan.Exscan(b.c, make([]byte, large), make([]byte, large), banyan.Sum) },
 	"WaitAll": func(b bounds) error {
@@ -167,10 +175,16 @@ const instant = `Comm.AckFailed Comm.Acknowledged Comm.Failed Comm.FailedRanks C
 	Comm.Size Comm.SsendInit Comm.Tree Comm.Uniformity Comm.WithContext
 	Message.Borrow Message.Irecv Message.Recv Message.Status Persistent.Free Persistent.Start
 	Result.Request Result.Test Result.Value Result.WithContext Request.Cancel Request.Test Request.WithContext
-	Attr CopyValue DeleteAttr ErrorsAreFatal ErrorsReturn Iallgather Iallreduce IreduceScatter IreduceScatterBlock Iscan Iexscan Ialltoall Iallgatherv Igatherv Iscatterv Ialltoallv Ibcast Igather Irecv Ireduce Iscatter
+	Attr CopyValue DeleteAttr ErrorsAreFatal ErrorsReturn Iallgather Iallreduce IreduceScatter IreduceScatterBlock Iscan Iexscan Ialltoall Iallgatherv Igatherv Iscatterv Ialltoallv Ibcast Igather Irecv Ireduce Iscatter IneighborAlltoall IneighborAlltoallv IneighborAllgather IneighborAllgatherv
 	Isend Issend IvalidateMultiple SetAttr StartAll TestAll TestAny TestSome `
 
 func fold(_, _ []byte) {}
+
+// other is the other one of two ranks.
+func other(c *banyan.Comm) banyan.Neighborhood {
+	ranks := []int{1 - c.Rank()}
+	return banyan.Neighborhood{Sources: ranks, Dests: ranks}
+}
 
 // Each call that waits ends with the context of its communicator, and messages pass afterwards.
 func TestBoundCallsEnd(t *testing.T) {

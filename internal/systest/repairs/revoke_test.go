@@ -47,6 +47,10 @@ func barred(c *banyan.Comm) map[string]func() error {
 		"reduce-scatter": func() error {
 			return banyan.ReduceScatter(c, all, one, slices.Repeat([]int{1}, c.Size()), banyan.Sum)
 		},
+		"neighbour alltoall": func() error {
+			ring := banyan.Neighborhood{Sources: []int{(c.Rank() + 1) % c.Size()}, Dests: []int{(c.Rank() + c.Size() - 1) % c.Size()}}
+			return banyan.NeighborAlltoall(c, ring, one, make([]int, 1))
+		},
 		"scan":   func() error { return banyan.Scan(c, one, one, banyan.Sum) },
 		"exscan": func() error { return banyan.Exscan(c, one, one, banyan.Sum) },
 		"persistent": func() error {

@@ -1,0 +1,59 @@
+package topology
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/banyan-hpc/banyan"
+)
+
+// derived makes the communicator of a topology with so many places, of edges that are asked for if the ranks
+// are to be reordered; nil where there is no place. Blocks may propose a division of the places among nodes
+// with so many ranks each; it may be nil.
+func derived(
+	c *banyan.Comm, places int, reorder bool, edges func() graph, blocks func(counts []int) [][]int,
+) (*banyan.Comm, error) {
+	at, moved := c.Rank(), false
+	if reorder {
+		node, err := nodes(c)
+		if err != nil {
+			return nil, err
+		}
+		order := arranged(node, edges(), blocks)
+		at, moved = order[at], !slices.IsSorted(order)
+	}
+	if !moved && places == c.Size() {
+		return c.Dup()
+	}
+	color := 0
+	if at >= places {
+		color = banyan.Undefined
+	}
+	return whole(places)(c.Split(color, at))
+}
+
+// whole gives an error for a communicator that has fewer ranks than places: some were agreed to have failed.
+func whole(places int) func(c *banyan.Comm, err error) (*banyan.Comm, error) {
+	return func(c *banyan.Comm, err error) (*banyan.Comm, error) {
+		if c == nil || err != nil || c.Size() == places {
+			return c, err
+		}
+		err = fmt.Errorf("topology of %d places, and %d ranks are left: %w", places, c.Size(), banyan.ErrProcFailed)
+		return nil, errors.Join(err, c.Free())
+	}
+}
+
+// nodes gives each rank's node, by a number that its ranks share; -1 of a rank that is agreed to have failed.
+func nodes(c *banyan.Comm) ([]int, error) {
+	mine, err := c.SplitByNode(0)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]int, c.Size())
+	for i := range all {
+		all[i] = -1
+	}
+	err = banyan.Allgather(c, mine.Group().Ranks()[:1], all)
+	return all, errors.Join(err, mine.Free())
+}

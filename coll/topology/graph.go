@@ -1,0 +1,192 @@
+package topology
+
+import (
+	"context"
+	"slices"
+
+	"github.com/banyan-hpc/banyan"
+)
+
+// Graph is a graph whose vertices are the ranks of a communicator. Calls on a nil Graph, which a rank
+// without a vertex gets, are ErrArgument.
+type Graph struct {
+	c     *banyan.Comm
+	edges Edges
+	all   [][]int // of all ranks; nil where each knows its own alone
+}
+
+// Edges are those of one rank. A rank may be named several times, which are as many edges, itself and
+// ProcNull too. Weights say how much goes over an edge, for a new order; nil: all the same.
+type Edges struct {
+	Sources, Dests             []int
+	SourceWeights, DestWeights []int
+}
+
+// Edge is one edge of a graph, with its weight.
+type Edge struct{ From, To, Weight int }
+
+// NewGraph makes a communicator of the ranks of c with a graph that all ranks know (MPI_Graph_create):
+// edges[r] are the neighbours of rank r. If there are fewer than ranks, the rest of the ranks get nil.
+//
+// Errors: ErrArgument, for more vertices than ranks, an edge to none of them, and where the graph is not
+// symmetric, since neighbours both send and receive (MPI 8.6): use [NewDistGraph] then. Those of Comm.Dup or
+// Comm.Split.
+func NewGraph(c *banyan.Comm, edges [][]int, reorder bool) (*Graph, error) {
+	if len(edges) > c.Size() {
+		return nil, misuse("NewGraph", "%d vertices for %d ranks", len(edges), c.Size())
+	}
+	g, err := symmetric(edges)
+	if err != nil {
+		return nil, err
+	}
+	d, err := derived(c, len(edges), reorder, func() graph { return g }, nil)
+	if d == nil || err != nil {
+		return nil, err
+	}
+	all := make([][]int, len(edges))
+	for i, ranks := range edges {
+		all[i] = slices.Clone(ranks)
+	}
+	own := all[d.Rank()]
+	return &Graph{d, Edges{Sources: own, Dests: own}, all}, nil
+}
+
+// symmetric checks that each edge is there in both directions.
+func symmetric(edges [][]int) (graph, error) {
+	g, balance := make(graph, len(edges)), map[[2]int]int{}
+	for from, ranks := range edges {
+		for _, to := range ranks {
+			if uint(to) >= uint(len(edges)) {
+				return nil, misuse("NewGraph", "edge from %d to %d in a graph of %d", from, to, len(edges))
+			}
+			g[from] = append(g[from], arc{to, 1})
+			balance[[2]int{from, to}]++
+			balance[[2]int{to, from}]--
+		}
+	}
+	for from, ranks := range edges {
+		for _, to := range ranks {
+			if balance[[2]int{from, to}] != 0 {
+				return nil, misuse("NewGraph", "edges between %d and %d differ in number by direction", from, to)
+			}
+		}
+	}
+	return g, nil
+}
+
+// NewAdjacent makes a communicator of the ranks of c, each of which knows its own edges
+// (MPI_Dist_graph_create_adjacent). An edge from a to b is one of a's Dests and one of b's Sources. Without
+// reorder no message is sent; then edges that one side alone has are found by no one, and an exchange may
+// wait for ever.
+//
+// Errors: ErrArgument, for ranks that c does not have and numbers of weights that do not fit; with reorder
+// at all ranks if at one, also for edges that one side alone has. Those of Comm.Dup or Comm.Split.
+func NewAdjacent(c *banyan.Comm, e Edges, reorder bool) (*Graph, error) {
+	e, err := e.checked("NewAdjacent", c.Size())
+	if !reorder {
+		if err != nil {
+			return nil, err
+		}
+		return newDistributed(e)(c.Dup())
+	}
+	return adjacent(c, e, err)
+}
+
+// NewDistGraph makes a communicator of the ranks of c with a graph of which each rank gives any edges, not
+// those of its own alone (MPI_Dist_graph_create). The ranks learn theirs in one exchange of all with all. A
+// rank has its edges in the order of the ranks that gave them, and in the order in which these did.
+//
+// Errors: ErrArgument, at all ranks, for an edge of a rank that c does not have; those of a collective, and
+// of Comm.Dup or Comm.Split.
+func NewDistGraph(c *banyan.Comm, edges []Edge, reorder bool) (*Graph, error) {
+	e, err := distributed(c, edges)
+	if err != nil {
+		return nil, err
+	}
+	if reorder {
+		return adjacent(c, e, nil)
+	}
+	return newDistributed(e)(c.Dup())
+}
+
+// newDistributed gives the graph on the communicator that was made for it.
+func newDistributed(e Edges) func(c *banyan.Comm, err error) (*Graph, error) {
+	return func(c *banyan.Comm, err error) (*Graph, error) {
+		if c == nil || err != nil {
+			return nil, err
+		}
+		return &Graph{c: c, edges: e}, nil
+	}
+}
+
+// Comm is the graph's communicator.
+func (t *Graph) Comm() *banyan.Comm {
+	if t == nil {
+		return nil
+	}
+	return t.c
+}
+
+// Neighborhood implements Topology: the edges in the order in which they were given.
+func (t *Graph) Neighborhood() banyan.Neighborhood {
+	if t == nil {
+		return banyan.Neighborhood{}
+	}
+	return banyan.Neighborhood{Sources: t.edges.Sources, Dests: t.edges.Dests}
+}
+
+// Edges are those of this rank, with weights if they have some.
+func (t *Graph) Edges() Edges {
+	if t == nil {
+		return Edges{}
+	}
+	return t.edges.clone()
+}
+
+// Neighbors are the neighbours of a rank in a graph that all ranks know (MPI_Graph_neighbors). Error:
+// ErrArgument, in a graph of which each rank knows its own edges ([Graph.Edges]), and for a rank that it does not
+// have.
+func (t *Graph) Neighbors(rank int) ([]int, error) {
+	switch {
+	case t == nil:
+		return nil, none("Graph.Neighbors")
+	case t.all == nil:
+		return nil, misuse("Graph.Neighbors", "each rank knows its own edges alone")
+	case uint(rank) >= uint(len(t.all)):
+		return nil, misuse("Graph.Neighbors", "rank %d, want 0 … %d", rank, len(t.all)-1)
+	}
+	return slices.Clone(t.all[rank]), nil
+}
+
+// WithContext gives a view of the graph for exchanges that end with a context; see
+// [banyan.Comm.WithContext].
+func (t *Graph) WithContext(ctx context.Context) *Graph {
+	if t == nil {
+		return nil
+	}
+	return &Graph{t.c.WithContext(ctx), t.edges, t.all}
+}
+
+func (e Edges) clone() Edges {
+	return Edges{
+		slices.Clone(e.Sources), slices.Clone(e.Dests), slices.Clone(e.SourceWeights), slices.Clone(e.DestWeights),
+	}
+}
+
+// checked gives a copy of edges that name ranks of so many, or an error.
+func (e Edges) checked(op string, size int) (Edges, error) {
+	for _, side := range [...]struct{ ranks, weights []int }{{e.Sources, e.SourceWeights}, {e.Dests, e.DestWeights}} {
+		if side.weights != nil && len(side.weights) != len(side.ranks) {
+			return Edges{}, misuse(op, "%d weights of %d edges", len(side.weights), len(side.ranks))
+		}
+		for i, rank := range side.ranks {
+			if rank != banyan.ProcNull && uint(rank) >= uint(size) {
+				return Edges{}, misuse(op, "neighbour %d, want 0 … %d", rank, size-1)
+			}
+			if side.weights != nil && side.weights[i] < 0 {
+				return Edges{}, misuse(op, "weight %d", side.weights[i])
+			}
+		}
+	}
+	return e.clone(), nil
+}
