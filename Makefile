@@ -34,7 +34,7 @@ SPIN = $(MODULE) $(addprefix $(MODULE)/,cmd/% bench/osu bench/netpipe p2p \
 # -p, and two lanes: a test binary may start dozens of real processes that spin. Two
 # such binaries at once on a small machine make each other oversubscribed: only the
 # sleeping paths would be tested, slowly, and a hang could not be told from
-# starvation. So those of SPINNING packages run one after the other; beside them, two at
+# starvation. So those of SPINNING packages run one after the other; beside them, three at
 # a time, run those that mostly wait (for timeouts, for other hosts) or compute on one
 # core.
 # -parallel 4, also on two cores: the tests that say t.Parallel wait most of the time.
