@@ -67,7 +67,7 @@ func TestTablesFit(t *testing.T) {
 		"fault agree --fabric sim -n 4,1024 --failures 1",
 		"fault rebalance -n 2,1024 --rounds 1 --kill average",
 		"fault drill --fabric sim --runs 2",
-		"sim -n 64,131072 --failures 0,3 --kill average --rounds 1 --op allreduce --bytes 1048576 --design rebalance",
+		"sim -n 64,16384 --failures 0,3 --kill average --rounds 1 --op allreduce --bytes 1048576 --design rebalance",
 		"osu latency -z --fabric sim -m 1:1", "osu bibw --fabric sim -m 4194304:", "osu latency -c --fabric sim -m 1:1",
 		"osu mbw_mr -c --fabric sim -m 1:1", "osu mbw_mr -V --fabric sim -m 1:1", "osu allreduce -f --fabric sim -m 4:4",
 		"osu barrier -f --fabric sim",
