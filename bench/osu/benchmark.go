@@ -71,6 +71,16 @@ var All = []*Benchmark{
 	moving("ialltoallw", ialltoallvOp),
 	adding("ireduce_scatter", ireduceScatterOp),
 	adding("ireduce_scatter_block", ireduceScatterBlockOp),
+	nearby("neighbor_allgather", neighborAllgatherOp),
+	nearby("neighbor_allgatherv", neighborAllgathervOp),
+	nearby("neighbor_alltoall", neighborAlltoallOp),
+	nearby("neighbor_alltoallv", neighborAlltoallvOp),
+	nearby("neighbor_alltoallw", neighborAlltoallvOp),
+	nearby("ineighbor_allgather", ineighborAllgatherOp),
+	nearby("ineighbor_allgatherv", ineighborAllgathervOp),
+	nearby("ineighbor_alltoall", ineighborAlltoallOp),
+	nearby("ineighbor_alltoallv", ineighborAlltoallvOp),
+	nearby("ineighbor_alltoallw", ineighborAlltoallvOp),
 	sizeless("barrier_persistent", ibarrierOp.repeated()),
 	moving("bcast_persistent", ibcastOp.repeated()),
 	adding("allreduce_persistent", iallreduceOp.repeated()),
@@ -96,10 +106,13 @@ var All = []*Benchmark{
 	oneSided("cas_latency", atomicLatency, &casAccess, casAccess.latency),
 }
 
-// The collectives: without data, of bytes, and of numbers.
+// The collectives: without data, of bytes, among neighbours, and of numbers.
 func sizeless(name string, op operation) *Benchmark { return collective(name, barrierDefaults, op) }
 func moving(name string, op operation) *Benchmark   { return collective(name, bcastDefaults, op) }
-func adding(name string, op operation) *Benchmark   { return collective(name, allreduceDefaults, op) }
+func nearby(name string, op operation) *Benchmark {
+	return collective(name, bcastDefaults.among(Grid{1, 1}), op)
+}
+func adding(name string, op operation) *Benchmark { return collective(name, allreduceDefaults, op) }
 
 func collective(name string, defaults Options, op operation) *Benchmark {
 	return &Benchmark{Name: name, Defaults: defaults, Collective: true, op: op}
@@ -234,6 +247,9 @@ func (b *Benchmark) Bounded(ranks int, o Options) (_ Options, lowered bool) {
 	}
 	largest := max(o.MemoryLimit, leastMemory)
 	if b.op.each {
+		if b.op.around {
+			ranks = o.Grid.degree()
+		}
 		largest /= ranks
 	}
 	lowered = o.Max > largest
@@ -266,7 +282,7 @@ func (b *Benchmark) Run(w *banyan.World, o Options, emit func(Point) error) erro
 	}
 	if b.Collective {
 		g := newGroup(w, &o, b.op)
-		if err := g.register(&o); err != nil {
+		if err := g.open(&o); err != nil {
 			return err
 		}
 		return cmp.Or(g.sweep(&o, emit), g.free(&o))

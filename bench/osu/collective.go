@@ -19,10 +19,11 @@ type group struct {
 	sums   []byte        // the result of a reduction, in memory of its own as in OSU's programs
 	cost   time.Duration // of a read of the clock
 	op     operation
-	out    []byte           // as long as buf, where an operation receives bytes apart
-	from   [][]byte         // the blocks of buf, by rank
-	to     [][]byte         // those of out
-	counts []int            // of a reduce_scatter
+	out    []byte   // as long as buf, where an operation receives bytes apart
+	from   [][]byte // the blocks of buf, by rank or by neighbour
+	to     [][]byte // those of out
+	counts []int    // of a reduce_scatter
+	near   banyan.Neighborhood
 	lends  []banyan.Request // of loans to all others; nil: there are none
 
 	// Of persistent operations: the request, and the size that it is for.
@@ -46,7 +47,8 @@ type operation struct {
 	// begin the next while others are still in this one.
 	apart bool
 	// each: the size is that of a block for each rank; gets: they are received in memory apart.
-	each, gets bool
+	// around: in place of ranks these are neighbours, those of Options.Grid.
+	each, gets, around bool
 	// unit is the length in bytes of an element without Options.Type; 0: the operation has no size.
 	unit int
 	// fill and wrong are for validation: what a rank has before the call, and how many bytes are
@@ -85,6 +87,9 @@ func (g *group) bcast(buf []byte) error {
 func newGroup(w *banyan.World, o *Options, op operation) *group {
 	g := &group{w: w, c: w.Comm(), op: op, cost: clockCost(w), tests: o.Tests, kind: cmp.Or(o.Type, Int)}
 	n, length := g.c.Size(), o.Max
+	if op.around {
+		n = o.Grid.degree()
+	}
 	if op.each {
 		length *= n
 	}
@@ -107,10 +112,13 @@ func newGroup(w *banyan.World, o *Options, op operation) *group {
 	return g
 }
 
-// register takes the registered memory that was asked for.
-func (g *group) register(o *Options) (err error) {
-	if !o.Registered {
-		return nil
+// open makes the grid of neighbours and takes the registered memory that were asked for.
+func (g *group) open(o *Options) (err error) {
+	if g.op.around {
+		err = g.surround(o.Grid)
+	}
+	if !o.Registered || err != nil {
+		return err
 	}
 	if o.Lent {
 		g.lends = make([]banyan.Request, g.c.Size()-1)
@@ -119,8 +127,11 @@ func (g *group) register(o *Options) (err error) {
 	return err
 }
 
-// free gives it back.
+// free gives both back.
 func (g *group) free(o *Options) error {
+	if g.op.around {
+		return g.c.Free()
+	}
 	if !o.Registered {
 		return nil
 	}

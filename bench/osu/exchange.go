@@ -10,6 +10,7 @@ type exchange struct {
 	toAll bool // a rank sends the same to all
 	// root: rank 0 alone gets blocks; scatter: it alone sends them.
 	root, scatter bool
+	around        bool // the blocks are for neighbours, and come from them
 }
 
 var (
@@ -56,7 +57,7 @@ func (x exchange) operation() operation {
 			g.cut(size)
 			return x.call(g, size)
 		},
-		apart: true, unit: 1, each: true, gets: true, fill: x.fill, wrong: x.wrong,
+		apart: true, unit: 1, each: true, gets: true, around: x.around, fill: x.fill, wrong: x.wrong,
 	}
 }
 
@@ -78,12 +79,20 @@ func (x exchange) seed(round byte, from, to int) byte {
 	return round + byte(29*from+13*to)
 }
 
+// come is the seed of what comes to a place: of a rank, or from a neighbour in the opposite direction of its own.
+func (x exchange) come(g *group, round byte, place int) byte {
+	if x.around {
+		return x.seed(round, g.near.Sources[place], place^1)
+	}
+	return x.seed(round, place, g.c.Rank())
+}
+
 func (x exchange) fill(g *group, size int, round byte) {
 	g.cut(size)
 	me := g.c.Rank()
 	for rank := range g.to {
 		pattern.Fill(g.from[rank], x.seed(round, me, rank))
-		pattern.Spoil(g.to[rank], x.seed(round, rank, me))
+		pattern.Spoil(g.to[rank], x.come(g, round, rank))
 	}
 }
 
@@ -96,7 +105,7 @@ func (x exchange) wrong(g *group, _ int, round byte) (wrong int) {
 		return 0
 	}
 	for rank, got := range g.to {
-		wrong += pattern.Wrong(got, x.seed(round, rank, me))
+		wrong += pattern.Wrong(got, x.come(g, round, rank))
 	}
 	return wrong
 }

@@ -42,6 +42,8 @@ type Options struct {
 	// Creation and Sync are of windows of memory.
 	Creation Creation        `json:"creation,omitempty"`
 	Sync     Synchronization `json:"sync,omitempty"`
+	// Grid is which ranks are neighbours, in collectives among these.
+	Grid Grid `json:"grid,omitzero"`
 	// MinTime is how long the counted iterations of a size take at least: their number is raised as
 	// needed. 0 keeps the number.
 	MinTime time.Duration `json:"min_time_ns"`
@@ -167,6 +169,8 @@ func (b *Benchmark) checkKind(o *Options) error {
 		return fmt.Errorf("%d tests during a computation: 0 to %d are possible", o.Tests, maxTests)
 	case o.Tests > 0 && b.op.start == nil:
 		return fmt.Errorf("%d tests during a computation: it has none", o.Tests)
+	case b.op.around && o.Grid.check() != nil:
+		return o.Grid.check()
 	case len(o.Windows) > 0 && !b.Windowed:
 		return fmt.Errorf("windows of %v messages: it has none", o.Windows)
 	case o.Type != "" && b.OneSided:

@@ -108,6 +108,8 @@ func TestCollectives(t *testing.T) {
 		{"alltoall", 5, []int{0, 1, 2, 4, 8}}, {"allgatherv", 5, []int{0, 1, 2, 4, 8}}, {"gatherv", 4, []int{0, 1, 2, 4, 8}},
 		{"scatterv", 5, []int{0, 1, 2, 4, 8}}, {"alltoallv", 3, []int{0, 1, 2, 4, 8}}, {"reduce_scatter", 3, []int{4, 8}},
 		{"reduce_scatter_block", 5, []int{4, 8}}, {"scan", 6, []int{4, 8}},
+		{"neighbor_allgather", 2, []int{0, 1, 2, 4, 8}}, {"neighbor_allgatherv", 3, []int{0, 1, 2, 4, 8}},
+		{"neighbor_alltoall", 5, []int{0, 1, 2, 4, 8}}, {"neighbor_alltoallv", 6, []int{0, 1, 2, 4, 8}},
 	} {
 		b := Find(c.name)
 		o := small(b)
@@ -168,8 +170,9 @@ func TestExchangesNoticeWrongBytes(t *testing.T) {
 			continue
 		}
 		inSim(t, 3, func(w *banyan.World) error {
-			o := Options{Max: 60}
+			o := Options{Max: 60, Grid: Grid{1, 1}}
 			g := newGroup(w, &o, b.op)
+			require.NoError(t, g.open(&o))
 			wrong, err := g.validate(60, 3, 1)
 			require.NoError(t, err)
 			require.Zero(t, wrong, b.Name)

@@ -36,7 +36,7 @@ func TestOverlap(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, 15, seen)
+	require.Equal(t, 20, seen)
 }
 
 // A message that comes during a computation is there when it ends; tests let an operation of several steps go on.

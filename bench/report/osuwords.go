@@ -64,6 +64,17 @@ var osuTables = map[string]osuWords{
 	"ireduce_scatter":       overlapTable("Non-blocking Reduce_scatter Latency", "MPI_INT"),
 	"ireduce_scatter_block": overlapTable("Non-blocking Reduce_scatter_block Latency", "MPI_INT"),
 
+	"neighbor_allgather":   collectiveTable("Neighborhood Allgather Latency"),
+	"neighbor_allgatherv":  collectiveTable("Neighborhood Allgatherv Latency"),
+	"neighbor_alltoall":    collectiveTable("Neighborhood Alltoall Latency"),
+	"neighbor_alltoallv":   collectiveTable("Neighborhood Alltoallv Latency"),
+	"neighbor_alltoallw":   collectiveTable("Neighborhood Alltoallw Latency"),
+	"ineighbor_allgather":  overlapTable("Non-blocking Neighborhood Allgather Latency", "MPI_CHAR"),
+	"ineighbor_allgatherv": overlapTable("Non-blocking Neighborhood Allgatherv Latency", "MPI_CHAR"),
+	"ineighbor_alltoall":   overlapTable("Non-blocking Neighborhood Alltoall Latency", "MPI_CHAR"),
+	"ineighbor_alltoallv":  overlapTable("Non-blocking Neighborhood Alltoallv Latency", "MPI_CHAR"),
+	"ineighbor_alltoallw":  overlapTable("Non-blocking Neighborhood Alltoallw Latency", "MPI_CHAR"),
+
 	"barrier_persistent":              {title: "Barrier Persistent Latency", columns: []string{"Avg Latency(us)"}, collective: true, sizeless: true},
 	"bcast_persistent":                collectiveTable("Broadcast Persistent Latency"),
 	"allreduce_persistent":            collectiveTable("Allreduce Persistent Latency"),

@@ -27,6 +27,7 @@ type osuCmd struct {
 	osuExchangeCmds
 	osuOverlapCmds
 	osuPersistentCmds
+	osuNeighborCmds
 	osuRemoteCmds
 	Init osuInitCmd `cmd:"" help:"Time of start-up, from Init to the end of a first barrier."`
 }
@@ -48,6 +49,7 @@ func newOsuCmd() osuCmd {
 		osuExchangeCmds:   newOsuExchangeCmds(common),
 		osuOverlapCmds:    newOsuOverlapCmds(common),
 		osuPersistentCmds: newOsuPersistentCmds(common),
+		osuNeighborCmds:   newOsuNeighborCmds(common),
 		osuRemoteCmds:     newOsuRemoteCmds(common),
 	}
 }

@@ -1,0 +1,72 @@
+package main
+
+import "github.com/banyan-hpc/banyan/bench/osu"
+
+// osuNeighborCmds are the collectives among neighbours.
+type osuNeighborCmds struct {
+	NeighborAllgather   osuNeighborCmd  `cmd:"" name:"neighbor_allgather" help:"Time in which each rank gets a block of each neighbour."`
+	NeighborAllgatherv  osuNeighborCmd  `cmd:"" name:"neighbor_allgatherv" help:"Time in which each rank gets a slice of each neighbour."`
+	NeighborAlltoall    osuNeighborCmd  `cmd:"" name:"neighbor_alltoall" help:"Time of an exchange among neighbours."`
+	NeighborAlltoallv   osuNeighborCmd  `cmd:"" name:"neighbor_alltoallv" help:"Time of an exchange of slices among neighbours."`
+	NeighborAlltoallw   osuNeighborCmd  `cmd:"" name:"neighbor_alltoallw" help:"Time of an exchange among neighbours of slices anywhere in memory."`
+	IneighborAllgather  osuIneighborCmd `cmd:"" name:"ineighbor_allgather" help:"How much of what neighbours send each other, the same to all, a computation hides."`
+	IneighborAllgatherv osuIneighborCmd `cmd:"" name:"ineighbor_allgatherv" help:"How much of slices that neighbours send each other, the same to all, a computation hides."`
+	IneighborAlltoall   osuIneighborCmd `cmd:"" name:"ineighbor_alltoall" help:"How much of an exchange among neighbours a computation hides."`
+	IneighborAlltoallv  osuIneighborCmd `cmd:"" name:"ineighbor_alltoallv" help:"How much of an exchange of slices among neighbours a computation hides."`
+	IneighborAlltoallw  osuIneighborCmd `cmd:"" name:"ineighbor_alltoallw" help:"How much of an exchange among neighbours of slices anywhere in memory a computation hides."`
+}
+
+func newOsuNeighborCmds(common func(name string) osuOptions) osuNeighborCmds {
+	of := func(name string) osuNeighborCmd {
+		return osuNeighborCmd{osuCollCmd: osuCollCmd{osuOptions: common(name)}}
+	}
+	beside := func(name string) osuIneighborCmd {
+		return osuIneighborCmd{osuOverlapCmd: osuOverlapCmd{osuOptions: common(name)}}
+	}
+	return osuNeighborCmds{
+		NeighborAllgather:   of("neighbor_allgather"),
+		NeighborAllgatherv:  of("neighbor_allgatherv"),
+		NeighborAlltoall:    of("neighbor_alltoall"),
+		NeighborAlltoallv:   of("neighbor_alltoallv"),
+		NeighborAlltoallw:   of("neighbor_alltoallw"),
+		IneighborAllgather:  beside("ineighbor_allgather"),
+		IneighborAllgatherv: beside("ineighbor_allgatherv"),
+		IneighborAlltoall:   beside("ineighbor_alltoall"),
+		IneighborAlltoallv:  beside("ineighbor_alltoallv"),
+		IneighborAlltoallw:  beside("ineighbor_alltoallw"),
+	}
+}
+
+type (
+	osuNeighborCmd struct {
+		osuCollCmd
+		neighborsOption
+	}
+	osuIneighborCmd struct {
+		osuOverlapCmd
+		neighborsOption
+	}
+	neighborsOption struct {
+		Neighborhood string `short:"N" default:"cart:1:1" placeholder:"cart:DIMENSIONS:RADIUS" help:"The ranks lie in a periodic grid; the neighbours of each are those up to RADIUS away along each dimension, in both directions. Default: ${default}."`
+	}
+)
+
+// Run measures.
+func (c *osuNeighborCmd) Run(to *call) (err error) {
+	o := c.Bench.Defaults
+	o.MemoryLimit = c.MemLimit
+	if o.Grid, err = osu.ParseGrid(c.Neighborhood); err != nil {
+		return usage(err)
+	}
+	return c.run(o, osuTable{full: c.Full}, to)
+}
+
+// Run measures.
+func (c *osuIneighborCmd) Run(to *call) (err error) {
+	o := c.Bench.Defaults
+	o.Tests, o.MemoryLimit = c.Tests, c.MemLimit
+	if o.Grid, err = osu.ParseGrid(c.Neighborhood); err != nil {
+		return usage(err)
+	}
+	return c.run(o, osuTable{full: c.Full}, to)
+}
