@@ -154,9 +154,12 @@ func fill(b []byte, number int) {
 // Operations of all kinds, lengths and roots in any order, of ranks that poll and of ranks that sleep at every wait, with
 // somebody who progresses for them and without: one lost wake-up, or one part that is overwritten too soon, and it does not end well.
 func TestFlat(t *testing.T) {
-	calls := 400
+	calls := 150
 	if testing.Short() {
 		calls = 80
+	}
+	if os.Getenv("BANYAN_LONG") != "" {
+		calls = 400
 	}
 	for _, n := range []int{2, 3, 5, 8} {
 		for _, patient := range []bool{true, false} {

@@ -137,8 +137,8 @@ func TestLines(t *testing.T) {
 // In virtual time deaths are detected and repaired too, and equal seeds give equal times.
 func TestUnknownSimulated(t *testing.T) {
 	for _, op := range []Op{Bcast, Allreduce} {
-		o := collectiveOf(op, 10)
-		o.Ranks = 16
+		o := collectiveOf(op, 5)
+		o.Ranks = 8
 		measure := func(seed uint64) []Death {
 			deaths, err := o.MeasureUnknown(t.Context(), 2, o.SimulatedUnknown(2, seed, nil), io.Discard, nil)
 			require.NoError(t, err)

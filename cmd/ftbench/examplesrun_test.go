@@ -86,7 +86,7 @@ var slow = regexp.MustCompile(strings.Join([]string{
 	`-n (16|32|64|128|400|512)\b`, `4,8,16`, `8192`, `000000`, `-n 8 --rounds`,
 	`rotate`, `--tree binomial,knomial:4$`, `--size 8 `, `fault agree .*1024`, `--wait barrier`, `rss 512`,
 	`--fabric hosts`, `runs 1 `, `-unauth`, `@2s`,
-	`bi?bw\S* .*-[cm]`, `bw_fan_\w+ .*-c`, `netns-fault`, `mbw_mr -n 4`, `multi_lat -n`, `-t 4:4`, `-2 -i`, `-I -o`, `match --aware`,
+	`(?:bi)?bw\S* .*-[cm]`, `bw_fan_\w+ .*-c`, `netns-fault`, `mbw_mr -n 4`, `multi_lat -n`, `-t 4:4`, `-2 -i`, `-I -o`, `match --aware`,
 	`(run|detect|osu \w+) -n 8`, `^ftbench doctor`, `--within A`, `docs man`,
 }, "|"))
 
@@ -118,8 +118,9 @@ func (e example) shortened() string {
 	return strings.TrimSpace(hours.ReplaceAllString(e.line[:end], "")) + " " + options + " " + e.line[end:]
 }
 
-// alike are the names of benchmarks whose help has the same examples, but for osu with no option: each name is run.
-var alike = regexp.MustCompile(`(osu) \w+ -|(fault) (?:barrier|bcast|reduce|allreduce|gather|scatter)\b`)
+// alike are the names of benchmarks whose help has the same examples. TestOsuPrograms and TestOsuWindows run each
+// program of osu.
+var alike = regexp.MustCompile(`(osu) \w+(?: -|$)|(fault) (?:barrier|bcast|reduce|allreduce|gather|scatter)\b`)
 
 // kind is the same for examples that differ in numbers, in files or in such a name: make test runs the first of a
 // kind.

@@ -150,8 +150,8 @@ func budget(variant string) fabrictest.Budget {
 	case testing.Short():
 		return fabrictest.Budget{Kills: 5, Wakeups: 300, Rounds: 3}
 	case variant == "get":
-		return fabrictest.Budget{Kills: 500, Wakeups: 20_000, Rounds: 100}
+		return fabrictest.Budget{Kills: 200, Wakeups: 10_000, Rounds: 50}
 	default:
-		return fabrictest.Budget{Kills: 200, Wakeups: 2000, Rounds: 20}
+		return fabrictest.Budget{Kills: 60, Wakeups: 2000, Rounds: 10}
 	}
 }

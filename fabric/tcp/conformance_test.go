@@ -91,7 +91,7 @@ func budget(variant string) fabrictest.Budget {
 	case testing.Short():
 		return fabrictest.Budget{Attentive: true, Kills: 3, Wakeups: 300, Rounds: 3}
 	case variant == "loopback":
-		return fabrictest.Budget{Attentive: true, Kills: 20, Wakeups: 6_000, Rounds: 10}
+		return fabrictest.Budget{Attentive: true, Kills: 10, Wakeups: 3_000, Rounds: 6}
 	default:
 		return fabrictest.Budget{Attentive: true, Kills: 5, Wakeups: 1_000, Rounds: 3}
 	}

@@ -143,7 +143,7 @@ func TestFaultsBetweenHosts(t *testing.T) {
 	// A fast machine ends before many faults: then the test goes on.
 	for round := 0; round < rounds || killed < 20*rounds; round++ {
 		require.Less(t, round, 20*rounds, "only %d connections were broken", killed)
-		fabrictest.Run(t, d, fabrictest.Budget{Attentive: true, Wakeups: 500, Rounds: 2},
+		fabrictest.Run(t, d, fabrictest.Budget{Attentive: true, Wakeups: scaled(500, 100), Rounds: scaled(2, 1)},
 			"sizes", "sizes-asleep", "all-to-all", "large-stream", "wakeups-credit", "goroutines", "depart-in-flight")
 	}
 }

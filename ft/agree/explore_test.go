@@ -251,7 +251,7 @@ func shrink(j job, path []step) []step {
 var once = []uint64{167897, 858334}
 
 func TestExplore(t *testing.T) {
-	most := uint64(30_000)
+	most := uint64(15_000)
 	if os.Getenv("BANYAN_LONG") != "" {
 		most = 1_000_000
 	}

@@ -301,7 +301,7 @@ func report(t *testing.T, seed uint64) {
 // For any schedule every survivor knows every failure in time, no process is reported that was not
 // silent, and a condemned process ends.
 func TestExplore(t *testing.T) {
-	from, seeds := uint64(0), uint64(2e4)
+	from, seeds := uint64(0), uint64(1e4)
 	switch wanted := os.Getenv("BANYAN_SEED"); {
 	case wanted != "":
 		one, last, several := strings.Cut(wanted, "-")

@@ -131,7 +131,7 @@ func (v *verdict) left(u verdict) bool {
 
 // Two sides both go on only where doc.go says so, and there they do.
 func TestSplitOnlyAsDocumented(t *testing.T) {
-	from, seeds, torn := uint64(11_600), uint64(20_000), 0
+	from, seeds, torn := uint64(20_000), uint64(8_000), 0
 	switch {
 	case os.Getenv("BANYAN_LONG") != "":
 		from, seeds = 0, 300_000

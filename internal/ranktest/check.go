@@ -25,9 +25,13 @@ func WantStatus(st banyan.Status, src, tag, size int) error {
 
 // Pattern is size bytes that depend on a rank.
 func Pattern(rank, size int) []byte {
+	const period = 1 << 16
 	b := make([]byte, size)
-	for i := range b {
+	for i := range b[:min(size, period)] {
 		b[i] = byte(rank*7 + i*13 + i>>8)
+	}
+	for n := period; n < size; n *= 2 {
+		copy(b[n:], b[:n])
 	}
 	return b
 }

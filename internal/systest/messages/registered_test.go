@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -139,7 +140,7 @@ func mappedMemory(w *banyan.World) error {
 					if _, err := c.Recv(buf, 0, 1); err != nil {
 						return err
 					}
-					if want := ranktest.Pattern(i, n); !slices.Equal(buf, want) {
+					if want := ranktest.Pattern(i, n); !bytes.Equal(buf, want) {
 						return fmt.Errorf("%d bytes: message %d is wrong", n, i)
 					}
 				} else {

@@ -1,6 +1,7 @@
 package windows
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -67,11 +68,11 @@ func onAttached(c *banyan.Comm, w *banyan.Window, round int, seen map[int]bool) 
 	next, last := (c.Rank()+1)%n, (c.Rank()+n-1)%n
 	there, got := int(places[next]), make([]byte, longPut)
 	err = errors.Join(w.PutNotify(pattern(longPut, c.Rank()+round), next, there, 0), w.WaitNotice(0, 1), w.Flush(next))
-	if err != nil || !slices.Equal(mine, pattern(longPut, last+round)) {
+	if err != nil || !bytes.Equal(mine, pattern(longPut, last+round)) {
 		return fmt.Errorf("wrong data: %w", err)
 	}
 	err = errors.Join(w.Get(got, next, there), w.Flush(next))
-	if err != nil || !slices.Equal(got, pattern(longPut, c.Rank()+round)) {
+	if err != nil || !bytes.Equal(got, pattern(longPut, c.Rank()+round)) {
 		return fmt.Errorf("wrong data read: %w", err)
 	}
 	if err := outside(w, next, there, next == c.Rank()); err != nil {
@@ -87,7 +88,7 @@ func onAttached(c *banyan.Comm, w *banyan.Window, round int, seen map[int]bool) 
 		return fmt.Errorf("an addition to detached memory: %w", err)
 	}
 	err = w.Fence()
-	if !slices.Equal(beside, make([]byte, 16)) || !slices.Equal(mine, pattern(longPut, last+round)) {
+	if !slices.Equal(beside, make([]byte, 16)) || !bytes.Equal(mine, pattern(longPut, last+round)) {
 		return errors.New("an operation outside has changed memory")
 	}
 	return err

@@ -1,6 +1,7 @@
 package windows
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -49,8 +50,12 @@ const longPut = 300_000
 
 func pattern(n, seed int) []byte {
 	b := make([]byte, n)
-	for i := range b {
+	const period = 1 << 16
+	for i := range b[:min(n, period)] {
 		b[i] = byte(i*7 + i>>8 + seed)
+	}
+	for i := period; i < n; i *= 2 {
+		copy(b[i:], b[:i])
 	}
 	return b
 }
@@ -67,7 +72,7 @@ func fences(c *banyan.Comm, w *banyan.Window) error {
 		if err := errors.Join(err, w.Fence()); err != nil {
 			return err
 		}
-		if want := pattern(size, (c.Rank()+n-1)%n+round); !slices.Equal(w.Bytes()[16:16+size], want) {
+		if want := pattern(size, (c.Rank()+n-1)%n+round); !bytes.Equal(w.Bytes()[16:16+size], want) {
 			return fmt.Errorf("round %d: wrong data", round)
 		}
 		got := make([]byte, size)
@@ -159,7 +164,7 @@ func notices(c *banyan.Comm, w *banyan.Window) error {
 		if err := errors.Join(err, w.WaitNotice(1, 1)); err != nil {
 			return err
 		}
-		if !slices.Equal(w.Bytes()[:longPut], pattern(longPut, (c.Rank()+n-1)%n+round)) {
+		if !bytes.Equal(w.Bytes()[:longPut], pattern(longPut, (c.Rank()+n-1)%n+round)) {
 			return fmt.Errorf("round %d: wrong data", round)
 		}
 		if ok, err := w.TestNotice(0, 1); ok || err != nil {
@@ -237,7 +242,7 @@ func localFlushes(c *banyan.Comm, w *banyan.Window) error {
 		return err
 	}
 	for k := range 3 {
-		if !slices.Equal(w.Bytes()[k*longPut:][:longPut], pattern(longPut, k)) {
+		if !bytes.Equal(w.Bytes()[k*longPut:][:longPut], pattern(longPut, k)) {
 			return fmt.Errorf("put %d has read its buffer after the local flush", k)
 		}
 	}
@@ -245,7 +250,7 @@ func localFlushes(c *banyan.Comm, w *banyan.Window) error {
 	if err := errors.Join(w.Get(got, right, longPut), w.FlushLocalAll()); err != nil {
 		return err
 	}
-	if !slices.Equal(got, pattern(longPut, 1)) {
+	if !bytes.Equal(got, pattern(longPut, 1)) {
 		return errors.New("a local flush has not waited for what is read")
 	}
 	return w.Fence()
