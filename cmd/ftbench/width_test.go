@@ -62,13 +62,13 @@ func TestFoldHelp(t *testing.T) {
 func TestTablesFit(t *testing.T) {
 	for _, args := range []string{
 		"fault barrier -n 8 --failures 0,6 --fabric sim --tree binomial,knomial:4",
-		"fault bcast -n 8 --failures 0,6 --fabric sim --sets 8 --roots rotate --size 1048576",
-		"fault reduce -n 8 --unknown --fabric sim --sets 4",
+		"fault bcast -n 8 --failures 0,6 --fabric sim --sets 8 --ops 2 --roots rotate --size 1048576",
+		"fault reduce -n 8 --unknown --fabric sim --sets 4 --ops 2",
 		"fault agree --fabric sim -n 4,1024 --failures 1",
 		"fault rebalance -n 2,1024 --rounds 1 --kill average",
 		"fault drill --fabric sim --runs 2",
 		"sim -n 64,16384 --failures 0,3 --kill average --rounds 1 --op allreduce --bytes 1048576 --design rebalance",
-		"osu latency -z --fabric sim -m 1:1", "osu bibw --fabric sim -m 4194304:", "osu latency -c --fabric sim -m 1:1",
+		"osu latency -z --fabric sim -m 1:1", "osu bibw --fabric sim -m 4194304: -i 1 -x 0", "osu latency -c --fabric sim -m 1:1",
 		"osu mbw_mr -c --fabric sim -m 1:1", "osu mbw_mr -V --fabric sim -m 1:1", "osu allreduce -f --fabric sim -m 4:4",
 		"osu barrier -f --fabric sim",
 		"netpipe -i --fabric sim -l 8388608 -n 1 --trials 1",
