@@ -27,8 +27,7 @@ RACEPKGS = $(filter-out $(addprefix $(MODULE)/,$(NORACE)),$(PKGS))
 # The tests of most packages below start jobs that spin on all cores. Those that do so for a few
 # seconds only are with the ones that wait, since the two lanes are to last alike.
 SPINNING = $(filter-out $(addprefix $(MODULE)/,bench/fault%),$(filter $(SPIN),$(PKGS)))
-SPIN = $(MODULE) $(addprefix $(MODULE)/,cmd/% bench/osu bench/netpipe p2p \
-	internal/systest/collectives)
+SPIN = $(MODULE) $(addprefix $(MODULE)/,cmd/% internal/systest/collectives)
 
 # -count=1: many tests draw random schedules or kill processes, so a cached pass
 # says nothing.

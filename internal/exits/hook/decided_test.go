@@ -229,7 +229,7 @@ func TestExecThenKill(t *testing.T) {
 		return
 	}
 	for range 20 {
-		a := registered(t, h, player("exec"))
+		a := registeredToExec(t, h)
 		before := entries(t, h)
 		a.execs(t)
 		require.Equal(t, before+1, entries(t, h))

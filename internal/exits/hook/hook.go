@@ -156,7 +156,7 @@ func (h *Hook) load(spec *ebpf.CollectionSpec, name string) (*ebpf.Program, erro
 	one := spec.Copy()
 	one.Programs = map[string]*ebpf.ProgramSpec{name: one.Programs[name]}
 	maps := map[string]*ebpf.Map{programsMapBanyanExits: h.log, programsMapBanyanBell: h.bell, programsMapBanyanLive: h.live}
-	loaded, err := ebpf.NewCollectionWithOptions(one, ebpf.CollectionOptions{MapReplacements: maps})
+	loaded, err := ebpf.NewCollectionWithOptions(one, ebpf.CollectionOptions{MapReplacements: maps, Cache: kernelTypes})
 	if err != nil {
 		return nil, fmt.Errorf("load %s: %w", name, err)
 	}
@@ -166,7 +166,11 @@ func (h *Hook) load(spec *ebpf.CollectionSpec, name string) (*ebpf.Program, erro
 
 // level is the depth of this process's pid namespace.
 func level(spec *ebpf.CollectionSpec) (uint32, error) {
-	p, err := ebpf.NewProgram(spec.Programs[programsProgBanyanLevel])
+	types, err := kernelTypes.Kernel()
+	if err != nil {
+		return 0, err
+	}
+	p, err := ebpf.NewProgramWithOptions(spec.Programs[programsProgBanyanLevel], ebpf.ProgramOptions{KernelTypes: types})
 	if err != nil {
 		return 0, fmt.Errorf("load the program that looks for the pid namespace: %w", err)
 	}

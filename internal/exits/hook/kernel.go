@@ -19,9 +19,12 @@ type tracepoints struct {
 	exec      string // the tracepoint of banyan_exec; "" if there is none
 }
 
+// kernelTypes is read once for all programs of this process: each reading takes some twenty milliseconds of processor time.
+var kernelTypes = btf.NewCache()
+
 // readTracepoints looks for them in BTF.
 func readTracepoints() (t tracepoints, err error) {
-	spec, err := btf.LoadKernelSpec()
+	spec, err := kernelTypes.Kernel()
 	if err != nil {
 		return t, fmt.Errorf("read the kernel's types (/sys/kernel/btf/vmlinux, CONFIG_DEBUG_INFO_BTF): %w", err)
 	}

@@ -155,6 +155,15 @@ func registered(t testing.TB, h *Hook, cmd *exec.Cmd) *actor {
 	return a
 }
 
+// registeredToExec registers a process in the role "exec" and waits for it: before Linux 6.10 the kernel reports the exec
+// that starts a process after the caller knows that it has succeeded, so possibly after the registration.
+func registeredToExec(t *testing.T, h *Hook) *actor {
+	t.Helper()
+	a := registered(t, h, player("exec"))
+	require.Equal(t, "ready", a.line(t))
+	return a
+}
+
 // execs has one in the role "exec" become another program.
 func (a *actor) execs(t *testing.T) {
 	t.Helper()

@@ -118,6 +118,7 @@ func playLeader() error {
 
 // playExec becomes another program when it is told to, called by a thread that is not the first.
 func playExec() error {
+	fmt.Println("ready")
 	_, _ = os.Stdin.Read(make([]byte, 1))
 	failed := make(chan error)
 	go func() {

@@ -258,7 +258,7 @@ func lose(c *banyan.Comm, r *rand.Rand) (*banyan.Comm, error) {
 	for {
 		step.Add(1)
 		o := all[r.IntN(len(all))]
-		size := []int{1, 38, 2500, 1 << 17}[r.IntN(4)]
+		size := []int{1, 38, 2500, 1 << 15}[r.IntN(4)]
 		buf, _ := o.on(c, size).Buffers(c)
 		err := o.on(c, size).Do(c, buf, o.nonblocking)
 		if wrong := o.check(c, buf, size, err); wrong != nil {
