@@ -24,10 +24,10 @@ CC_HERE = $(shell command -v $${CC:-gcc} || command -v cc || command -v clang)
 PKGS     = $(shell $(GO) list ./...)
 RACEPKGS = $(filter-out $(addprefix $(MODULE)/,$(NORACE)),$(PKGS))
 
-# The tests of most packages below start jobs that spin on all cores. Those that do so for a few
-# seconds only are with the ones that wait, since the two lanes are to last alike.
-SPINNING = $(filter-out $(addprefix $(MODULE)/,bench/fault%),$(filter $(SPIN),$(PKGS)))
-SPIN = $(MODULE) $(addprefix $(MODULE)/,cmd/% internal/systest/collectives)
+# Packages whose tests start jobs that spin on all cores, as far as that makes the two lanes last alike: the race
+# detector leaves out the programs, and slows down the others.
+SPINNING     = $(filter $(MODULE) $(addprefix $(MODULE)/,cmd/% internal/systest/collectives),$(PKGS))
+RACESPINNING = $(filter $(MODULE) $(addprefix $(MODULE)/,p2p internal/systest/collectives internal/systest/messages),$(RACEPKGS))
 
 # -count=1: many tests draw random schedules or kill processes, so a cached pass
 # says nothing.
@@ -92,7 +92,7 @@ test: check ## everything that must pass before a commit, several minutes on two
 
 .PHONY: plain-spinning plain-waiting race-spinning race-waiting
 plain-spinning:
-	$(GOTEST) -o $(TESTBIN)/plain/ -timeout $(TIMEOUT) $(filter $(SPINNING),$(PKGS))
+	$(GOTEST) -o $(TESTBIN)/plain/ -timeout $(TIMEOUT) $(SPINNING)
 plain-waiting:
 	$(GOTEST) -p 2 -o $(TESTBIN)/plain/ -timeout $(TIMEOUT) $(filter-out $(SPINNING),$(PKGS))
 
@@ -113,9 +113,9 @@ endif
 
 RACETEST = $(RACE_ENV) CGO_ENABLED=1 $(GOTEST) -race -short -skip '$(NORACETESTS)' -o $(TESTBIN)/race/ -timeout $(TIMEOUT)
 race-spinning:
-	$(RACETEST) $(filter $(SPINNING),$(RACEPKGS))
+	$(RACETEST) $(RACESPINNING)
 race-waiting:
-	$(RACETEST) -p 2 $(filter-out $(SPINNING),$(RACEPKGS))
+	$(RACETEST) -p 2 $(filter-out $(RACESPINNING),$(RACEPKGS))
 
 .PHONY: test-long
 test-long: check ## the same with all seeds and kills (BANYAN_LONG=1), then each fuzz target for FUZZTIME
