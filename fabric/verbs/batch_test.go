@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/internal/flusher"
@@ -188,6 +189,27 @@ func TestLastMessagesAreAcknowledged(t *testing.T) {
 		p[0].Poll(&p[0].sink)
 	}
 	require.Empty(t, c[0].out)
+}
+
+// A process that sleeps hears of a message that no adapter acknowledges.
+func TestFailedMessageWakes(t *testing.T) {
+	if noAdapter(t) {
+		return
+	}
+	p, c := steady(t)
+	c[1].pair.fail()
+	sendNumber(t, c[0], 0)
+	for p[0].Ready() {
+		p[0].Poll(&p[0].sink)
+	}
+	require.True(t, c[0].sending, "the failure is known already")
+	fds := []unix.PollFd{{Fd: int32(p[0].d.fd()), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds, 20_000)
+	require.NoError(t, err)
+	require.Equal(t, 1, n, "nothing has come in 20 s")
+	for c[0].sending {
+		p[0].Poll(&p[0].sink)
+	}
 }
 
 // Await receives the one awaited frame, and leaves every other one, and whatever else there is to do, to Poll.
