@@ -31,9 +31,9 @@ type Config struct {
 	// Die ends this process for a reason that explains itself. It is called with the engine's lock
 	// held and does not return.
 	Die func(why error)
-	// Condemned, if set, is called for a process that counts as failed because of its silence, if
-	// this process observed the silence (silent is its duration, else 0) or killed the process. It
-	// is called with the engine's lock held.
+	// Condemned, if set, is called for a process that counts as failed because of its silence. silent is the
+	// silence's duration if this process observed it, else 0; killed: this process has killed the other. It is called
+	// with the engine's lock held.
 	Condemned func(peer proc.ID, silent fabric.Time, killed bool)
 	Log       *slog.Logger // nil: no log
 }
@@ -268,7 +268,8 @@ func (p *Driver) drain() {
 			p.send(a)
 		case detect.Report:
 			p.e.Report(a.Peer, a.Cause)
-			if killed := p.e.Fencer(a.Peer); p.onCondemned != nil && (killed || a.Silent > 0) {
+			if killed := p.e.Fencer(a.Peer); p.onCondemned != nil &&
+				(killed || a.Silent > 0 || a.Cause.Kind == proc.Heartbeat) {
 				p.onCondemned(a.Peer, a.Silent, killed)
 			}
 		case detect.Die:

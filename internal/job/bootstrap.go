@@ -29,6 +29,8 @@ type bootstrap interface {
 	Fence(ctx context.Context) error
 	// SparesDead reports whether Fence completes without failed ranks.
 	SparesDead() bool
+	// Lose informs the launcher that a rank counts as failed here although its process may run, and does not wait.
+	Lose(rank int)
 	// Finalize informs the launcher that this rank departs.
 	Finalize(ctx context.Context) error
 	// Warn informs the user of the job, and does not wait.

@@ -98,7 +98,12 @@ func (j *Job) startDetector(cfg *progress.Config, c *config) error {
 	j.detector = control.Start(control.Config{
 		Engine: j.Progress, Die: j.expire, Log: j.log,
 		Condemned: func(peer proc.ID, silent fabric.Time, killed bool) {
-			j.boot.Warn(condemned(peer, silent, d.timeout, killed))
+			if killed || silent > 0 {
+				j.boot.Warn(condemned(peer, silent, d.timeout, killed))
+			}
+			if !killed {
+				j.boot.Lose(int(peer))
+			}
 		},
 		Detect: detect.Config{
 			Self: j.Self, Procs: j.Size(), Period: d.period, Timeout: d.timeout,

@@ -28,6 +28,7 @@ type launcher interface {
 	Secret(ctx context.Context) ([]byte, error)
 	Fence(ctx context.Context) error
 	SparesDead() bool
+	Lose(ctx context.Context, rank int) error
 	Finalize(ctx context.Context) error
 	Abort(code int, why string) error
 }

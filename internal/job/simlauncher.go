@@ -164,6 +164,9 @@ func (l *simLauncher) Secret(context.Context) ([]byte, error) {
 // SparesDead reports whether a fence ends without the dead.
 func (l *simLauncher) SparesDead() bool { return !l.Strict }
 
+// Lose implements launcher: see simulated.
+func (l *simLauncher) Lose(context.Context, int) error { return nil }
+
 // fencePause is how often a rank in the fence of a strict launcher checks its context.
 const fencePause = fabric.Time(time.Millisecond)
 

@@ -148,6 +148,9 @@ func (s simulated) Finalize(context.Context) error { return nil }
 // Warn implements bootstrap. A simulation has no user to warn.
 func (s simulated) Warn(string) {}
 
+// Lose implements bootstrap. A simulated rank that counts as failed ends itself after its sleep.
+func (s simulated) Lose(int) {}
+
 // Closing implements bootstrap.
 func (s simulated) Closing() {}
 

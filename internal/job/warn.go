@@ -24,6 +24,11 @@ func (l *launched) Warn(text string) {
 	l.warnings.Go(func() { fmt.Fprintf(os.Stderr, "banyan: rank %d: %s\n", l.Rank(), text) })
 }
 
+// Lose implements bootstrap. Where the launcher is gone no fence waits for anybody.
+func (l *launched) Lose(rank int) {
+	l.warnings.Go(func() { _ = l.launcher.Lose(context.Background(), rank) })
+}
+
 // denied warns of files of settings that this user may not read.
 func (l *launched) denied(set *settings.Set) {
 	for _, src := range set.Sources {

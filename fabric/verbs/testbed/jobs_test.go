@@ -64,6 +64,9 @@ func survived(t *testing.T, got result) {
 // whenGoing has machine 1 do something to the victim, as soon as all ranks of machine 0 are in the calls that fail.
 const whenGoing = `if [ $RDMA_VM_INDEX = 1 ]; then await going.0 going.1; `
 
+// whenGoing0 is whenGoing where only rank 0 says so.
+const whenGoing0 = `if [ $RDMA_VM_INDEX = 1 ]; then await going.0; `
+
 func TestKilledRank(t *testing.T) {
 	survived(t, job(t, `begin waits
 		`+whenGoing+`kill -9 $pids; await over; exit 0; fi
@@ -74,4 +77,20 @@ func TestLostMachine(t *testing.T) {
 	survived(t, job(t, `begin waits
 		`+whenGoing+`echo 0 >$RDMA_VM_SHARE/status.1; echo b >/proc/sysrq-trigger; sleep infinity; fi
 		finish`))
+}
+
+// A rank that is stopped answers nobody, although its adapter does. It counts as failed, and ends when it goes on.
+func TestStoppedRank(t *testing.T) {
+	survived(t, job(t, `begin waits
+		`+whenGoing+`kill -STOP $pids; await over; kill -CONT $pids; ! wait $pids; exit; fi
+		finish; touch $RDMA_VM_SHARE/over`))
+}
+
+// A link that comes back in time is no failure: each message arrives once, over RDMA or the sockets.
+func TestLinkComesBack(t *testing.T) {
+	got := job(t, `begin 'goes on'
+		`+whenGoing0+`ip link set eth0 down; sleep 2; ip link set eth0 up; touch $RDMA_VM_SHARE/healed; fi
+		finish`)
+	require.Zero(t, got.status, got)
+	t.Log(got)
 }

@@ -20,6 +20,7 @@ import (
 var roles = ranktest.Roles{
 	"exchanges": exchanges,
 	"waits":     waitsFor,
+	"goes on":   goesOn,
 }
 
 func TestMain(m *testing.M) { ranktest.Main(m, roles, nil) }
@@ -115,6 +116,42 @@ func waitsFor(w *banyan.World) error {
 		_, err := c.Recv(nil, victim, 2)
 		return err
 	})
+}
+
+// goesOn: rank 0 and the last one exchange numbered messages of every protocol until a while after the file healed is
+// there.
+func goesOn(w *banyan.World) error {
+	c := w.Comm()
+	if err := overRDMA(w); err != nil {
+		return err
+	}
+	last := c.Size() - 1
+	if c.Rank() != 0 && c.Rank() != last {
+		return c.Barrier()
+	}
+	peer := last - c.Rank()
+	const more = 300
+	for n, left := 0, more; left > 0; n++ {
+		if n == 50 {
+			announce("going", c.Rank())
+		}
+		size := []int{9, 3000, 200_000}[n%3]
+		out, in := ranktest.Pattern(n+c.Rank(), size), make([]byte, size)
+		if _, err := os.Stat(os.Getenv("RDMA_VM_SHARE") + "/healed"); err == nil && c.Rank() == 0 {
+			left--
+		}
+		out[0] = byte(min(left, 1)) // rank 0 says when it is over
+		if _, err := c.Sendrecv(out, peer, 1, in, peer, 1); err != nil {
+			return err
+		}
+		if c.Rank() == last {
+			left = int(in[0])
+		}
+		if err := ranktest.CheckEqual(in[1:], ranktest.Pattern(n+peer, size)[1:]); err != nil {
+			return fmt.Errorf("message %d: %w", n, err)
+		}
+	}
+	return c.Barrier()
 }
 
 // survives calls do until the victim has failed, writes how long the call lasted that has failed, and has the

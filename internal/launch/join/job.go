@@ -252,6 +252,19 @@ func (j *Job) Fence(ctx context.Context) error {
 	return j.pmi.leaveBarrier(ctx, !j.SparesDead())
 }
 
+// Lose has fences of the other ranks end without one that counts as failed here, although its process may run. With a
+// launcher that is not Banyan's it does nothing.
+func (j *Job) Lose(ctx context.Context, rank int) error {
+	if j.pmi == nil || !j.SparesDead() {
+		return nil
+	}
+	if err := j.begin(ctx, "lose"); err != nil {
+		return err
+	}
+	defer j.end()
+	return j.pmi.put(ctx, pmi.LostKey(rank, j.rank), "1")
+}
+
 // Finalize announces the orderly end of this rank to the launcher and closes the connection, also
 // when it returns an error. A launcher that is gone is no error. Finalize waits for no other rank.
 // A second call is an error of class [ErrClosed].

@@ -33,6 +33,9 @@ func (s *Server) handle(rank int, m Message) (outcome, error) {
 	if m.Cmd == "init" {
 		return s.attach(p, m)
 	}
+	if p.phase == lostPhase {
+		return outcome{}, fmt.Errorf("cmd=%s after it was given up: %s", Excerpt(m.Cmd), p.why)
+	}
 	if p.phase != attached {
 		return outcome{}, fmt.Errorf("cmd=%s outside of init and finalize", Excerpt(m.Cmd))
 	}
@@ -110,7 +113,27 @@ func (s *Server) put(p *peer, m Message) (outcome, error) {
 	s.kv[key] = value
 	p.entries++
 	p.bytes += len(key) + len(value)
+	s.lose(key)
 	return reply("put_result", "msg", "success")
+}
+
+// lostPrefix begins the keys of LostKey.
+const lostPrefix = "banyan-lost-"
+
+// LostKey is put by a rank, whatever the value, at whom another one counts as failed although its process may run: one
+// that is stopped, or on a machine that cannot be reached. Barriers end without that one from then on. Servers of other
+// versions store the key and nothing else.
+func LostKey(rank, by int) string { return fmt.Sprintf("%s%d-%d", lostPrefix, rank, by) }
+
+// lose takes a rank out for which a key stands.
+func (s *Server) lose(key string) {
+	text, found := strings.CutPrefix(key, lostPrefix)
+	text, _, _ = strings.Cut(text, "-")
+	rank, err := strconv.Atoi(text)
+	if !found || err != nil || rank < 0 || rank >= len(s.peers) || s.peers[rank].phase != attached {
+		return
+	}
+	s.leave(&s.peers[rank], lostPhase, s.on(rank)+"counts as failed at the others")
 }
 
 func (s *Server) get(m Message) (outcome, error) {

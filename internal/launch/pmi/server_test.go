@@ -306,3 +306,30 @@ func TestServerRange(t *testing.T) {
 	require.Less(t, len(line), ReplyMax)
 	require.Equal(t, (ReplyMax-256)/(ValueMax+1), strings.Count(line, long))
 }
+
+// A barrier ends without a rank that another one has given up, as do those after it; what is no such key does nothing.
+func TestLostKey(t *testing.T) {
+	d := newDesk(t, 3, time.Minute).initAll()
+	put := func(by int, key string) {
+		require.Contains(t, d.say(by, "cmd=put kvsname=k key="+key+" value=1"), "rc=0")
+	}
+	put(0, LostKey(1, 0)+"x") // before the first barrier too
+	require.Equal(t, lostPhase, d.peers[1].phase)
+
+	d = newDesk(t, 3, time.Minute).initAll()
+	for r := range 3 {
+		d.say(r, "cmd=barrier_in")
+	}
+	for i, key := range []string{"banyan-lost-", "banyan-lost-3-0", "banyan-lost--1-0", "banyan-lost-x-0", "lost-1-0"} {
+		put(i%2, key)
+	}
+	require.Equal(t, "…", d.say(0, "cmd=barrier_in"))
+	require.Equal(t, "…", d.say(2, "cmd=barrier_in"))
+	put(0, LostKey(1, 0))
+	require.Contains(t, d.answer(0), "rank 1 counts as failed at the others")
+	require.Contains(t, d.answer(2), "rank 1 counts as failed at the others")
+	put(2, LostKey(1, 2))
+	require.Contains(t, d.say(1, "cmd=barrier_in"), "after it was given up")
+	require.Equal(t, "…", d.say(0, "cmd=barrier_in"))
+	require.NotEqual(t, "…", d.say(2, "cmd=barrier_in"))
+}
