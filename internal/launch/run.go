@@ -44,7 +44,8 @@ type job struct {
 	forwarded  signalSet
 	pending    []unix.Signal // that came before all ranks ran
 	kill       <-chan time.Time
-	hurry      int // the exit status if output has to be given up; 0: loop waits for it
+	lastGrace  <-chan time.Time // set when all ranks left count as failed at others
+	hurry      int              // the exit status if output has to be given up; 0: loop waits for it
 
 	failures    int // ranks that have failed by themselves
 	firstStatus int // of the first of them
@@ -164,6 +165,8 @@ func (j *job) loop(ctx context.Context) {
 			j.end(unix.SIGTERM)
 		case <-j.kill:
 			j.end(unix.SIGKILL)
+		case <-j.lastGrace:
+			j.killGivenUp()
 		case <-giveUp:
 			close(j.gone)
 			j.settle(j.hurry)
@@ -221,6 +224,32 @@ func (j *job) onEnd(end spawn.End) {
 		j.allEnded()
 	}
 	j.endStranded()
+	j.endGivenUp()
+}
+
+// endGivenUp gives the remaining ranks some time to end if all of them count as failed at others, which have ended: they
+// do it by themselves unless they are stopped.
+func (j *job) endGivenUp() {
+	if j.ending || j.left == 0 || j.lastGrace != nil {
+		return
+	}
+	for rank, end := range j.ends {
+		if running := end.PID == 0; running && !j.srv.GivenUp(rank) {
+			return
+		}
+	}
+	j.lastGrace = time.After(spawn.KillGrace)
+}
+
+func (j *job) killGivenUp() {
+	for rank, end := range j.ends {
+		if end.PID == 0 {
+			j.note("killing %s: it counts as failed at the others, which have ended", j.name(rank))
+		}
+	}
+	for _, t := range j.targets {
+		t.Signal(unix.SIGKILL, false)
+	}
 }
 
 // isVerdict reports whether a rank has finalized and exited with a code of Spec.Verdicts.

@@ -133,7 +133,15 @@ func (s *Server) lose(key string) {
 	if !found || err != nil || rank < 0 || rank >= len(s.peers) || s.peers[rank].phase != attached {
 		return
 	}
+	s.peers[rank].givenUp = true
 	s.leave(&s.peers[rank], lostPhase, s.on(rank)+"counts as failed at the others")
+}
+
+// GivenUp reports whether another rank has put the LostKey of a rank.
+func (s *Server) GivenUp(rank int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.peers[rank].givenUp
 }
 
 func (s *Server) get(m Message) (outcome, error) {

@@ -23,6 +23,7 @@ type peer struct {
 	joined  bool   // has ever sent cmd=init
 	arrived bool   // in the current barrier
 	why     string // for lostPhase: completes "rank 2 …"
+	givenUp bool   // a rank has put its LostKey
 	bytes   int    // published
 	entries int
 }

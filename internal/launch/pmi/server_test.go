@@ -206,6 +206,8 @@ func TestStartUp(t *testing.T) {
 func FuzzServer(f *testing.F) {
 	f.Add("0 " + sayInit + "\n1 " + sayInit + "\n2 " + sayInit + "\n0 cmd=barrier_in\n1 cmd=barrier_in\n2 cmd=finalize\n")
 	f.Add("0 " + sayInit + "\n1 lose\n0 cmd=barrier_in\nexpire\n2 " + sayInit + "\n2 cmd=put kvsname=k key=a value=b\n2 cmd=barrier_in")
+	f.Add("0 " + sayInit + "\n1 " + sayInit + "\n2 " + sayInit + "\n0 cmd=barrier_in\n1 cmd=barrier_in\n2 cmd=barrier_in\n0 cmd=barrier_in\n" +
+		"0 cmd=put kvsname=k key=" + LostKey(1, 0) + " value=1\n2 cmd=put kvsname=k key=" + LostKey(2, 2) + " value=1\n1 cmd=barrier_in")
 	f.Fuzz(func(t *testing.T, text string) {
 		s := NewServer("k", 3, time.Hour)
 		defer s.Stop()
@@ -325,7 +327,9 @@ func TestLostKey(t *testing.T) {
 	}
 	require.Equal(t, "…", d.say(0, "cmd=barrier_in"))
 	require.Equal(t, "…", d.say(2, "cmd=barrier_in"))
+	require.False(t, d.GivenUp(1))
 	put(0, LostKey(1, 0))
+	require.True(t, d.GivenUp(1))
 	require.Contains(t, d.answer(0), "rank 1 counts as failed at the others")
 	require.Contains(t, d.answer(2), "rank 1 counts as failed at the others")
 	put(2, LostKey(1, 2))

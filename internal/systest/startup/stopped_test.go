@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -26,8 +25,8 @@ const continueWhenAlone = `n=0; while kill -0 $0 2>/dev/null || kill -0 $1 2>/de
 	sleep .05; n=$((n+1)); [ $n -lt 600 ] || { kill -CONT $PPID; exit; }
 done; touch "$` + aloneEnv + `"; kill -CONT $PPID`
 
-// stopped has the last rank stop until the processes of the others have ended. Rank 0 waits for it, the other one comes
-// to Finalize without a failure.
+// stopped has the last rank stop, with aloneEnv until the processes of the others have ended. Rank 0 waits for it, the
+// other one comes to Finalize without a failure.
 func stopped(w *banyan.World) error {
 	c := w.Comm()
 	pids := make([]int64, c.Size())
@@ -43,8 +42,11 @@ func stopped(w *banyan.World) error {
 	case 1:
 		return nil
 	}
-	if err := exec.Command("sh", "-c", continueWhenAlone, fmt.Sprint(pids[0]), fmt.Sprint(pids[1])).Start(); err != nil {
-		return err
+	if os.Getenv(aloneEnv) != "" {
+		sh := exec.Command("sh", "-c", continueWhenAlone, fmt.Sprint(pids[0]), fmt.Sprint(pids[1]))
+		if err := sh.Start(); err != nil {
+			return err
+		}
 	}
 	if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
 		return err
@@ -57,12 +59,20 @@ func stopped(w *banyan.World) error {
 func TestStoppedRankHoldsNobodyInFinalize(t *testing.T) {
 	t.Parallel() // it waits for the detector
 	alone := filepath.Join(t.TempDir(), "alone")
-	began := time.Now()
 	env := append([]string{ranktest.Nodes("a;a;b"), aloneEnv + "=" + alone}, ranktest.Steady...)
 	res, out := ranktest.Job(t, launch.Continue, 3, "stopped", env...)
-	t.Log(time.Since(began))
 	require.FileExists(t, alone, out)
 	require.False(t, res.Ends[0].Failed(), out)
 	require.False(t, res.Ends[1].Failed(), out)
 	require.True(t, res.Ends[2].Failed(), out)
+}
+
+// The launcher ends such a rank when all others have ended.
+func TestStoppedRankIsKilledAtTheEnd(t *testing.T) {
+	t.Parallel() // it waits for the detector and the launcher
+	res, out := ranktest.Job(t, launch.Continue, 3, "stopped", append([]string{ranktest.Nodes("a;a;b")}, ranktest.Steady...)...)
+	require.False(t, res.Ends[0].Failed(), out)
+	require.False(t, res.Ends[1].Failed(), out)
+	require.Equal(t, syscall.SIGKILL, syscall.Signal(res.Ends[2].Signal), out)
+	require.Contains(t, out, "killing rank 2: it counts as failed at the others, which have ended")
 }
