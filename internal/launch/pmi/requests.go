@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // The maxima that a rank learns, which are Hydra's, and the bounds of what it may publish.
@@ -121,20 +122,30 @@ func (s *Server) put(p *peer, m Message) (outcome, error) {
 const lostPrefix = "banyan-lost-"
 
 // LostKey is put by a rank, whatever the value, at whom another one counts as failed although its process may run: one
-// that is stopped, or on a machine that cannot be reached. Barriers end without that one from then on. Servers of other
-// versions store the key and nothing else.
+// that is stopped, or on a machine that cannot be reached. Barriers end without that one from GiveUpGrace later on. Servers
+// of other versions store the key and nothing else.
 func LostKey(rank, by int) string { return fmt.Sprintf("%s%d-%d", lostPrefix, rank, by) }
 
-// lose takes a rank out for which a key stands.
+// GiveUpGrace is for a rank that goes on: as long as the others wait in a barrier they tell it that it counts as failed,
+// and it ends itself.
+const GiveUpGrace = 5 * time.Second
+
+// lose takes a rank out for which a key stands, after some time.
 func (s *Server) lose(key string) {
 	text, found := strings.CutPrefix(key, lostPrefix)
 	text, _, _ = strings.Cut(text, "-")
 	rank, err := strconv.Atoi(text)
-	if !found || err != nil || rank < 0 || rank >= len(s.peers) || s.peers[rank].phase != attached {
+	if !found || err != nil || rank < 0 || rank >= len(s.peers) || s.peers[rank].givenUp {
 		return
 	}
 	s.peers[rank].givenUp = true
-	s.leave(&s.peers[rank], lostPhase, s.on(rank)+"counts as failed at the others")
+	s.graces = append(s.graces, time.AfterFunc(s.grace, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if p := &s.peers[rank]; p.phase == attached {
+			s.leave(p, lostPhase, s.on(rank)+"counts as failed at the others")
+		}
+	}))
 }
 
 // GivenUp reports whether another rank has put the LostKey of a rank.

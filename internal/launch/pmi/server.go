@@ -40,6 +40,7 @@ type barrier struct {
 type Server struct {
 	ID      string
 	timeout time.Duration         // for the first barrier, from the first init
+	grace   time.Duration         // GiveUpGrace
 	host    func(rank int) string // names the host of a rank, for people; nil: there are none
 
 	mu       sync.Mutex
@@ -54,13 +55,14 @@ type Server struct {
 	refused  string        // the last refusal: it may explain a missing rank
 	expired  chan struct{} // closed when the time for the first barrier has passed without it
 	deadline *time.Timer   // closes expired; set by the first init
+	graces   []*time.Timer // of ranks that have been given up
 }
 
 // NewServer makes the server of a job on one node. timeout bounds the time from the first init to
 // the last.
 func NewServer(id string, size int, timeout time.Duration) *Server {
 	return &Server{
-		ID: id, timeout: timeout,
+		ID: id, timeout: timeout, grace: GiveUpGrace,
 		peers: make([]peer, size), waiting: size,
 		kv:      map[string]string{MappingKey: Nodes(1, size).String(), RangeKey: "1"},
 		round:   &barrier{done: make(chan struct{})},
@@ -261,5 +263,8 @@ func (s *Server) Stop() {
 	defer s.mu.Unlock()
 	if s.deadline != nil {
 		s.deadline.Stop()
+	}
+	for _, t := range s.graces {
+		t.Stop()
 	}
 }

@@ -309,16 +309,13 @@ func TestServerRange(t *testing.T) {
 	require.Equal(t, (ReplyMax-256)/(ValueMax+1), strings.Count(line, long))
 }
 
-// A barrier ends without a rank that another one has given up, as do those after it; what is no such key does nothing.
+// Barriers end without a rank that another one has given up, from some time later on; what is no such key does nothing.
 func TestLostKey(t *testing.T) {
 	d := newDesk(t, 3, time.Minute).initAll()
+	d.grace = time.Millisecond
 	put := func(by int, key string) {
 		require.Contains(t, d.say(by, "cmd=put kvsname=k key="+key+" value=1"), "rc=0")
 	}
-	put(0, LostKey(1, 0)+"x") // before the first barrier too
-	require.Equal(t, lostPhase, d.peers[1].phase)
-
-	d = newDesk(t, 3, time.Minute).initAll()
 	for r := range 3 {
 		d.say(r, "cmd=barrier_in")
 	}
@@ -327,13 +324,27 @@ func TestLostKey(t *testing.T) {
 	}
 	require.Equal(t, "…", d.say(0, "cmd=barrier_in"))
 	require.Equal(t, "…", d.say(2, "cmd=barrier_in"))
-	require.False(t, d.GivenUp(1))
+	require.Empty(t, d.graces)
 	put(0, LostKey(1, 0))
 	require.True(t, d.GivenUp(1))
-	require.Contains(t, d.answer(0), "rank 1 counts as failed at the others")
-	require.Contains(t, d.answer(2), "rank 1 counts as failed at the others")
+	for _, r := range []int{0, 2} {
+		<-d.waits[r].done
+		require.Contains(t, d.answer(r), "rank 1 counts as failed at the others")
+	}
 	put(2, LostKey(1, 2))
+	require.Len(t, d.graces, 1)
 	require.Contains(t, d.say(1, "cmd=barrier_in"), "after it was given up")
 	require.Equal(t, "…", d.say(0, "cmd=barrier_in"))
 	require.NotEqual(t, "…", d.say(2, "cmd=barrier_in"))
+}
+
+// A rank that ends in that time is taken out at once.
+func TestLostKeyOfARankThatEnds(t *testing.T) {
+	d := newDesk(t, 2, time.Minute).initAll()
+	d.say(0, "cmd=barrier_in")
+	d.say(1, "cmd=barrier_in")
+	require.Contains(t, d.say(0, "cmd=put kvsname=k key="+LostKey(1, 0)+" value=1"), "rc=0")
+	require.Equal(t, "…", d.say(0, "cmd=barrier_in"))
+	d.Lose(1, "was killed")
+	require.Contains(t, d.answer(0), "rank 1 was killed")
 }

@@ -239,7 +239,7 @@ func nonblockingAllocs(w *banyan.World) error {
 	c := w.Comm()
 	small, big := make([]byte, 64), make([]byte, 100_000)
 	all, other := make([]byte, 64*c.Size()), make([]byte, 64*c.Size())
-	parts := slices.Collect(slices.Chunk(all, 64))
+	parts, counts := slices.Collect(slices.Chunk(all, 64)), slices.Repeat([]int{64}, c.Size())
 	for kind, call := range []func() banyan.Request{
 		c.Ibarrier,
 		func() banyan.Request { return c.Ibcast(big, 1) },
@@ -252,6 +252,7 @@ func nonblockingAllocs(w *banyan.World) error {
 		func() banyan.Request { return c.Iscatterv(parts, small, 1) },
 		func() banyan.Request { return c.Ialltoallv(parts, parts) },
 		func() banyan.Request { return c.IreduceScatterBlock(all, small, xor) },
+		func() banyan.Request { return c.IreduceScatter(all, small, counts, xor) },
 		func() banyan.Request { return c.Iscan(small, small, xor) },
 		func() banyan.Request { return c.Iexscan(small, small, xor) },
 	} {
