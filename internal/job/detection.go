@@ -101,7 +101,7 @@ func (j *Job) startDetector(cfg *progress.Config, c *config) error {
 			if killed || silent > 0 {
 				j.boot.Warn(condemned(peer, silent, d.timeout, killed))
 			}
-			if !killed {
+			if !killed && d.rule != detect.Off { // Off: each side of a partition goes on and calls the other one failed
 				j.boot.Lose(int(peer))
 			}
 		},
