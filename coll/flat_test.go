@@ -24,7 +24,7 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// impatient is a host that sleeps whenever nothing has come: who is not woken never goes on.
+// impatient is a host that sleeps whenever nothing has come: a rank that is not woken never goes on.
 type impatient struct{ *host.Host }
 
 func (impatient) Patience() (spins, yields int, most fabric.Time) { return 0, 0, fabric.Forever }
@@ -152,7 +152,7 @@ func fill(b []byte, number int) {
 }
 
 // Operations of all kinds, lengths and roots in any order, of ranks that poll and of ranks that sleep at every wait, with
-// somebody who progresses for them and without: one lost wake-up, or one part that is overwritten too soon, and it does not end well.
+// a goroutine that progresses for them and without: one lost wake-up, or one part that is overwritten too soon, and it does not end well.
 func TestFlat(t *testing.T) {
 	calls := 150
 	if testing.Short() {
@@ -231,7 +231,7 @@ func TestFlatOrder(t *testing.T) {
 	})
 }
 
-// Who waits learns that a member has left the job without coming, that it has died, or that the communicator has been revoked or
+// A waiting rank learns that a member has left the job without coming, that it has died, or that the communicator has been revoked or
 // the library closed.
 func TestFlatEnds(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))

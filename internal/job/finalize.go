@@ -85,7 +85,8 @@ func (j *Job) flush() {
 	}
 }
 
-// fence waits until all living ranks finalize, and makes progress meanwhile.
+// fence waits until all living ranks finalize, and makes progress meanwhile. Banyan's launchers end it without the ranks
+// that have ended and, after a while, without those that count as failed (bootstrap.Lose).
 //
 // A launcher that does not spare failed ranks (Hydra, Slurm) never ends a fence without them. So a
 // rank that knows of a failure leaves the fence for an agreement, which ends when all living ranks

@@ -250,6 +250,6 @@ func (l *launched) Expire(why error) {
 // Abort implements bootstrap.
 func (l *launched) Abort(code int, why string) {
 	fmt.Fprintln(os.Stderr, "banyan:", why)
-	_ = l.launcher.Abort(code, why) // who started this rank sees how it exits
+	_ = l.launcher.Abort(code, why) // the parent of this rank sees how it exits
 	os.Exit(code)
 }

@@ -163,7 +163,7 @@ func TestFatalSignalIsToldAtOnce(t *testing.T) {
 	require.Equal(t, killed(unix.SIGUSR1), mustEnd(t, tab, a.pid()))
 }
 
-// Who holds the descriptors hears of signals without the loader too.
+// A holder of the descriptors hears of signals without the loader too.
 func TestFatalSignalWithoutLoader(t *testing.T) {
 	if h, _ := opened(t, lacks{}); h == nil {
 		return

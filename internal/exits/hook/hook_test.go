@@ -152,7 +152,7 @@ func entries(t *testing.T, h *Hook) uint64 {
 	return binary.NativeEndian.Uint64(value[exits.HeadAt:])
 }
 
-// Who ended while it was being registered is recorded by Forget.
+// A process that ended while it was being registered is recorded by Forget.
 func TestEndedBeforeRegistered(t *testing.T) {
 	h, tab := opened(t, lacks{})
 	if h == nil {
@@ -219,7 +219,7 @@ func TestBellNeverFills(t *testing.T) {
 	require.NoError(t, late.Close())
 }
 
-// TestUnprivilegedReader: who has no privileges reads, and changes nothing.
+// A reader without privileges reads, and changes nothing.
 func TestUnprivilegedReader(t *testing.T) {
 	h, _ := opened(t, lacks{})
 	if h == nil {
@@ -240,7 +240,7 @@ func TestUnprivilegedReader(t *testing.T) {
 	require.Equal(t, "killed by SIGKILL <nil>", r.line(t))
 }
 
-// The death of who loaded the program changes nothing for those who read.
+// The death of the process that loaded the program changes nothing for readers.
 func TestLauncherKilled(t *testing.T) {
 	if h, _ := opened(t, lacks{}); h == nil {
 		return

@@ -121,9 +121,9 @@ func (s *Server) put(p *peer, m Message) (outcome, error) {
 // lostPrefix begins the keys of LostKey.
 const lostPrefix = "banyan-lost-"
 
-// LostKey is put by a rank, whatever the value, at whom another one counts as failed although its process may run: one
-// that is stopped, or on a machine that cannot be reached. Barriers end without that one from GiveUpGrace later on. Servers
-// of other versions store the key and nothing else.
+// LostKey is the key that a rank, by, puts with any value when another rank counts as failed there although its process may
+// run: it is stopped, or on a machine that cannot be reached. After GiveUpGrace barriers end without that rank. Servers of
+// other versions store the key and nothing else.
 func LostKey(rank, by int) string { return fmt.Sprintf("%s%d-%d", lostPrefix, rank, by) }
 
 // GiveUpGrace is for a rank that goes on: as long as the others wait in a barrier they tell it that it counts as failed,
