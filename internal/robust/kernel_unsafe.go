@@ -109,13 +109,10 @@ func waitAny(list []waiter, d time.Duration) (int, unix.Errno) {
 	return int(n), errno
 }
 
-// wakeAt wakes all who wait at an address of this process. One that is not mapped
-// any longer does no harm.
-func wakeAt(addr uint64) {
-	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(addr), opWake, everybody, 0, 0, 0)
+// wake wakes all threads that wait at a word. One that is not mapped any longer does no harm.
+func wake(word *atomic.Uint32) {
+	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), opWake, everybody, 0, 0, 0)
 }
-
-func wake(word *atomic.Uint32) { wakeAt(uint64(uintptr(unsafe.Pointer(word)))) }
 
 // wakePrivate is wake for a word on which this process waits with the flag private.
 func wakePrivate(word *atomic.Uint32) {

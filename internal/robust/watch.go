@@ -133,6 +133,9 @@ func (g *group) run() {
 		if !g.look(&round) {
 			return
 		}
+		for _, word := range round.marked {
+			wake(&word.v)
+		}
 		for _, key := range round.dead {
 			g.w.died(key)
 		}
@@ -141,9 +144,6 @@ func (g *group) run() {
 			faults = 0
 			if n == 0 {
 				time.Sleep(time.Duration(len(round.waiters)) * addPause)
-			}
-			if n > 0 && n < len(round.waiters) {
-				wakeAt(round.waiters[n].addr) // who shares the word: the kernel has woken one
 			}
 		case errors.Is(errno, unix.EAGAIN) || errors.Is(errno, unix.EINTR) || errors.Is(errno, unix.ETIMEDOUT):
 			faults = 0
@@ -159,6 +159,10 @@ func (g *group) run() {
 type round struct {
 	waiters []waiter
 	dead    []int32
+	// marked are the addresses of words that this look is the first to find marked. The kernel has
+	// woken one thread at each of them, perhaps this one at several, of which it names the last:
+	// so the thread wakes the others that wait at any of them.
+	marked  []*Word
 	doubted bool
 }
 
@@ -193,6 +197,9 @@ func (g *group) judge(e *entry, r *round) bool {
 		v := e.word.v.Load()
 		switch {
 		case v&diedBit != 0:
+			if e.doubts == 0 {
+				r.marked = append(r.marked, e.word)
+			}
 			if e.gone() {
 				r.dead = append(r.dead, e.key)
 				return false
