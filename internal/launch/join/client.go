@@ -136,7 +136,7 @@ func (c *client) understand(ctx context.Context, want, cmd, line string, err err
 // fail classifies an error of the connection. No request can follow: the reply to the failed one
 // may still come.
 func (c *client) fail(ctx context.Context, cmd string, err error) error {
-	if errors.Is(err, bufio.ErrBufferFull) {
+	if errors.Is(err, bufio.ErrBufferFull) || errors.Is(err, errUnasked) {
 		return c.nonsense(err)
 	}
 	c.mu.Lock()
@@ -243,11 +243,7 @@ func (c *client) abort(code int, msg string) error {
 }
 
 // shut closes the connection.
-func (c *client) shut() error {
-	err := c.conn.Close()
-	c.lines.stop()
-	return err
-}
+func (c *client) shut() error { return c.conn.Close() }
 
 // close finalizes and closes the connection. A launcher that is gone is no error.
 func (c *client) close(ctx context.Context) error {

@@ -207,6 +207,7 @@ func FuzzClient(f *testing.F) {
 	f.Add([]byte(strings.Join(opening, "") + "cmd=barrier_out rc=1 lost=MiBkaWVkCg total=1\n"))
 	f.Add([]byte(strings.Join(opening, "") + "cmd=barrier_out rc=0\ncmd=get_result rc=-1\ncmd=get_result rc=0 value=1\n" +
 		"cmd=banyan_range rc=0 values=0001.AAAA,\n"))
+	f.Add([]byte("cmd=barrier_out\ncmd=barrier_out\n")) // unasked, and then nothing
 	f.Fuzz(func(t *testing.T, said []byte) {
 		launcher, rank := pair(t)
 		done := make(chan struct{})

@@ -3,6 +3,7 @@ package join
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -15,21 +16,27 @@ import (
 // that no call waits for stays until one does.
 type lines struct {
 	replies, barriers chan string
-	closed            chan struct{} // by stop
 	end               chan struct{} // closed when no more lines come; err is set before
 	err               error
 }
 
 func newLines(conn pmi.Conn) *lines {
 	l := &lines{
-		replies: make(chan string, 1), barriers: make(chan string, 1),
-		closed: make(chan struct{}), end: make(chan struct{}),
+		replies: make(chan string, mostUnread), barriers: make(chan string, mostUnread),
+		end: make(chan struct{}),
 	}
 	go l.read(bufio.NewReaderSize(conn, pmi.ReplyMax))
 	return l
 }
 
-// read ends with the connection.
+// mostUnread bounds the lines of either kind that no call waits for. A launcher that keeps to the
+// protocol has one. With more the reader would have to wait for a call, and would not notice the end
+// of the connection, for which that call may wait.
+const mostUnread = 16
+
+var errUnasked = fmt.Errorf("the launcher has sent more than %d lines that answer no request", mostUnread)
+
+// read ends with the connection, or with too many lines.
 func (l *lines) read(r *bufio.Reader) {
 	defer close(l.end)
 	for {
@@ -44,15 +51,12 @@ func (l *lines) read(r *bufio.Reader) {
 		}
 		select {
 		case to <- line:
-		case <-l.closed:
-			l.err = os.ErrClosed
+		default:
+			l.err = errUnasked
 			return
 		}
 	}
 }
-
-// stop ends the reading of a connection that has been closed.
-func (l *lines) stop() { close(l.closed) }
 
 // take waits for a line of either channel, one of which may be nil. The error is
 // os.ErrDeadlineExceeded if ctx ends first.
