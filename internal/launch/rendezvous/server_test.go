@@ -2,6 +2,8 @@ package rendezvous
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/base64"
 	"net"
 	"strings"
 	"testing"
@@ -71,6 +73,7 @@ func FuzzVerdict(f *testing.F) {
 	f.Add(strings.TrimSpace(verdict{refusal: nil}.line()))
 	f.Add(strings.TrimSpace(verdict{refusal: errNotRank}.line()))
 	f.Add("HTTP/1.1 400 Bad Request")
+	f.Add("cmd=welcome rc=1 why=" + base64.RawURLEncoding.EncodeToString(bytes.Repeat([]byte{0xff}, refusalMax)))
 	f.Fuzz(func(t *testing.T, line string) {
 		w, ok := parseVerdict(line)
 		if w.refusal != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/banyan-hpc/banyan/internal/launch/pmi"
 )
@@ -127,9 +128,10 @@ func parseVerdict(line string) (v verdict, ok bool) {
 	return verdict{refusal: errors.New(strings.Map(printable, string(text)))}, true
 }
 
-// printable keeps an impostor of rank 0 from controlling the terminal.
+// printable keeps an impostor of rank 0 from controlling the terminal. No text becomes longer by it:
+// strings.Map passes each byte that is not UTF-8 as RuneError, which takes three.
 func printable(r rune) rune {
-	if r < ' ' || r >= 0x7f && r < 0xa0 {
+	if r < ' ' || r >= 0x7f && r < 0xa0 || r == utf8.RuneError {
 		return '?'
 	}
 	return r
