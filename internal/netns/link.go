@@ -1,6 +1,7 @@
 package netns
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -145,8 +146,8 @@ func (s *space) addAddress(index int, p netip.Prefix) error {
 	return s.route.AddrReplace(numbered(index), a)
 }
 
-// settle waits until all links carry frames. The kernel notices a carrier in
-// a work queue of its own; a frame sent before is lost, and a lost SYN costs a
+// settle waits until all links carry frames and the hosts know their addresses. The kernel notices
+// a carrier in a work queue of its own; a frame sent before is lost, and a lost SYN costs a
 // connection its first second.
 func (n *Net) settle() error {
 	for h := range n.cfg.Hosts {
@@ -161,11 +162,17 @@ func (n *Net) settleLink(host int) error {
 	if err := n.hosts[host].awaitCarrier(n.eth0[host]); err != nil {
 		return err
 	}
+	if err := n.hosts[host].awaitRoutes(n.addresses(host)); err != nil {
+		return err
+	}
 	return n.bridge.awaitCarrier(firstPort + host)
 }
 
+// settleLimit bounds the wait for what the kernel does in its work queues, where a millisecond is
+// usual.
+const settleLimit = 10 * time.Second
+
 func (s *space) awaitCarrier(index int) error {
-	const limit = 10 * time.Second
 	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
 		link, err := s.route.LinkByIndex(index)
 		if err != nil {
@@ -176,10 +183,57 @@ func (s *space) awaitCarrier(index int) error {
 		if link.Attrs().RawFlags&unix.IFF_RUNNING != 0 {
 			return nil
 		}
-		if time.Since(begin) > limit {
-			return fmt.Errorf("netns: %s: interface %d has no carrier after %v", s.name, index, limit)
+		if time.Since(begin) > settleLimit {
+			return fmt.Errorf("netns: %s: interface %d has no carrier after %v", s.name, index, settleLimit)
 		}
 	}
+}
+
+// awaitRoutes waits until the host takes its addresses for its own. The kernel enters the local
+// route of an IPv6 address in a work queue; until then the host looks for the address among its
+// neighbours, and a connection to it fails after three seconds.
+func (s *space) awaitRoutes(addrs []netip.Prefix) error {
+	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
+		missing, err := s.missingRoute(addrs)
+		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+			return fmt.Errorf("netns: %s: look at the local routes: %w", s.name, err)
+		}
+		if err == nil && !missing.IsValid() {
+			return nil
+		}
+		if time.Since(begin) > settleLimit {
+			return fmt.Errorf("netns: %s: %s has no local route after %v", s.name, missing, settleLimit)
+		}
+	}
+}
+
+// missingRoute returns an address without a local route, or the zero Addr.
+func (s *space) missingRoute(addrs []netip.Prefix) (netip.Addr, error) {
+	family := netlink.FAMILY_V4
+	if len(addrs) > 1 {
+		family = netlink.FAMILY_ALL
+	}
+	routes, err := s.route.RouteListFiltered(family,
+		&netlink.Route{Table: unix.RT_TABLE_LOCAL, Type: unix.RTN_LOCAL},
+		netlink.RT_FILTER_TABLE|netlink.RT_FILTER_TYPE)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	local := make(map[netip.Addr]bool, len(routes))
+	for _, r := range routes {
+		if r.Dst == nil {
+			continue
+		}
+		if a, ok := netip.AddrFromSlice(r.Dst.IP); ok {
+			local[a.Unmap()] = true
+		}
+	}
+	for _, p := range addrs {
+		if !local[p.Addr()] {
+			return p.Addr(), nil
+		}
+	}
+	return netip.Addr{}, nil
 }
 
 // LinkDown takes down eth0 of a host, as `ip link set eth0 down` there does:

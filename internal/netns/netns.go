@@ -66,7 +66,7 @@ type space struct {
 
 // Open makes a network, after it has removed those of dead processes (see
 // [Sweep]). When it returns, the links are up and every host reaches every
-// other. An error holds [ErrPrivilege] or [ErrKernel] where these are the
+// other and itself. An error holds [ErrPrivilege] or [ErrKernel] where these are the
 // reason; nothing is left behind then.
 func Open(cfg Config) (*Net, error) {
 	if err := cfg.complete(); err != nil {

@@ -40,6 +40,35 @@ func TestHostsReachEachOther(t *testing.T) {
 	}
 }
 
+// A host takes its addresses for its own as soon as Open and LinkUp return: many times, for the
+// kernel is late only now and then.
+func TestAddressesAreLocalAtOnce(t *testing.T) {
+	t.Parallel()
+	for range 8 {
+		n := open(t, Config{Hosts: 2, IPv6: true})
+		if n == nil {
+			return
+		}
+		requireLocal(t, n)
+		require.NoError(t, n.LinkDown(1))
+		require.NoError(t, n.LinkUp(1))
+		requireLocal(t, n)
+	}
+}
+
+// requireLocal asks the kernel, once, which way it sends to each host's own addresses.
+func requireLocal(t *testing.T, n *Net) {
+	t.Helper()
+	for host, s := range n.hosts {
+		for _, p := range n.addresses(host) {
+			routes, err := s.route.RouteGet(p.Addr().AsSlice())
+			require.NoError(t, err, p)
+			require.Len(t, routes, 1, p)
+			require.Equal(t, unix.RTN_LOCAL, routes[0].Type, p)
+		}
+	}
+}
+
 func TestHostsAreApart(t *testing.T) {
 	t.Parallel()
 	a, b := open(t, Config{Hosts: 2}), open(t, Config{Hosts: 1})
