@@ -9,15 +9,17 @@ LONGTIMEOUT ?= 60m
 
 # Left out of the race detector: programs and harnesses (their libraries are in), and
 # what computes without a second goroutine: the house rules, trees, the agreement's and
-# the detector's state machines, which their drivers bring in again. Exchanges among neighbours are schedules like those of
+# the detector's state machines, which their drivers bring in again, and packages without a goroutine in them
+# or in their tests. Exchanges among neighbours are schedules like those of
 # other collectives; ft/control is tested in the simulator alone, and internal/exits/hook has no goroutine.
 NORACE = bench/% cmd/% examples examples/% fabric/fabrictest internal/lint internal/pattern coll/tree ft/agree ft/detect internal/proc internal/settings \
-	ft/control internal/exits/hook internal/systest/topologies
+	ft/control ft/create ft/repair coll/topology fabric/heap fabric/route internal/few internal/varint internal/vector \
+	internal/exits/hook internal/systest/topologies
 # And tests that count allocations or memory, of which the detector takes its own, that only compute or look for
-# mutants, that time processes, or that refuse system calls which the loader of a program with cgo makes. Of the tests in
+# mutants, that write and compare megabytes, that time processes, or that refuse system calls which the loader of a program with cgo makes. Of the tests in
 # the simulator the short ones stay: it lets one rank run at a time, so no two of them race. SIGQUIT is left out since
 # the runtime cannot trace a process that is within the detector's code.
-NORACETESTS = ^(FuzzCollective|Test(NoAllocation.*|DeepestValues|UnbridledPeer|RefusedCalls|PollingRankFindsDeath|MemoryOf.*|LargeSimulations|.*Mutants|Exhaustive|.*Simulated|.*InA?Simulation|.*AgainstOracle|.*AgainstTheRules|WaitingOperationsEndWhenRevoked|UniformCollectives|UniformCollectivesLeaveBuffersAlone|UniformCollectivesOfTwoLengths|WrongArgumentsAtOneRank|CollectivesAfterEverySetOfFailures|OperationsOnSharedMemory|ExchangesInOtherModes|Long(Reductions.*|GoesInSegments)|ManyLong(Operations|NonblockingBroadcasts)|TypesOfValues|FinalizeUnderStrictLauncher|QuitShowsWaits))$$
+NORACETESTS = ^(FuzzCollective|Test(NoAllocation.*|DeepestValues|UnbridledPeer|RefusedCalls|PollingRankFindsDeath|MemoryOf.*|LargeSimulations|.*Mutants|Exhaustive|.*Simulated|.*InA?Simulation|.*AgainstOracle|.*AgainstTheRules|WaitingOperationsEndWhenRevoked|UniformCollectives|UniformCollectivesLeaveBuffersAlone|UniformCollectivesOfTwoLengths|WrongArgumentsAtOneRank|CollectivesAfterEverySetOfFailures|OperationsOnSharedMemory|ExchangesInOtherModes|Long(Reductions.*|GoesInSegments)|ManyLong(Operations|NonblockingBroadcasts)|TypesOfValues|FinalizeUnderStrictLauncher|QuitShowsWaits|RegisteredMemoryIsMapped|RightCollectivesUnderDebug|Pieces))$$
 
 MODULE  = github.com/banyan-hpc/banyan
 CC_HERE = $(shell command -v $${CC:-gcc} || command -v cc || command -v clang)
@@ -38,7 +40,12 @@ RACESPINNING = $(filter $(MODULE) $(addprefix $(MODULE)/,p2p internal/systest/co
 # a time, run those that mostly wait (for timeouts, for other hosts) or compute on one
 # core.
 # -parallel 4, also on two cores: the tests that say t.Parallel wait most of the time.
-GOTEST = $(GO) test -count=1 -p 1 -parallel 4
+# -vet=off: check has vetted all packages, with all that vet knows.
+GOTEST = $(NODEBUG) $(GO) test -vet=off -count=1 -p 1 -parallel 4
+
+# Test binaries, and the programs that tests build, are linked without the tables of debuggers, in half the time.
+# Stack traces do not need them.
+NODEBUG = GOFLAGS="$(GOFLAGS) -ldflags=-s"
 
 # What runs one after the other is built before, on all cores, and kept here, where
 # those of unchanged packages need not be linked again.
@@ -72,20 +79,16 @@ bench: build ## a tour of about a minute: latency and bandwidth; results under r
 	bin/ftbench tour
 
 .PHONY: check
-check: ## what needs no test run: builds, vet on amd64 and arm64, formatting, staticcheck
+check: ## what needs no test run: vet on amd64 and arm64, formatting, staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt-clean:"; echo "$$unformatted"; exit 1; }
-	$(GO) build ./...
-	$(GO) vet ./...
-	$(GO) vet -tags launchers ./internal/systest/startup ./internal/launch/...
-	$(GO) vet -tags emulator ./internal/systest/startup
-	$(GO) vet -tags rdma ./fabric/verbs/testbed
+	$(GO) vet -tags launchers,emulator,rdma ./... # the tags add files, and leave none out
 	GOARCH=arm64 $(GO) vet ./...
 	$(GO) tool staticcheck ./...
 
 .PHONY: test
 test: check ## everything that must pass before a commit, several minutes on two cores
 	@mkdir -p $(TESTBIN)/plain
-	$(GO) test -c -o $(TESTBIN)/plain/ ./... >/dev/null
+	$(NODEBUG) $(GO) test -vet=off -c -o $(TESTBIN)/plain/ ./... >/dev/null
 	@echo "plain, in two lanes:"
 	@$(MAKE) --no-print-directory -j2 plain-spinning plain-waiting
 	@$(MAKE) --no-print-directory race
@@ -106,7 +109,7 @@ ifeq ($(CC_HERE),)
 	@echo "RACE DETECTOR LEFT OUT: it needs a C compiler (gcc, cc or clang) and none was found"
 else
 	@mkdir -p $(TESTBIN)/race
-	CGO_ENABLED=1 $(GO) test -c -race -o $(TESTBIN)/race/ $(RACEPKGS) >/dev/null
+	CGO_ENABLED=1 $(NODEBUG) $(GO) test -vet=off -c -race -o $(TESTBIN)/race/ $(RACEPKGS) >/dev/null
 	@echo "race detector, in two lanes:"
 	@$(MAKE) --no-print-directory -j2 race-spinning race-waiting
 endif

@@ -43,11 +43,11 @@ func comparison(t *testing.T, args string) (out string, results suite.Results, o
 // installed have theirs. Recovery among 32 ranks takes as long as all else, and is for the long form.
 func TestCompare(t *testing.T) {
 	plot := filepath.Join(t.TempDir(), "np.svg")
-	only, recoveries := "latency,aware,netpipe,match,startup,coll,crowd", 0
+	only, size, recoveries := "latency,aware,netpipe,match,startup,coll,crowd", "--max-time 20ms", 0
 	if os.Getenv("BANYAN_LONG") != "" {
-		only, recoveries = only+",ulfm", 4
+		only, size, recoveries = only+",ulfm", "--max-time 200ms", 4
 	}
-	out, r, ok := comparison(t, "--only "+only+" --max-time 200ms --sizes 1:300 --entries 10,300 -n 5 --plot "+plot)
+	out, r, ok := comparison(t, "--only "+only+" "+size+" --sizes 1:300 --entries 10,300 -n 5 --plot "+plot)
 	if !ok {
 		return
 	}

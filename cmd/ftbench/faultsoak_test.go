@@ -15,7 +15,7 @@ import (
 // Ranks that share two cores, make garbage and are absent in turn are not taken for
 // dead: ten minutes of 32 with BANYAN_LONG=1.
 func TestFaultSoak(t *testing.T) {
-	ranks, long, absent := "8", "3s", "2s"
+	ranks, long, absent := "8", "2s", "1s"
 	if os.Getenv("BANYAN_LONG") != "" {
 		ranks, long, absent = "32", "10m", "5s"
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -30,6 +31,9 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	os.Setenv(selfEnv, "1")
+	if signal.Ignored(os.Interrupt) { // as in the background of a script; what the tests interrupt must not inherit it
+		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
+	}
 	os.Setenv("BANYAN_TUNING", "none") // the tests are of the command, not of this machine's settings
 	os.Exit(m.Run())
 }

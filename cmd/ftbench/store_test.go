@@ -131,12 +131,16 @@ func (f *full) Write(b []byte) (int, error) {
 // When nobody reads the tables any more, the files are whole all the same.
 func TestTourWithoutReader(t *testing.T) {
 	dir := t.TempDir()
+	args, last := []string{"tour", "--dir", dir, "--min-time", "1us"}, "\n4194304 "
+	if os.Getenv("BANYAN_LONG") == "" {
+		args, last = append(args, "--max-time", "50ms"), "\n1 " // some sizes, or one
+	}
 	var errs strings.Builder
-	code := run(&call{[]string{"tour", "--dir", dir, "--min-time", "1us"}, &full{300}, &errs})
+	code := run(&call{args, &full{100}, &errs})
 	require.Equal(t, exitFailed, code)
 	require.Contains(t, errs.String(), "tour: the table was not printed: broken pipe")
 	text, err := os.ReadFile(filepath.Join(dir, "osu-latency.txt"))
 	require.NoError(t, err)
-	require.Contains(t, string(text), "\n4194304 ")
+	require.Contains(t, string(text), last)
 	require.FileExists(t, filepath.Join(dir, "osu-latency.json"))
 }

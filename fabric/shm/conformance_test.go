@@ -74,8 +74,8 @@ func budget(variant string) fabrictest.Budget {
 	case testing.Short():
 		return fabrictest.Budget{Kills: 3, Wakeups: 300, Rounds: 3}
 	case variant == "default":
-		return fabrictest.Budget{Kills: 15, Wakeups: 5_000, Rounds: 8}
+		return fabrictest.Budget{Kills: 8, Wakeups: 5_000, Rounds: 8}
 	default:
-		return fabrictest.Budget{Kills: 8, Wakeups: 2_000, Rounds: 5}
+		return fabrictest.Budget{Kills: 4, Wakeups: 2_000, Rounds: 5}
 	}
 }

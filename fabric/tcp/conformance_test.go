@@ -91,8 +91,8 @@ func budget(variant string) fabrictest.Budget {
 	case testing.Short():
 		return fabrictest.Budget{Attentive: true, Kills: 3, Wakeups: 300, Rounds: 3}
 	case variant == "loopback":
-		return fabrictest.Budget{Attentive: true, Kills: 10, Wakeups: 3_000, Rounds: 6}
+		return fabrictest.Budget{Attentive: true, Kills: 6, Wakeups: 3_000, Rounds: 6}
 	default:
-		return fabrictest.Budget{Attentive: true, Kills: 5, Wakeups: 1_000, Rounds: 3}
+		return fabrictest.Budget{Attentive: true, Kills: 3, Wakeups: 1_000, Rounds: 3}
 	}
 }

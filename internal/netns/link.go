@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -219,17 +220,10 @@ func (s *space) missingRoute(addrs []netip.Prefix) (netip.Addr, error) {
 	if err != nil {
 		return netip.Addr{}, err
 	}
-	local := make(map[netip.Addr]bool, len(routes))
-	for _, r := range routes {
-		if r.Dst == nil {
-			continue
-		}
-		if a, ok := netip.AddrFromSlice(r.Dst.IP); ok {
-			local[a.Unmap()] = true
-		}
-	}
 	for _, p := range addrs {
-		if !local[p.Addr()] {
+		addr := net.IP(p.Addr().AsSlice())
+		local := func(r netlink.Route) bool { return r.Dst != nil && r.Dst.IP.Equal(addr) }
+		if !slices.ContainsFunc(routes, local) {
 			return p.Addr(), nil
 		}
 	}

@@ -27,6 +27,15 @@ func Often(usual, most int) int {
 	return Scaled(usual, max(1, usual/4))
 }
 
+// InTurn is all of a list with BANYAN_LONG, else one element: that of the i-th of several cases, which take turns.
+func InTurn[T any](i int, all ...T) []T {
+	if long() {
+		return all
+	}
+	at := i % len(all)
+	return all[at : at+1]
+}
+
 // Seeds is the number of seeds of a test in the simulator. One rank runs at a time there, so the
 // race detector, the reason for -short, has nothing to find: two seeds show that the test works.
 func Seeds(usual int) uint64 { return uint64(Scaled(usual, 2)) }

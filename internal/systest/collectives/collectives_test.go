@@ -157,15 +157,15 @@ func oracleCase(t *testing.T, n int, dead []int, sizes []int, uniform bool, over
 // Each collective over each tree in each design gives the result of a sequential program among the
 // living ranks.
 func TestCollectivesAgainstOracle(t *testing.T) {
-	counts, sets := []int{1, 2, 3, 5, 8, 13}[:ranktest.Scaled(6, 2)], 1
-	if os.Getenv("BANYAN_LONG") != "" {
+	counts, sets, long := []int{1, 2, 3, 5, 8, 13}[:ranktest.Scaled(6, 2)], 1, os.Getenv("BANYAN_LONG") != ""
+	if long {
 		counts, sets = append(ranktest.Iota(18)[1:], 32, 64), 16
 	}
 	for _, n := range counts {
 		t.Run(fmt.Sprint(n), func(t *testing.T) { // alone: -run 'Oracle/^32$'
 			r := rand.New(rand.NewPCG(7, uint64(n)))
 			sizes := []int{0, 1, 37}
-			if n <= 8 {
+			if n <= 5 || n <= 8 && long {
 				sizes = append(sizes, 2500)
 			}
 			oracleCase(t, n, nil, sizes, false, ways())

@@ -261,7 +261,7 @@ func (j *completion) String() string {
 // Each operation ends at each survivor with success or ErrProcFailed, and with success if all dead
 // ranks had completed it, whichever rank dies during or right after a collective.
 func TestCompletedCollectivesSimulated(t *testing.T) {
-	first, last := uint64(1), ranktest.Seeds(800)
+	first, last := uint64(1), ranktest.Seeds(500)
 	switch seeds := os.Getenv("BANYAN_SEED"); {
 	case seeds != "":
 		first, last = ranktest.SeedRange(t, seeds)

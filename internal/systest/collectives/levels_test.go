@@ -49,7 +49,7 @@ func levelsRank(w *banyan.World) error {
 
 func TestLevels(t *testing.T) {
 	for i, layout := range layouts[:ranktest.Scaled(len(layouts), 2)] {
-		for _, fabric := range []string{"shm,tcp", "shm,unix"}[ranktest.Scaled(0, i):ranktest.Scaled(2, i+1)] {
+		for _, fabric := range ranktest.InTurn(i, "shm,tcp", "shm,unix") {
 			t.Run(fabric+" "+layout, func(t *testing.T) {
 				n := len(strings.Split(layout, ";"))
 				ranktest.Succeed(t, n, "levels", ranktest.Nodes(layout), "BANYAN_FABRIC="+fabric)
@@ -105,8 +105,8 @@ func TestLevelsWithDifferentLengths(t *testing.T) {
 // Leaders and others die in and right after collectives in two levels, under both profiles.
 func TestLevelsAndDeaths(t *testing.T) {
 	seeds := ranktest.JobSeeds(2, 60)
-	for _, layout := range layouts {
-		for _, role := range []string{"completed", "flat"} {
+	for i, layout := range layouts[:ranktest.Scaled(len(layouts), 2)] {
+		for _, role := range ranktest.InTurn(i, "completed", "flat") {
 			for _, seed := range seeds {
 				t.Run(fmt.Sprint(role, " ", layout, " ", seed), func(t *testing.T) {
 					n := len(strings.Split(layout, ";"))

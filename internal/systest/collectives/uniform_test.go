@@ -98,7 +98,7 @@ func TestUniformCollectives(t *testing.T) {
 	plain := 0 // outcomes that differ without it
 	for name, call := range collectives {
 		t.Run(name, func(t *testing.T) {
-			for seed := range ranktest.Seeds(40) {
+			for seed := range uint64(ranktest.Often(20, 40)) {
 				op := func(w *banyan.World) (*banyan.Comm, error) { return nil, call(w.Comm()) }
 				_, err := ranktest.WithKills(t, seed, 6, banyan.UniformCollectives, op).Judge()
 				require.NoError(t, err, "seed %d", seed)
