@@ -54,6 +54,9 @@ func open(id proc.ID, n int) (fabric.Provider, fabric.Host, error) {
 
 func TestConformance(t *testing.T) {
 	for name, v := range variants {
+		if testing.Short() && name != "default" { // goroutines share the same in all
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(variantVariable, name)
 			if os.Getenv("BANYAN_LONG") != "" {
