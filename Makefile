@@ -16,10 +16,10 @@ NORACE = bench/% cmd/% examples examples/% fabric/fabrictest internal/lint inter
 	ft/control ft/create ft/repair coll/topology fabric/heap fabric/route internal/few internal/varint internal/vector \
 	internal/exits/hook internal/systest/topologies
 # And tests that count allocations or memory, of which the detector takes its own, that only compute or look for
-# mutants, that write and compare megabytes, that time processes, or that refuse system calls which the loader of a
+# mutants, that write and compare megabytes or compute for seconds, that time processes, or that refuse system calls which the loader of a
 # program with cgo makes. Of the tests in the simulator the short ones stay: it lets one rank run at a time, so no two
 # of them race. SIGQUIT is left out since the runtime cannot trace a process that is within the detector's code.
-NORACETESTS = ^(FuzzCollective|Test(NoAllocation.*|DeepestValues|UnbridledPeer|RefusedCalls|PollingRankFindsDeath|MemoryOf.*|LargeSimulations|.*Mutants|Exhaustive|.*Simulated|.*InA?Simulation|.*AgainstOracle|.*AgainstTheRules|WaitingOperationsEndWhenRevoked|UniformCollectives|UniformCollectivesLeaveBuffersAlone|UniformCollectivesOfTwoLengths|WrongArgumentsAtOneRank|CollectivesAfterEverySetOfFailures|OperationsOnSharedMemory|ExchangesInOtherModes|Long(Reductions.*|GoesInSegments)|ManyLong(Operations|NonblockingBroadcasts)|TypesOfValues|FinalizeUnderStrictLauncher|QuitShowsWaits|RegisteredMemoryIsMapped|RightCollectivesUnderDebug|Pieces|FloodIsBounded))$$
+NORACETESTS = ^(FuzzCollective|Test(NoAllocation.*|DeepestValues|UnbridledPeer|RefusedCalls|PollingRankFindsDeath|MemoryOf.*|LargeSimulations|.*Mutants|Exhaustive|.*Simulated|.*InA?Simulation|.*AgainstOracle|.*AgainstTheRules|WaitingOperationsEndWhenRevoked|UniformCollectives|UniformCollectivesLeaveBuffersAlone|UniformCollectivesOfTwoLengths|WrongArgumentsAtOneRank|CollectivesAfterEverySetOfFailures|OperationsOnSharedMemory|ExchangesInOtherModes|Long(Reductions.*|GoesInSegments)|ManyLong(Operations|NonblockingBroadcasts)|TypesOfValues|FinalizeUnderStrictLauncher|QuitShowsWaits|RegisteredMemoryIsMapped|RightCollectivesUnderDebug|Pieces|FloodIsBounded|ComputingIsNoDeath))$$
 
 MODULE  = github.com/banyan-hpc/banyan
 CC_HERE = $(shell command -v $${CC:-gcc} || command -v cc || command -v clang)
