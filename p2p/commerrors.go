@@ -167,8 +167,8 @@ func (c *Comm) peerEndedError(l *link) error {
 	if !c.e.p.View().Failed(l.peer) {
 		return departed(c.originalRank(l.peer))
 	}
-	if c.cause != proc.None {
-		return c.revokedError() // in this range a failure revokes the communicator
+	if c.cause != proc.None || c.errors != ErrorsLocal && c.state.Load()&stateRevoked != 0 {
+		return c.revokedError() // in this range a failure revokes the communicator; another member may have said so first
 	}
 	failed := new(ft.ProcFailedError)
 	c.addFailed(failed, l.peer)

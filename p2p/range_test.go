@@ -175,6 +175,24 @@ func TestFailuresAfterARevocationAreNotItsCause(t *testing.T) {
 	}
 }
 
+// So does a send that no revocation ends, where another member has revoked the communicator before this process
+// learns that the receiver has failed.
+func TestFailureAfterAnotherRevoked(t *testing.T) {
+	for r, class := range map[ErrorRange]error{
+		ErrorsLocal: ft.ErrProcFailed, ErrorsGroup: ft.ErrRevoked, ErrorsUniverse: ft.ErrRevoked,
+	} {
+		s, e, c, kill := fourRanks(t)
+		require.NoError(t, c.SetErrorRange(r))
+		s.full = true // its frame waits for credit
+		h := Isend[Aware](c, make([]byte, 8), 2, 5)
+		e.RevokeContext(c.Context())
+		require.Equal(t, Pending, e.State(h))
+		kill(2)
+		_, err := e.Wait(h)
+		require.ErrorIs(t, err, class, "%v", r)
+	}
+}
+
 func TestErrorRangeArguments(t *testing.T) {
 	_, _, c, _ := fourRanks(t)
 	require.ErrorIs(t, c.SetErrorRange(7), ft.ErrArgument)
