@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"unicode/utf8"
 	"unsafe"
@@ -53,7 +52,6 @@ func FuzzLog(f *testing.F) {
 			le.PutUint32(log.bytes[at+StatusAt:], le.Uint32(b[8:]))
 		}
 		tab := &Table{log: log, outer: outer, space: 1}
-		tab.asked.Store(&map[int]*atomic.Uint64{})
 		for _, n := range []uint64{head, later, head} { // it may even go back
 			binary.LittleEndian.PutUint64(log.bytes[HeadAt:], n)
 			for pid := -1; pid < 17; pid++ {

@@ -27,18 +27,43 @@ type Table struct {
 	seen atomic.Uint64
 	mu   sync.Mutex
 	// asked has the pids that somebody has asked for, so that memory is bounded by
-	// them and not by what happens on the machine. The map is replaced as a whole.
-	asked atomic.Pointer[map[int]*atomic.Uint64]
+	// them and not by what happens on the machine.
+	asked askedPIDs
 }
 
-// The words of Table.asked: in the lower half the status; known, of processes that are or
+// askedPIDs maps pids to their words. It is read without a lock. The part that gains a pid is replaced: with
+// parts, the cost of n pids does not grow with the square of n before there are many thousands.
+type askedPIDs [256]atomic.Pointer[map[int]*atomic.Uint64]
+
+func (a *askedPIDs) part(pid int) *atomic.Pointer[map[int]*atomic.Uint64] {
+	return &a[uint(pid)%uint(len(a))]
+}
+
+// get returns a pid's word, or nil.
+func (a *askedPIDs) get(pid int) *atomic.Uint64 {
+	if part := a.part(pid).Load(); part != nil {
+		return (*part)[pid]
+	}
+	return nil
+}
+
+// add adds a pid. Precondition: the table's mu is held.
+func (a *askedPIDs) add(pid int, word *atomic.Uint64) {
+	part := map[int]*atomic.Uint64{pid: word}
+	if old := a.part(pid).Load(); old != nil {
+		maps.Copy(part, *old)
+	}
+	a.part(pid).Store(&part)
+}
+
+// The words of askedPIDs: in the lower half the status; known, of processes that are or
 // were registered; and above, how often exec has been called.
 const (
 	known   = 1 << 32
 	oneExec = 1 << 33
 )
 
-// after is a word of Table.asked after one more entry.
+// after is a word of askedPIDs after one more entry.
 func (e entry) after(word uint64) uint64 {
 	execs := word &^ (oneExec - 1)
 	switch e.status {
@@ -83,7 +108,6 @@ func newTable(fds []int) (*Table, error) {
 	}
 	t := &Table{log: log, fds: fds, space: uint32(st.Ino)}
 	t.outer = log.half(SpaceAt) == t.space
-	t.asked.Store(&map[int]*atomic.Uint64{})
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.seen.Store(oldest(log.head()))
@@ -137,7 +161,7 @@ func (t *Table) Execs(pid int) uint32 { return uint32(t.ended(pid) / oneExec) }
 
 func (t *Table) ended(pid int) uint64 {
 	t.Entries()
-	word := (*t.asked.Load())[pid]
+	word := t.asked.get(pid)
 	if word == nil {
 		word = t.ask(pid)
 	}
@@ -147,7 +171,6 @@ func (t *Table) ended(pid int) uint64 {
 // catchUp reads what is new in the log, up to an entry that is being written.
 // Preconditions: mu is held.
 func (t *Table) catchUp() {
-	asked := *t.asked.Load()
 	head := t.log.head()
 	i := max(t.seen.Load(), oldest(head))
 	for ; i < head; i++ {
@@ -159,7 +182,7 @@ func (t *Table) catchUp() {
 			i = oldest(head) - 1 // it was overwritten: what it said is lost
 			continue
 		}
-		if word := asked[t.pidOf(e)]; word != nil {
+		if word := t.asked.get(t.pidOf(e)); word != nil {
 			word.Store(e.after(word.Load()))
 		}
 	}
@@ -170,8 +193,7 @@ func (t *Table) catchUp() {
 func (t *Table) ask(pid int) *atomic.Uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	asked := *t.asked.Load()
-	if word := asked[pid]; word != nil { // asked for at the same time
+	if word := t.asked.get(pid); word != nil { // asked for at the same time
 		return word
 	}
 	t.catchUp()
@@ -182,9 +204,7 @@ func (t *Table) ask(pid int) *atomic.Uint64 {
 			word.Store(e.after(word.Load()))
 		}
 	}
-	asked = maps.Clone(asked)
-	asked[pid] = word
-	t.asked.Store(&asked)
+	t.asked.add(pid, word)
 	return word
 }
 

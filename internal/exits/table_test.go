@@ -2,7 +2,6 @@ package exits
 
 import (
 	"encoding/binary"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,9 +23,7 @@ func (k book) write(pid int, status int32) {
 
 // read gives a table of the log to a process of the loader's namespace.
 func (k book) read() *Table {
-	t := &Table{log: mapping{k.b}, outer: true}
-	t.asked.Store(&map[int]*atomic.Uint64{})
-	return t
+	return &Table{log: mapping{k.b}, outer: true}
 }
 
 // A reader that comes after more ends than the log has room for has lost some, and says
