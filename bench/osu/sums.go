@@ -57,64 +57,89 @@ func ofType[R any](char, whole, float func(g *group, n int) R) func(g *group, si
 	}
 }
 
-// What a rank gives and gets. A size is that of what a rank gives, but of reduce_scatter_block that of a block.
+// The operation is named where nothing is generic: so the library recognizes it, and folds by loops of its own.
 var (
-	allreduceOp = summing{call: ofType(allreduce[int8], allreduce[int32], allreduce[float32])}.operation()
-	reduceOp    = summing{call: ofType(reduce[int8], reduce[int32], reduce[float32]), part: atRootAlone}.operation()
-	scanOp      = summing{call: ofType(scan[int8], scan[int32], scan[float32]), below: true}.operation()
-
-	reduceScatterOp = summing{
-		call: ofType(reduceScatter[int8], reduceScatter[int32], reduceScatter[float32]), part: share,
-	}.operation()
-	reduceScatterBlockOp = summing{
-		call: ofType(reduceBlock[int8], reduceBlock[int32], reduceBlock[float32]), part: block, each: true,
-	}.operation()
-
-	iallreduceOp = allreduceOp.starting(ofType(iallreduce[int8], iallreduce[int32], iallreduce[float32]))
-	ireduceOp    = reduceOp.starting(ofType(ireduce[int8], ireduce[int32], ireduce[float32]))
-
-	ireduceScatterOp = reduceScatterOp.starting(
-		ofType(ireduceScatter[int8], ireduceScatter[int32], ireduceScatter[float32]))
-	ireduceScatterBlockOp = reduceScatterBlockOp.starting(
-		ofType(ireduceBlock[int8], ireduceBlock[int32], ireduceBlock[float32]))
+	sumChar  = banyan.Sum[int8]
+	sumInt   = banyan.Sum[int32]
+	sumFloat = banyan.Sum[float32]
 )
 
-func allreduce[T element](g *group, n int) error {
-	return banyan.Allreduce(g.c, vector[T](g.buf, n), vector[T](g.sums, n), banyan.Sum[T])
+// What a rank gives and gets. A size is that of what a rank gives, but of reduce_scatter_block that of a block.
+var (
+	allreduceOp = summing{call: ofType(allreduce(sumChar), allreduce(sumInt), allreduce(sumFloat))}.operation()
+	reduceOp    = summing{call: ofType(reduce(sumChar), reduce(sumInt), reduce(sumFloat)), part: atRootAlone}.operation()
+	scanOp      = summing{call: ofType(scan(sumChar), scan(sumInt), scan(sumFloat)), below: true}.operation()
+
+	reduceScatterOp = summing{
+		call: ofType(reduceScatter(sumChar), reduceScatter(sumInt), reduceScatter(sumFloat)), part: share,
+	}.operation()
+	reduceScatterBlockOp = summing{
+		call: ofType(reduceBlock(sumChar), reduceBlock(sumInt), reduceBlock(sumFloat)), part: block, each: true,
+	}.operation()
+
+	iallreduceOp = allreduceOp.starting(ofType(iallreduce(sumChar), iallreduce(sumInt), iallreduce(sumFloat)))
+	ireduceOp    = reduceOp.starting(ofType(ireduce(sumChar), ireduce(sumInt), ireduce(sumFloat)))
+
+	ireduceScatterOp = reduceScatterOp.starting(
+		ofType(ireduceScatter(sumChar), ireduceScatter(sumInt), ireduceScatter(sumFloat)))
+	ireduceScatterBlockOp = reduceScatterBlockOp.starting(
+		ofType(ireduceBlock(sumChar), ireduceBlock(sumInt), ireduceBlock(sumFloat)))
+)
+
+func allreduce[T element](sum func(a, b T) T) func(g *group, n int) error {
+	return func(g *group, n int) error {
+		return banyan.Allreduce(g.c, vector[T](g.buf, n), vector[T](g.sums, n), sum)
+	}
 }
 
-func reduce[T element](g *group, n int) error {
-	return banyan.Reduce(g.c, vector[T](g.buf, n), rootSums[T](g, n), banyan.Sum[T], 0)
+func reduce[T element](sum func(a, b T) T) func(g *group, n int) error {
+	return func(g *group, n int) error {
+		return banyan.Reduce(g.c, vector[T](g.buf, n), rootSums[T](g, n), sum, 0)
+	}
 }
 
-func scan[T element](g *group, n int) error {
-	return banyan.Scan(g.c, vector[T](g.buf, n), vector[T](g.sums, n), banyan.Sum[T])
+func scan[T element](sum func(a, b T) T) func(g *group, n int) error {
+	return func(g *group, n int) error {
+		return banyan.Scan(g.c, vector[T](g.buf, n), vector[T](g.sums, n), sum)
+	}
 }
 
-func reduceScatter[T element](g *group, n int) error {
-	_, mine := share(g, n)
-	return banyan.ReduceScatter(g.c, vector[T](g.buf, n), vector[T](g.sums, mine), g.counts, banyan.Sum[T])
+func reduceScatter[T element](sum func(a, b T) T) func(g *group, n int) error {
+	return func(g *group, n int) error {
+		_, mine := share(g, n)
+		return banyan.ReduceScatter(g.c, vector[T](g.buf, n), vector[T](g.sums, mine), g.counts, sum)
+	}
 }
 
-func reduceBlock[T element](g *group, n int) error {
-	return banyan.ReduceScatterBlock(g.c, vector[T](g.buf, g.c.Size()*n), vector[T](g.sums, n), banyan.Sum[T])
+func reduceBlock[T element](sum func(a, b T) T) func(g *group, n int) error {
+	return func(g *group, n int) error {
+		return banyan.ReduceScatterBlock(g.c, vector[T](g.buf, g.c.Size()*n), vector[T](g.sums, n), sum)
+	}
 }
 
-func iallreduce[T element](g *group, n int) banyan.Request {
-	return banyan.Iallreduce(g.c, vector[T](g.buf, n), vector[T](g.sums, n), banyan.Sum[T])
+func iallreduce[T element](sum func(a, b T) T) func(g *group, n int) banyan.Request {
+	return func(g *group, n int) banyan.Request {
+		return banyan.Iallreduce(g.c, vector[T](g.buf, n), vector[T](g.sums, n), sum)
+	}
 }
 
-func ireduce[T element](g *group, n int) banyan.Request {
-	return banyan.Ireduce(g.c, vector[T](g.buf, n), rootSums[T](g, n), banyan.Sum[T], 0)
+func ireduce[T element](sum func(a, b T) T) func(g *group, n int) banyan.Request {
+	return func(g *group, n int) banyan.Request {
+		return banyan.Ireduce(g.c, vector[T](g.buf, n), rootSums[T](g, n), sum, 0)
+	}
 }
 
-func ireduceScatter[T element](g *group, n int) banyan.Request {
-	_, mine := share(g, n)
-	return banyan.IreduceScatter(g.c, vector[T](g.buf, n), vector[T](g.sums, mine), g.counts, banyan.Sum[T])
+func ireduceScatter[T element](sum func(a, b T) T) func(g *group, n int) banyan.Request {
+	return func(g *group, n int) banyan.Request {
+		_, mine := share(g, n)
+		return banyan.IreduceScatter(g.c, vector[T](g.buf, n), vector[T](g.sums, mine), g.counts, sum)
+	}
 }
 
-func ireduceBlock[T element](g *group, n int) banyan.Request {
-	return banyan.IreduceScatterBlock(g.c, vector[T](g.buf, g.c.Size()*n), vector[T](g.sums, n), banyan.Sum[T])
+func ireduceBlock[T element](sum func(a, b T) T) func(g *group, n int) banyan.Request {
+	return func(g *group, n int) banyan.Request {
+		return banyan.IreduceScatterBlock(g.c, vector[T](g.buf, g.c.Size()*n), vector[T](g.sums, n), sum)
+	}
 }
 
 // rootSums is the result of a reduction, which rank 0 alone gives.
