@@ -198,7 +198,8 @@ func IreduceScatter[T Number](c *Comm, send, recv []T, counts []int, op func(a, 
 // as in [Comm.Allreduce]. Ranks that are agreed to have failed contribute nothing.
 //
 // Errors as of [Comm.Barrier]; ErrArgument for no op and for lengths that do not fit. A rank needs those below
-// alone, so it may have success where others have not. After an error the buffers are as they were.
+// alone, so it may have success where others have not. After an error recv is undefined, and send is as it was. In
+// place it may be lost; see [Comm.SetUniformity].
 func (c *Comm) Scan(send, recv []byte, op func(acc, in []byte)) error {
 	return c.exchange(coll.Scan, coll.Args{In: send, Out: recv, Fold: coll.Fold{Op: op}}, debug.Bytes, op)
 }

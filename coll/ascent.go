@@ -42,15 +42,20 @@ func (s *Schedule) climb(r *route, in, out []byte, f Fold) (to []byte) {
 		s.climbLong(r, in, to, scratch, f.streams(len(in)))
 		return to
 	}
-	acc := in
-	if len(r.children) > 0 || r.parent < 0 {
+	acc, got, with := in, scratch, scratch
+	switch {
+	case len(r.children) > 0 && f.swaps() && !sameMemory(to, in):
+		got, with = to, in // the first child's part comes to where it stays, and nothing is copied
+		acc = to
+	case len(r.children) > 0 || r.parent < 0:
 		copyTo(to, in)
 		acc = to
 	}
 	for _, child := range slices.Backward(r.children) {
-		s.add(stepRecv, child, scratch, nil)
+		s.add(stepRecv, child, got, nil)
 		s.wait()
-		s.add(stepFold, 0, acc, scratch)
+		s.add(stepFold, 0, acc, with)
+		got, with = scratch, scratch
 	}
 	if r.parent >= 0 {
 		s.add(stepSend, r.parent, nil, acc)

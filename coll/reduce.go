@@ -84,7 +84,10 @@ func (s *Schedule) toFold(out []byte, length int) (to, scratch []byte) {
 
 // copyTo copies from to to, unless that is the same memory.
 func copyTo(to, from []byte) {
-	if len(from) > 0 && &to[0] != &from[0] {
+	if !sameMemory(to, from) {
 		copy(to, from)
 	}
 }
+
+// sameMemory reports whether two buffers of one length are the same.
+func sameMemory(a, b []byte) bool { return len(b) == 0 || &a[0] == &b[0] }

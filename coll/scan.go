@@ -2,6 +2,7 @@ package coll
 
 import (
 	"fmt"
+	"math/bits"
 
 	"github.com/banyan-hpc/banyan/ft"
 )
@@ -37,23 +38,31 @@ func (s *Schedule) divided(flat []byte, counts []int, unit int) Blocks {
 // scan folds what the ranks up to this one give: in step k each rank sends what it has folded to the rank 2^k
 // above, so that it has that of twice as many then (Hillis and Steele). An exclusive one is the same among
 // the ranks without the lowest, each of which begins with what the rank below gives.
+//
+// What comes is folded where it has come, in two buffers in turn, so that the last one is out.
 func (s *Schedule) scan(in, out []byte, f Fold, exclusive bool) {
 	s.fold = f.Op
-	acc, got := s.mem.two(len(in))
 	n, me, lowest := s.w.Size(), s.w.Rank(), 0
 	if exclusive {
 		lowest = 1
-		s.pass(in, me+1, me-1, acc, 0)
+	}
+	got, next := s.toFold(out, len(in))
+	given, first := equal(in, 1), equal(got, 1)
+	if times := lowest + bits.Len(uint(max(0, me-lowest))); times%2 == 0 || given.overlap(1, &first, 1) {
+		got, next = next, got
+	}
+	acc := in
+	if exclusive {
+		s.pass(in, me+1, me-1, got, 0)
 		if me == 0 {
 			return
 		}
-	} else {
-		copy(acc, in)
+		acc, got, next = got, next, got
 	}
 	for d := 1; d < n-lowest; d *= 2 {
 		if s.pass(acc, me+d, me-d, got, lowest) {
 			s.add(stepFold, 0, got, acc)
-			acc, got = got, acc
+			acc, got, next = got, next, got
 		}
 	}
 	s.result = result{to: out, from: acc}
