@@ -199,7 +199,7 @@ func (s *Schedule) scatterv(from Blocks, mine []byte, root int) {
 	s.result = result{to: mine, from: from.At(w.OriginalRank(root))}
 	for d := 1; d < w.Size(); d++ {
 		dst := (root + d) % w.Size()
-		s.add(stepIsend, dst, nil, from.At(w.OriginalRank(dst)))
+		s.add(stepSend, dst, nil, from.At(w.OriginalRank(dst)))
 	}
 	s.wait()
 }
@@ -216,7 +216,7 @@ func (s *Schedule) pairwise(out func(rank int) []byte, to *Blocks) {
 	}
 	for d := 1; d < n; d++ {
 		dst := (me + d) % n
-		s.add(stepIsend, dst, nil, out(w.OriginalRank(dst)))
+		s.add(stepSend, dst, nil, out(w.OriginalRank(dst)))
 	}
 	s.wait()
 }

@@ -32,7 +32,7 @@ func (s *Schedule) neighbors(n *Neighbors, out func(i int) []byte, to *Blocks) {
 			i ^= 1
 		}
 		if dst, here := s.neighbor(n.Dests[i]); here {
-			s.add(stepIsend, dst, nil, out(i))
+			s.add(stepSend, dst, nil, out(i))
 		}
 	}
 	s.wait()

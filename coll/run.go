@@ -112,8 +112,6 @@ func (s *Schedule) advance() bool {
 			s.send(st.from[:min(s.got, len(st.from))], int(st.peer))
 		case stepIrecv:
 			s.pend(s.irecv(st.to, int(st.peer)), len(st.to))
-		case stepIsend:
-			s.pend(s.isend(s.data(st.from), int(st.peer)), sent)
 		case stepExchange:
 			s.swap(st)
 		case stepWait:
@@ -138,7 +136,7 @@ func (s *Schedule) handOver() bool {
 	}
 	for _, st := range s.steps { // segments go only to ranks that steps have sent to
 		switch st.kind {
-		case stepSend, stepRelay, stepIsend, stepExchange:
+		case stepSend, stepRelay, stepExchange:
 			s.pend(s.w.HandOver(int(st.peer)), sent)
 		}
 	}
@@ -202,18 +200,9 @@ func (s *Schedule) recv(buf []byte, src, want int) {
 	s.settle(st, err, want)
 }
 
-// send sends a message, or starts to if the operation does not block. The error of a blocking send
-// counts from the next stepWait on: a child that has failed keeps nothing from its siblings.
-func (s *Schedule) send(buf []byte, dst int) {
-	switch {
-	case !s.blocks:
-		s.pend(s.isend(buf, dst), sent)
-	case s.unaware:
-		s.sendErr = cmp.Or(s.sendErr, p2p.Send[p2p.Unaware](s.w, buf, dst, s.tag))
-	default:
-		s.sendErr = cmp.Or(s.sendErr, p2p.Send[p2p.Aware](s.w, buf, dst, s.tag))
-	}
-}
+// send starts to send a message, for which the next stepWait waits: long ones to several ranks leave together, and
+// one to a rank that has failed keeps nothing from the others.
+func (s *Schedule) send(buf []byte, dst int) { s.pend(s.isend(buf, dst), sent) }
 
 // swap sends to one rank and receives from another at once.
 func (s *Schedule) swap(x *step) {
@@ -262,10 +251,6 @@ func (s *Schedule) now(h *p2p.Handle, want int) {
 
 // await reports whether all messages of parts have ended, for which a blocking operation waits.
 func (s *Schedule) await() bool {
-	if s.sendErr != nil {
-		s.fail(s.sendErr)
-		s.sendErr = nil
-	}
 	if len(s.parts) == 0 {
 		return true
 	}

@@ -52,7 +52,6 @@ type Schedule struct {
 	place  *route  // in the tree that keeps the order of ranks, with root 0; nil until there is need
 
 	err     error // what it has met
-	sendErr error // of a blocking send since the last stepWait
 	ended   bool  // err is fatal: no further step runs
 	broken  bool  // so that other ranks may wait for this one in vain
 	spoiled bool  // a length does not fit: empty messages, which fit no rank, replace all data
@@ -212,8 +211,7 @@ const (
 	stepRecvChild          // the first of a reduction: it may be a length header
 	stepSend               // an empty message if a length did not fit
 	stepRelay              // as much as was received last
-	stepIrecv              // stepRecv and stepSend that the next stepWait waits for,
-	stepIsend              // also if the operation blocks
+	stepIrecv              // stepRecv that the next stepWait waits for, also if the operation blocks
 	stepExchange           // stepRecv and stepSend at once
 	stepWait               // for all messages of the steps before, and for those of Schedule.now
 	stepFold
