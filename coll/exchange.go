@@ -158,10 +158,13 @@ func (s *Schedule) allgatherv(mine []byte, to Blocks) {
 // gatherv has the root receive from all others. They do not know how much the others send, so there is no
 // tree.
 func (s *Schedule) gatherv(mine []byte, to Blocks, root int) {
-	root, left := s.rooted(root)
-	if !left {
-		return
+	if root, left := s.rooted(root); left {
+		s.gatherStraight(mine, to, root)
 	}
+}
+
+// gatherStraight has each rank send its block to the root.
+func (s *Schedule) gatherStraight(mine []byte, to Blocks, root int) {
 	w := s.w
 	if w.Rank() != root {
 		s.add(stepSend, root, nil, mine)
@@ -181,10 +184,13 @@ func (s *Schedule) gatherv(mine []byte, to Blocks, root int) {
 
 // scatterv has the root send to all others.
 func (s *Schedule) scatterv(from Blocks, mine []byte, root int) {
-	root, left := s.rooted(root)
-	if !left {
-		return
+	if root, left := s.rooted(root); left {
+		s.scatterStraight(from, mine, root)
 	}
+}
+
+// scatterStraight has each rank receive its block from the root.
+func (s *Schedule) scatterStraight(from Blocks, mine []byte, root int) {
 	w := s.w
 	if w.Rank() != root {
 		into := mine

@@ -13,10 +13,14 @@ type blocks struct {
 	stage []byte // the blocks in the order in which they travel
 }
 
-// gather collects blocks up the tree, those of a subtree in one message.
+// gather collects blocks straight or up the tree, those of a subtree in one message.
 func (s *Schedule) gather(mine, all []byte, root int) {
 	root, left := s.rooted(root)
 	if !left {
+		return
+	}
+	if s.o.straight() {
+		s.gatherStraight(mine, equal(all, s.c.Size()), root)
 		return
 	}
 	b := s.blocksTo(root, mine, all)
@@ -100,11 +104,15 @@ func (s *Schedule) upward(b *blocks, mine []byte, direct bool) {
 	}
 }
 
-// scatter sends each child the blocks of its subtree. If a message does not fit the children get
+// scatter sends each rank its block, or each child the blocks of its subtree. If a message does not fit the children get
 // nothing.
 func (s *Schedule) scatter(all, mine []byte, root int) {
 	root, left := s.rooted(root)
 	if !left {
+		return
+	}
+	if s.o.straight() {
+		s.scatterStraight(equal(all, s.c.Size()), mine, root)
 		return
 	}
 	b := s.blocksTo(root, mine, all)

@@ -1,0 +1,57 @@
+package coll
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/internal/proc"
+)
+
+// A gather and a scatter go straight between the root and each other rank, where the way is free and all are on one
+// node; elsewhere ranks pass on the blocks of others.
+func TestStraight(t *testing.T) {
+	const n, root, size = 8, 3, 4
+	apart := func(id proc.ID) int { return int(id) / 4 }
+	for _, c := range []struct {
+		name     string
+		choice   Choice
+		node     func(proc.ID) int
+		straight bool
+	}{
+		{"free", auto, node, true},
+		{"two nodes", auto, apart, false},
+		{"a chosen tree", Choice{Design: auto.Design}, node, false},
+	} {
+		straight := map[Kind]bool{Gather: true, Scatter: true}
+		for _, r := range ranks(t, n, true, false) {
+			r.coll = Comm{Trees: Trees{Choice: c.choice, World: &World{Node: c.node}}}
+			others := []int{root}
+			if r.Rank() == root {
+				others = []int{0, 1, 2, 4, 5, 6, 7}
+			}
+			for kind := range straight {
+				s := r.coll.blocking(r.Comm, kind, Call{})
+				if kind == Gather {
+					s.gather(make([]byte, size), make([]byte, n*size), root)
+				} else {
+					s.scatter(make([]byte, n*size), make([]byte, size), root)
+				}
+				straight[kind] = straight[kind] && slices.Equal(others, peersOf(s))
+			}
+		}
+		require.Equal(t, map[Kind]bool{Gather: c.straight, Scatter: c.straight}, straight, c.name)
+	}
+}
+
+// peersOf are the ranks with which the steps of a schedule exchange messages.
+func peersOf(s *Schedule) (peers []int) {
+	for _, st := range s.steps {
+		if st.kind < stepWait {
+			peers = append(peers, int(st.peer))
+		}
+	}
+	slices.Sort(peers)
+	return peers
+}
