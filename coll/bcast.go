@@ -31,7 +31,24 @@ func (s *Schedule) bcast(buf []byte, root int) {
 		s.bcastOverNodes(l, to, root)
 		return
 	}
+	if s.o.straight() {
+		s.bcastStraight(to, root)
+		return
+	}
 	s.spread(s.o.to(root), to)
+}
+
+// bcastStraight has each rank receive from the root.
+func (s *Schedule) bcastStraight(buf []byte, root int) {
+	if s.w.Rank() != root {
+		s.add(stepRecv, root, buf, nil)
+		s.wait()
+		return
+	}
+	for d := 1; d < s.w.Size(); d++ {
+		s.add(stepSend, (root+d)%s.w.Size(), nil, buf)
+	}
+	s.wait()
 }
 
 // spread sends buf of the root down the tree. A length that does not fit, and a child that has failed,

@@ -28,8 +28,8 @@
 //	Bcast, Reduce,
 //	Gather, Scatter a binomial tree whose subtrees are neighbours: blocks need no sorting, and the order
 //	                of ranks is kept at no cost
-//	Gather, Scatter of up to 64 ranks of one node: a message of each rank to the root, or of the root to
-//	                each
+//	Bcast, Gather,
+//	Scatter         of up to 64 ranks of one node: a message of each rank to the root, or of the root to each
 //	Allreduce       recursive doubling; from 16 KiB on recursive halving and doubling, if the elements
 //	                can be folded apart
 //	Allgather       recursive doubling; Bruck's algorithm where the number of ranks is no power of two

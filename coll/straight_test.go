@@ -9,10 +9,10 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// A gather and a scatter go straight between the root and each other rank, where the way is free and all are on one
+// A bcast, a gather and a scatter go straight between the root and each other rank, where the way is free and all are on one
 // node; elsewhere ranks pass on the blocks of others.
 func TestStraight(t *testing.T) {
-	const n, root, size = 8, 3, 4
+	const n, root, size = 8, 3, 4096
 	apart := func(id proc.ID) int { return int(id) / 4 }
 	for _, c := range []struct {
 		name     string
@@ -24,7 +24,7 @@ func TestStraight(t *testing.T) {
 		{"two nodes", auto, apart, false},
 		{"a chosen tree", Choice{Design: auto.Design}, node, false},
 	} {
-		straight := map[Kind]bool{Gather: true, Scatter: true}
+		straight := map[Kind]bool{Bcast: true, Gather: true, Scatter: true}
 		for _, r := range ranks(t, n, true, false) {
 			r.coll = Comm{Trees: Trees{Choice: c.choice, World: &World{Node: c.node}}}
 			others := []int{root}
@@ -33,15 +33,18 @@ func TestStraight(t *testing.T) {
 			}
 			for kind := range straight {
 				s := r.coll.blocking(r.Comm, kind, Call{})
-				if kind == Gather {
-					s.gather(make([]byte, size), make([]byte, n*size), root)
-				} else {
-					s.scatter(make([]byte, n*size), make([]byte, size), root)
+				switch one, all := make([]byte, size), make([]byte, n*size); kind {
+				case Bcast:
+					s.bcast(one, root)
+				case Gather:
+					s.gather(one, all, root)
+				default:
+					s.scatter(all, one, root)
 				}
 				straight[kind] = straight[kind] && slices.Equal(others, peersOf(s))
 			}
 		}
-		require.Equal(t, map[Kind]bool{Gather: c.straight, Scatter: c.straight}, straight, c.name)
+		require.Equal(t, map[Kind]bool{Bcast: c.straight, Gather: c.straight, Scatter: c.straight}, straight, c.name)
 	}
 }
 
