@@ -2,9 +2,13 @@ package coll
 
 import "github.com/banyan-hpc/banyan/coll/sm"
 
+// mostToAll is the largest number of ranks of which each sends its block straight to all others. Of 32 it takes 1.4 of the
+// time of recursive doubling for 1 KiB, and 0.6 for 8 KiB; of 64 twice the time.
+const mostToAll = 16
+
 // allgather gathers at the lowest rank over a chosen tree and broadcasts from there. Else it needs no
-// root: it goes by recursive doubling, or by Bruck's algorithm where the number of ranks is no power
-// of two.
+// root: it goes straight from each rank to each, or by recursive doubling, or by Bruck's algorithm where the number
+// of ranks is no power of two.
 func (s *Schedule) allgather(mine, all []byte) {
 	if s.ended {
 		return
@@ -19,6 +23,9 @@ func (s *Schedule) allgather(mine, all []byte) {
 		}
 		switch {
 		case s.alone(func(g *sm.Segment) (bool, error) { return g.Allgather(mine, dense) }):
+		case n > 2 && n <= mostToAll && s.o.straight():
+			copy(dense[s.w.Rank()*size:], mine)
+			s.toAll(func(src int) []byte { return dense[src*size:][:size] }, func(int) []byte { return mine })
 		case n&(n-1) == 0:
 			s.recursiveDoublingAllgather(mine, dense)
 		default:

@@ -213,16 +213,22 @@ func (s *Schedule) scatterStraight(from Blocks, mine []byte, root int) {
 // pairwise sends out(rank) to each rank and receives its block in place of it.
 func (s *Schedule) pairwise(out func(rank int) []byte, to *Blocks) {
 	w := s.w
-	n, me := w.Size(), w.Rank()
-	mine := w.OriginalRank(me)
+	mine := w.OriginalRank(w.Rank())
 	copy(to.At(mine), out(mine))
+	s.toAll(func(src int) []byte { return to.At(w.OriginalRank(src)) },
+		func(dst int) []byte { return out(w.OriginalRank(dst)) })
+}
+
+// toAll receives in(rank) from each other rank and sends it out(rank), by the ranks to send on.
+func (s *Schedule) toAll(in, out func(rank int) []byte) {
+	n, me := s.w.Size(), s.w.Rank()
 	for d := 1; d < n; d++ {
 		src := (me + n - d) % n
-		s.add(stepIrecv, src, to.At(w.OriginalRank(src)), nil)
+		s.add(stepIrecv, src, in(src), nil)
 	}
 	for d := 1; d < n; d++ {
 		dst := (me + d) % n
-		s.add(stepSend, dst, nil, out(w.OriginalRank(dst)))
+		s.add(stepSend, dst, nil, out(dst))
 	}
 	s.wait()
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// A bcast, a gather and a scatter go straight between the root and each other rank, where the way is free and all are on one
+// A bcast, a gather, a scatter and an allgather go straight between the ranks, where the way is free and all are on one
 // node; elsewhere ranks pass on the blocks of others.
 func TestStraight(t *testing.T) {
 	const n, root, size = 8, 3, 4096
@@ -24,12 +24,14 @@ func TestStraight(t *testing.T) {
 		{"two nodes", auto, apart, false},
 		{"a chosen tree", Choice{Design: auto.Design}, node, false},
 	} {
-		straight := map[Kind]bool{Bcast: true, Gather: true, Scatter: true}
+		straight := map[Kind]bool{Bcast: true, Gather: true, Scatter: true, Allgather: true}
 		for _, r := range ranks(t, n, true, false) {
 			r.coll = Comm{Trees: Trees{Choice: c.choice, World: &World{Node: c.node}}}
-			others := []int{root}
-			if r.Rank() == root {
-				others = []int{0, 1, 2, 4, 5, 6, 7}
+			var rest []int
+			for rank := range n {
+				if rank != r.Rank() {
+					rest = append(rest, rank)
+				}
 			}
 			for kind := range straight {
 				s := r.coll.blocking(r.Comm, kind, Call{})
@@ -38,13 +40,24 @@ func TestStraight(t *testing.T) {
 					s.bcast(one, root)
 				case Gather:
 					s.gather(one, all, root)
+				case Allgather:
+					s.allgather(one, all)
 				default:
 					s.scatter(all, one, root)
 				}
-				straight[kind] = straight[kind] && slices.Equal(others, peersOf(s))
+				want := rest
+				switch {
+				case kind == Allgather: // to each and from each
+					want = slices.Sorted(slices.Values(slices.Repeat(rest, 2)))
+				case r.Rank() != root:
+					want = []int{root}
+				}
+				straight[kind] = straight[kind] && slices.Equal(want, peersOf(s))
 			}
 		}
-		require.Equal(t, map[Kind]bool{Bcast: c.straight, Gather: c.straight, Scatter: c.straight}, straight, c.name)
+		for kind, is := range straight {
+			require.Equal(t, c.straight, is, "%s: %v", c.name, kind)
+		}
 	}
 }
 

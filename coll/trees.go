@@ -82,9 +82,9 @@ func (t *Trees) segmented() bool {
 	return t.Shape == tree.Chain && !t.Auto || !t.onOneNode()
 }
 
-// straight reports whether a bcast, gather or scatter goes straight between the root and each other rank: where the way
+// straight reports whether a bcast, gather, scatter or allgather goes straight between each two ranks: where the way
 // is free, and few ranks are all on one node. What others pass on is copied at each of them, and waits for its core.
-// With 64 ranks on two cores the root's 63 messages take a tenth of the time of the tree, at every length.
+// With 64 ranks on two cores a root's 63 messages take a tenth of the time of the tree, at every length.
 func (t *Trees) straight() bool {
 	return t.free() && t.World != nil && t.on.Size() <= mostStraight && t.onOneNode()
 }
