@@ -31,7 +31,7 @@ func (s *Schedule) bcast(buf []byte, root int) {
 		s.bcastOverNodes(l, to, root)
 		return
 	}
-	if s.o.straight() {
+	if s.o.readStraight() {
 		s.bcastStraight(to, root)
 		return
 	}

@@ -61,6 +61,17 @@ func TestStraight(t *testing.T) {
 	}
 }
 
+// A bcast of more ranks does so only where they share cores.
+func TestStraightBcastOfManyRanks(t *testing.T) {
+	for _, crowded := range []bool{false, true} {
+		r := ranks(t, mostReaders+1, true, false)[0]
+		r.coll = Comm{Trees: Trees{Choice: auto, World: &World{Node: node, Crowded: crowded}}}
+		s := r.coll.blocking(r.Comm, Bcast, Call{})
+		s.bcast(make([]byte, 4096), 0)
+		require.Equal(t, crowded, len(peersOf(s)) == mostReaders)
+	}
+}
+
 // peersOf are the ranks with which the steps of a schedule exchange messages.
 func peersOf(s *Schedule) (peers []int) {
 	for _, st := range s.steps {

@@ -40,6 +40,8 @@ type World struct {
 	Agreement Agreement
 	// Unaware: the engine does not look for failures.
 	Unaware bool
+	// Crowded: all ranks of the job are on one node and share its cores. It is the same at all ranks.
+	Crowded bool
 }
 
 // grown is what Trees take for operations: those of communicators that have none stay small.
@@ -82,15 +84,24 @@ func (t *Trees) segmented() bool {
 	return t.Shape == tree.Chain && !t.Auto || !t.onOneNode()
 }
 
-// straight reports whether a bcast, gather, scatter or allgather goes straight between each two ranks: where the way
-// is free, and few ranks are all on one node. What others pass on is copied at each of them, and waits for its core.
+// straight reports whether a gather, scatter or allgather goes straight between each two ranks: where the way is
+// free, and few ranks are all on one node. What others pass on is copied at each of them, and waits for its core.
 // With 64 ranks on two cores a root's 63 messages take a tenth of the time of the tree, at every length.
 func (t *Trees) straight() bool {
 	return t.free() && t.World != nil && t.on.Size() <= mostStraight && t.onOneNode()
 }
 
-// mostStraight is the largest number of such ranks.
-const mostStraight = 64
+// readStraight is straight for a bcast, where ranks with cores of their own would all read the root's memory at once.
+func (t *Trees) readStraight() bool {
+	return t.straight() && (t.Crowded || t.on.Size() <= mostReaders)
+}
+
+const (
+	// mostStraight is the largest number of such ranks.
+	mostStraight = 64
+	// mostReaders is the largest number of ranks that read one rank's memory at once.
+	mostReaders = 16
+)
 
 // onOneNode reports whether all ranks are.
 func (t *Trees) onOneNode() bool {

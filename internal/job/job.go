@@ -111,7 +111,9 @@ func (j *Job) startMessages(cfg *progress.Config, c *config) (err error) {
 	if j.World, err = j.P2P.NewComm("world", p2p.WorldGroup(j.Size()), j.Rank(), worldContext); err != nil {
 		return err
 	}
-	j.Coll = &coll.World{Node: j.NodeOfProc, Agreement: (*uniform)(j), Unaware: c.Unaware}
+	j.Coll = &coll.World{
+		Node: j.NodeOfProc, Agreement: (*uniform)(j), Unaware: c.Unaware, Crowded: j.boot.Crowded(),
+	}
 	if c.segments != noSegments && !c.debug {
 		var segments sm.Segments
 		if cfg.Shm != nil && c.segments == ownSegments {
