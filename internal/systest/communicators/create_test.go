@@ -328,21 +328,29 @@ func TestCreateAfterASplitThatFailed(t *testing.T) {
 	require.NotZero(t, uneven, "no split failed at some ranks only")
 }
 
-// A rank in the middle of the tree with a shorter buffer gets an error, as do all below it. No rank
-// waits for it.
+// A rank with a shorter buffer gets an error, as do all below it in a tree that was chosen. No rank waits for it.
 func TestBcastOfTwoLengths(t *testing.T) {
-	errs := make([]error, 8)
-	require.NoError(t, banyan.Simulate(8, banyan.Simulation{}, func(w *banyan.World) error {
-		c := w.Comm()
-		n := 100
-		if c.Rank() == 4 { // 5, 6 and 7 are below it
-			n = 50
+	const short = 1 // 3, 5 and 7 are below it
+	for _, chosen := range []bool{false, true} {
+		errs := make([]error, 8)
+		require.NoError(t, banyan.Simulate(8, banyan.Simulation{}, func(w *banyan.World) error {
+			c := w.Comm()
+			if chosen {
+				if err := c.SetTree(banyan.BinomialTree); err != nil {
+					return err
+				}
+			}
+			n := 100
+			if c.Rank() == short {
+				n = 50
+			}
+			errs[c.Rank()] = c.Bcast(make([]byte, n), 0)
+			return nil
+		}))
+		for rank, err := range errs {
+			fails := rank == short || chosen && rank%2 == 1
+			require.Equal(t, fails, errors.Is(err, banyan.ErrArgument), "chosen %v, rank %d: %v", chosen, rank, err)
 		}
-		errs[c.Rank()] = c.Bcast(make([]byte, n), 0)
-		return nil
-	}))
-	for rank, err := range errs {
-		require.Equal(t, rank >= 4, errors.Is(err, banyan.ErrArgument), "rank %d: %v", rank, err)
 	}
 }
 
