@@ -209,6 +209,9 @@ func (b *Benchmark) Check(ranks int, o Options) error {
 	case bounded.Max < o.first(b.unit(&o)) && bounded.Max < o.Max:
 		return fmt.Errorf("osu %s: a memory limit of %d bytes for %d ranks: not even messages of %d bytes fit: raise it (-M)",
 			b.Name, o.MemoryLimit, ranks, o.first(b.unit(&o)))
+	case b.op.rooted && ranks > 1 && o.Root.Rank >= ranks:
+		return fmt.Errorf("osu %s: the root is rank %d, and the job has %d ranks: choose another one", b.Name, o.Root.Rank,
+			ranks)
 	case (b.Collective || b.Fan) && ranks < 2:
 		return fmt.Errorf("osu %s: the job has %d ranks, at least 2 are needed: start it with -n 2", b.Name, ranks)
 	case b.Collective || b.Fan:

@@ -24,7 +24,11 @@ type group struct {
 	to     [][]byte // those of out
 	counts []int    // of a reduce_scatter
 	near   banyan.Neighborhood
-	lends  []banyan.Request // of loans to all others; nil: there are none
+	roots  Root
+	root   int // of this call
+	// inPlace: the data of this rank lie where its result does.
+	inPlace bool
+	lends   []banyan.Request // of loans to all others; nil: there are none
 
 	// Of persistent operations: the request, and the size that it is for.
 	again *banyan.Persistent
@@ -51,6 +55,8 @@ type operation struct {
 	each, gets, around bool
 	// unit is the length in bytes of an element without Options.Type; 0: the operation has no size.
 	unit int
+	// rooted: it has a root that can be chosen. inPlace: it has a form with Options.InPlace.
+	rooted, inPlace bool
 	// fill and wrong are for validation: what a rank has before the call, and how many bytes are
 	// wrong after it.
 	fill  func(g *group, size int, round byte)
@@ -85,7 +91,8 @@ func (g *group) bcast(buf []byte) error {
 }
 
 func newGroup(w *banyan.World, o *Options, op operation) *group {
-	g := &group{w: w, c: w.Comm(), op: op, cost: clockCost(w), tests: o.Tests, kind: cmp.Or(o.Type, Int)}
+	g := &group{w: w, c: w.Comm(), op: op, cost: clockCost(w), tests: o.Tests, kind: cmp.Or(o.Type, Int),
+		roots: o.Root, inPlace: o.InPlace}
 	n, length := g.c.Size(), o.Max
 	if op.around {
 		n = o.Grid.degree()
@@ -107,6 +114,9 @@ func newGroup(w *banyan.World, o *Options, op operation) *group {
 	}
 	if op.unit == number {
 		g.sums = pages(o.Max)
+		if o.InPlace {
+			g.sums = pages(length)
+		}
 		clear(g.sums)
 	}
 	return g
@@ -146,6 +156,7 @@ func (g *group) calls(size, n int, keep []time.Duration) (time.Duration, error) 
 	}
 	total := time.Duration(0)
 	for i := range n {
+		g.root = g.roots.of(i, g.c.Size())
 		start := g.w.Now()
 		if err := g.op.call(g, size); err != nil {
 			return 0, err
@@ -284,6 +295,7 @@ func (g *group) once(size int) error {
 func (g *group) validate(size, n, warmup int) (int, error) {
 	wrong := 0
 	for i := range min(n, maxValidated) {
+		g.root = g.roots.of(i, g.c.Size())
 		for range warmup {
 			if err := cmp.Or(g.once(size), g.c.Barrier()); err != nil {
 				return 0, err

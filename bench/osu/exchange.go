@@ -8,46 +8,85 @@ import "github.com/banyan-hpc/banyan/internal/pattern"
 type exchange struct {
 	call  func(g *group, size int) error
 	toAll bool // a rank sends the same to all
-	// root: rank 0 alone gets blocks; scatter: it alone sends them.
+	// root: the root alone gets blocks; scatter: it alone sends them.
 	root, scatter bool
 	around        bool // the blocks are for neighbours, and come from them
 }
 
 var (
 	alltoallOp = exchange{call: func(g *group, size int) error {
-		n := g.c.Size() * size
-		return g.c.Alltoall(g.buf[:n], g.out[:n])
+		return g.c.Alltoall(g.given(size), g.all(size))
 	}}.operation()
 	allgatherOp = exchange{toAll: true, call: func(g *group, size int) error {
-		return g.c.Allgather(g.buf[:size], g.all(size))
+		return g.c.Allgather(g.mine(size), g.all(size))
 	}}.operation()
 	gatherOp = exchange{toAll: true, root: true, call: func(g *group, size int) error {
-		return g.c.Gather(g.buf[:size], g.atRoot(g.all(size)), 0)
+		return g.c.Gather(g.mineAtRoot(size), g.atRoot(g.all(size)), g.root)
 	}}.operation()
 	scatterOp = exchange{scatter: true, call: func(g *group, size int) error {
-		return g.c.Scatter(g.atRoot(g.buf[:g.c.Size()*size]), g.out[:size], 0)
+		return g.c.Scatter(g.atRoot(g.buf[:g.c.Size()*size]), g.taken(size), g.root)
 	}}.operation()
 	allgathervOp = exchange{toAll: true, call: func(g *group, size int) error {
-		return g.c.Allgatherv(g.buf[:size], g.to)
+		return g.c.Allgatherv(g.mine(size), g.to)
 	}}.operation()
 	gathervOp = exchange{toAll: true, root: true, call: func(g *group, size int) error {
-		return g.c.Gatherv(g.buf[:size], g.to, 0)
+		return g.c.Gatherv(g.mineAtRoot(size), g.to, g.root)
 	}}.operation()
 	scattervOp = exchange{scatter: true, call: func(g *group, size int) error {
-		return g.c.Scatterv(g.from, g.out[:size], 0)
+		return g.c.Scatterv(g.from, g.taken(size), g.root)
 	}}.operation()
-	alltoallvOp = exchange{call: func(g *group, _ int) error { return g.c.Alltoallv(g.from, g.to) }}.operation()
+	alltoallvOp = exchange{call: func(g *group, _ int) error { return g.c.Alltoallv(g.blocks(), g.to) }}.operation()
 )
 
 // all is the memory for a block of each rank.
 func (g *group) all(size int) []byte { return g.out[:g.c.Size()*size] }
 
-// atRoot is memory that rank 0 alone gives.
+// atRoot is memory that the root alone gives.
 func (g *group) atRoot(memory []byte) []byte {
-	if g.c.Rank() > 0 {
+	if g.c.Rank() != g.root {
 		return nil
 	}
 	return memory
+}
+
+// mine is the block that this rank gives, which in place is its own of those that it gets.
+func (g *group) mine(size int) []byte {
+	if g.inPlace {
+		return g.to[g.c.Rank()]
+	}
+	return g.buf[:size]
+}
+
+// mineAtRoot is mine where the root alone gets blocks.
+func (g *group) mineAtRoot(size int) []byte {
+	if g.c.Rank() != g.root {
+		return g.buf[:size]
+	}
+	return g.mine(size)
+}
+
+// taken is the memory for the block of this rank in a scatter, which in place is the root's own of those that it has.
+func (g *group) taken(size int) []byte {
+	if g.inPlace && g.c.Rank() == g.root {
+		return g.from[g.root]
+	}
+	return g.out[:size]
+}
+
+// given is a block for each rank, in place where those of the others come.
+func (g *group) given(size int) []byte {
+	if g.inPlace {
+		return g.all(size)
+	}
+	return g.buf[:g.c.Size()*size]
+}
+
+// blocks are those of given.
+func (g *group) blocks() [][]byte {
+	if g.inPlace {
+		return g.to
+	}
+	return g.from
 }
 
 // operation is the operation with a pattern for each pair of ranks.
@@ -58,6 +97,7 @@ func (x exchange) operation() operation {
 			return x.call(g, size)
 		},
 		apart: true, unit: 1, each: true, gets: true, around: x.around, fill: x.fill, wrong: x.wrong,
+		rooted: x.root || x.scatter, inPlace: !x.around,
 	}
 }
 
@@ -93,6 +133,9 @@ func (x exchange) fill(g *group, size int, round byte) {
 	for rank := range g.to {
 		pattern.Fill(g.from[rank], x.seed(round, me, rank))
 		pattern.Spoil(g.to[rank], x.come(g, round, rank))
+		if g.inPlace && !x.scatter && (!x.toAll || rank == me) {
+			copy(g.to[rank], g.from[rank])
+		}
 	}
 }
 
@@ -100,8 +143,8 @@ func (x exchange) wrong(g *group, _ int, round byte) (wrong int) {
 	me := g.c.Rank()
 	switch {
 	case x.scatter:
-		return pattern.Wrong(g.to[0], x.seed(round, 0, me))
-	case x.root && me > 0:
+		return pattern.Wrong(g.taken(len(g.to[0])), x.seed(round, g.root, me))
+	case x.root && me != g.root:
 		return 0
 	}
 	for rank, got := range g.to {

@@ -27,7 +27,7 @@ func openFan(w *banyan.World, o *Options, in bool) (*Pair, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := newPair(w, 1, &Options{Max: o.Max})
+	p, err := newPair(w, 1, &Options{Max: o.Max, Window: o.Window, Multiple: o.Multiple})
 	if err != nil {
 		return nil, err
 	}
@@ -95,12 +95,12 @@ func fanPass(o *Options) pass {
 // fanWindow moves a window between each center and its peers, who answer or are answered.
 func (p *Pair) fanWindow(s, r []byte, window int) error {
 	reqs := p.reqs[:0]
-	for range window {
+	for i := range window {
 		for _, peer := range p.fan.peers {
 			if p.fan.sends {
-				reqs = append(reqs, p.c.Isend(s, peer, tagData))
+				reqs = append(reqs, p.c.Isend(p.nth(s, i), peer, tagData))
 			} else {
-				reqs = append(reqs, p.c.Irecv(r, peer, tagData))
+				reqs = append(reqs, p.c.Irecv(p.nth(r, i), peer, tagData))
 			}
 		}
 	}

@@ -37,11 +37,17 @@ type Options struct {
 	// Lent sends messages between pairs, and those of a broadcast, as loans, which receivers return unread; with
 	// Registered.
 	Lent bool `json:"lent,omitempty"`
+	// Multiple takes a buffer of its own for each message of a window, and new ones for each size.
+	Multiple bool `json:"multiple_buffers,omitempty"`
 	// Persistent takes persistent requests for messages between pairs.
 	Persistent bool `json:"persistent,omitempty"`
 	// Creation and Sync are of windows of memory.
 	Creation Creation        `json:"creation,omitempty"`
 	Sync     Synchronization `json:"sync,omitempty"`
+	// Root is of a gather, a scatter or a reduction, as far as OSU's programs have it.
+	Root Root `json:"root,omitzero"`
+	// InPlace has each rank give its data where its result lies, or get it there, as MPI_IN_PLACE does.
+	InPlace bool `json:"in_place,omitempty"`
 	// Grid is which ranks are neighbours, in collectives among these.
 	Grid Grid `json:"grid,omitzero"`
 	// MinTime is how long the counted iterations of a size take at least: their number is raised as
@@ -143,6 +149,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("a memory limit of %d bytes: a number from 0 on is needed, and 0 is no bound", o.MemoryLimit)
 	case o.Lent && (!o.Registered || o.Validate):
 		return errors.New("loans are of registered memory, and not read: leave out the check of bytes")
+	case o.Multiple && o.Registered:
+		return errors.New("registered memory is one buffer: leave it out, or measure with a single buffer")
 	case o.Lent && o.Persistent:
 		return errors.New("loans are no persistent requests: measure latency, bw with loans")
 	case o.Pairs < 0:
@@ -167,6 +175,10 @@ func (b *Benchmark) checkKind(o *Options) error {
 	switch {
 	case o.Tests < 0 || o.Tests > maxTests:
 		return fmt.Errorf("%d tests during a computation: 0 to %d are possible", o.Tests, maxTests)
+	case o.Root != (Root{}) && !b.op.rooted:
+		return fmt.Errorf("root %v: it has none that can be chosen", o.Root)
+	case o.InPlace && !b.op.inPlace:
+		return errors.New("in place: it has no such form")
 	case o.Tests > 0 && b.op.start == nil:
 		return fmt.Errorf("%d tests during a computation: it has none", o.Tests)
 	case b.op.around && o.Grid.check() != nil:

@@ -39,27 +39,27 @@ var (
 	ibarrierOp = barrierOp.starting(func(g *group, _ int) banyan.Request { return g.c.Ibarrier() })
 	ibcastOp   = bcastOp.starting(func(g *group, size int) banyan.Request { return g.c.Ibcast(g.buf[:size], 0) })
 	igatherOp  = gatherOp.starting(func(g *group, size int) banyan.Request {
-		return g.c.Igather(g.buf[:size], g.atRoot(g.all(size)), 0)
+		return g.c.Igather(g.mineAtRoot(size), g.atRoot(g.all(size)), g.root)
 	})
 	igathervOp = gathervOp.starting(func(g *group, size int) banyan.Request {
-		return g.c.Igatherv(g.buf[:size], g.to, 0)
+		return g.c.Igatherv(g.mineAtRoot(size), g.to, g.root)
 	})
 	iscatterOp = scatterOp.starting(func(g *group, size int) banyan.Request {
-		return g.c.Iscatter(g.atRoot(g.buf[:g.c.Size()*size]), g.out[:size], 0)
+		return g.c.Iscatter(g.atRoot(g.buf[:g.c.Size()*size]), g.taken(size), g.root)
 	})
 	iscattervOp = scattervOp.starting(func(g *group, size int) banyan.Request {
-		return g.c.Iscatterv(g.from, g.out[:size], 0)
+		return g.c.Iscatterv(g.from, g.taken(size), g.root)
 	})
 	iallgatherOp = allgatherOp.starting(func(g *group, size int) banyan.Request {
-		return g.c.Iallgather(g.buf[:size], g.all(size))
+		return g.c.Iallgather(g.mine(size), g.all(size))
 	})
 	iallgathervOp = allgathervOp.starting(func(g *group, size int) banyan.Request {
-		return g.c.Iallgatherv(g.buf[:size], g.to)
+		return g.c.Iallgatherv(g.mine(size), g.to)
 	})
 	ialltoallOp = alltoallOp.starting(func(g *group, size int) banyan.Request {
-		return g.c.Ialltoall(g.buf[:g.c.Size()*size], g.all(size))
+		return g.c.Ialltoall(g.given(size), g.all(size))
 	})
-	ialltoallvOp = alltoallvOp.starting(func(g *group, _ int) banyan.Request { return g.c.Ialltoallv(g.from, g.to) })
+	ialltoallvOp = alltoallvOp.starting(func(g *group, _ int) banyan.Request { return g.c.Ialltoallv(g.blocks(), g.to) })
 )
 
 // part is a part of a call beside a computation.
@@ -127,6 +127,7 @@ func (g *group) overlap(pt Point, warmup int, keep []time.Duration) (*Overlap, e
 		if i == 0 {
 			s.spent = [parts]time.Duration{}
 		}
+		g.root = g.roots.of(warmup+i, g.c.Size())
 		before := s.sum()
 		if err := g.beside(pt.Size, g.own, &s); err != nil {
 			return nil, err

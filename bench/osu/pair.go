@@ -31,6 +31,7 @@ type Pair struct {
 	peer       int
 	sbuf, rbuf []byte
 	lent       bool
+	multiple   int // so many messages of a window have buffers of their own; 0: they share one
 	persistent bool
 	prepared   prepared
 	fan        *fan
@@ -69,6 +70,9 @@ func newPair(w *banyan.World, pairs int, o *Options) (*Pair, error) {
 	} else {
 		p.sbuf, p.rbuf = pages(o.Max), pages(o.Max)
 	}
+	if o.Multiple {
+		p.multiple = max(1, o.Window)
+	}
 	touch(p.sbuf, p.rbuf)
 	if o.Senders > 0 {
 		p.newThreads(o)
@@ -89,6 +93,22 @@ func touch(sbuf, rbuf []byte) {
 	for i := range sbuf {
 		sbuf[i], rbuf[i] = 'a', 'b'
 	}
+}
+
+// renew takes new buffers for a size, one for each message of a window.
+func (p *Pair) renew(size int) {
+	if p.multiple > 0 {
+		p.sbuf, p.rbuf = pages(size*p.multiple), pages(size*p.multiple)
+		touch(p.sbuf, p.rbuf)
+	}
+}
+
+// nth is the buffer of a message of a window of which b is that of the first.
+func (p *Pair) nth(b []byte, message int) []byte {
+	if p.multiple == 0 {
+		return b
+	}
+	return b[:cap(b)][message*len(b):][:len(b)]
 }
 
 // First reports whether this is the side that starts and has the times.

@@ -18,9 +18,9 @@ func (p *Pair) prepare(s, r []byte, window int) (*prepared, error) {
 		return nil, err
 	}
 	now.size = len(s)
-	for range window {
-		now.sends = append(now.sends, p.c.SendInit(s, p.peer, tagData))
-		now.recvs = append(now.recvs, p.c.RecvInit(r, p.peer, tagData))
+	for i := range window {
+		now.sends = append(now.sends, p.c.SendInit(p.nth(s, i), p.peer, tagData))
+		now.recvs = append(now.recvs, p.c.RecvInit(p.nth(r, i), p.peer, tagData))
 	}
 	return now, nil
 }
@@ -82,7 +82,7 @@ func (p *Pair) sends(s []byte, reqs []banyan.Request) error {
 		return err
 	}
 	for i := range reqs {
-		reqs[i] = p.c.Isend(s, p.peer, tagData)
+		reqs[i] = p.c.Isend(p.nth(s, i), p.peer, tagData)
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func (p *Pair) receives(r []byte, reqs []banyan.Request) error {
 		return err
 	}
 	for i := range reqs {
-		reqs[i] = p.c.Irecv(r, p.peer, tagData)
+		reqs[i] = p.c.Irecv(p.nth(r, i), p.peer, tagData)
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func (p *Pair) receives(r []byte, reqs []banyan.Request) error {
 // repeated is a non-blocking collective by a request that is made once for each size.
 func (op operation) repeated() operation {
 	start := op.start
-	op.start = nil
+	op.start, op.rooted = nil, false // a request has one root
 	op.call = func(g *group, size int) error {
 		if g.again == nil || g.size != size {
 			g.size = size

@@ -67,7 +67,7 @@ var (
 // What a rank gives and gets. A size is that of what a rank gives, but of reduce_scatter_block that of a block.
 var (
 	allreduceOp = summing{call: ofType(allreduce(sumChar), allreduce(sumInt), allreduce(sumFloat))}.operation()
-	reduceOp    = summing{call: ofType(reduce(sumChar), reduce(sumInt), reduce(sumFloat)), part: atRootAlone}.operation()
+	reduceOp    = summing{call: ofType(reduce(sumChar), reduce(sumInt), reduce(sumFloat)), part: atRootAlone, rooted: true}.operation()
 	scanOp      = summing{call: ofType(scan(sumChar), scan(sumInt), scan(sumFloat)), below: true}.operation()
 
 	reduceScatterOp = summing{
@@ -88,63 +88,79 @@ var (
 
 func allreduce[T element](sum func(a, b T) T) func(g *group, n int) error {
 	return func(g *group, n int) error {
-		return banyan.Allreduce(g.c, vector[T](g.buf, n), vector[T](g.sums, n), sum)
+		return banyan.Allreduce(g.c, terms[T](g, n), vector[T](g.sums, n), sum)
 	}
 }
 
 func reduce[T element](sum func(a, b T) T) func(g *group, n int) error {
 	return func(g *group, n int) error {
-		return banyan.Reduce(g.c, vector[T](g.buf, n), rootSums[T](g, n), sum, 0)
+		return banyan.Reduce(g.c, rootTerms[T](g, n), rootSums[T](g, n), sum, g.root)
 	}
 }
 
 func scan[T element](sum func(a, b T) T) func(g *group, n int) error {
 	return func(g *group, n int) error {
-		return banyan.Scan(g.c, vector[T](g.buf, n), vector[T](g.sums, n), sum)
+		return banyan.Scan(g.c, terms[T](g, n), vector[T](g.sums, n), sum)
 	}
 }
 
 func reduceScatter[T element](sum func(a, b T) T) func(g *group, n int) error {
 	return func(g *group, n int) error {
 		_, mine := share(g, n)
-		return banyan.ReduceScatter(g.c, vector[T](g.buf, n), vector[T](g.sums, mine), g.counts, sum)
+		return banyan.ReduceScatter(g.c, terms[T](g, n), vector[T](g.sums, mine), g.counts, sum)
 	}
 }
 
 func reduceBlock[T element](sum func(a, b T) T) func(g *group, n int) error {
 	return func(g *group, n int) error {
-		return banyan.ReduceScatterBlock(g.c, vector[T](g.buf, g.c.Size()*n), vector[T](g.sums, n), sum)
+		return banyan.ReduceScatterBlock(g.c, terms[T](g, g.c.Size()*n), vector[T](g.sums, n), sum)
 	}
 }
 
 func iallreduce[T element](sum func(a, b T) T) func(g *group, n int) banyan.Request {
 	return func(g *group, n int) banyan.Request {
-		return banyan.Iallreduce(g.c, vector[T](g.buf, n), vector[T](g.sums, n), sum)
+		return banyan.Iallreduce(g.c, terms[T](g, n), vector[T](g.sums, n), sum)
 	}
 }
 
 func ireduce[T element](sum func(a, b T) T) func(g *group, n int) banyan.Request {
 	return func(g *group, n int) banyan.Request {
-		return banyan.Ireduce(g.c, vector[T](g.buf, n), rootSums[T](g, n), sum, 0)
+		return banyan.Ireduce(g.c, rootTerms[T](g, n), rootSums[T](g, n), sum, g.root)
 	}
 }
 
 func ireduceScatter[T element](sum func(a, b T) T) func(g *group, n int) banyan.Request {
 	return func(g *group, n int) banyan.Request {
 		_, mine := share(g, n)
-		return banyan.IreduceScatter(g.c, vector[T](g.buf, n), vector[T](g.sums, mine), g.counts, sum)
+		return banyan.IreduceScatter(g.c, terms[T](g, n), vector[T](g.sums, mine), g.counts, sum)
 	}
 }
 
 func ireduceBlock[T element](sum func(a, b T) T) func(g *group, n int) banyan.Request {
 	return func(g *group, n int) banyan.Request {
-		return banyan.IreduceScatterBlock(g.c, vector[T](g.buf, g.c.Size()*n), vector[T](g.sums, n), sum)
+		return banyan.IreduceScatterBlock(g.c, terms[T](g, g.c.Size()*n), vector[T](g.sums, n), sum)
 	}
 }
 
-// rootSums is the result of a reduction, which rank 0 alone gives.
+// terms are what a rank adds, in place where its sums come.
+func terms[T element](g *group, n int) []T {
+	if g.inPlace {
+		return vector[T](g.sums, n)
+	}
+	return vector[T](g.buf, n)
+}
+
+// rootTerms are terms where the root alone gets sums.
+func rootTerms[T element](g *group, n int) []T {
+	if g.c.Rank() != g.root {
+		return vector[T](g.buf, n)
+	}
+	return terms[T](g, n)
+}
+
+// rootSums is the result of a reduction, which the root alone gives.
 func rootSums[T element](g *group, n int) []T {
-	if g.c.Rank() > 0 {
+	if g.c.Rank() != g.root {
 		return nil
 	}
 	return vector[T](g.sums, n)
@@ -165,7 +181,7 @@ func share(g *group, n int) (first, count int) {
 func block(g *group, n int) (first, count int) { return g.c.Rank() * n, n }
 
 func atRootAlone(g *group, n int) (first, count int) {
-	if g.c.Rank() > 0 {
+	if g.c.Rank() != g.root {
 		n = 0
 	}
 	return 0, n
@@ -177,10 +193,12 @@ type summing struct {
 	// part is which of the sums of n elements, or of a block of n for each rank, a rank gets; nil: all.
 	part        func(g *group, n int) (first, count int)
 	each, below bool
+	rooted      bool // the root alone gets any
 }
 
 func (s summing) operation() operation {
-	return operation{call: s.call, apart: true, unit: number, each: s.each, fill: s.fill, wrong: s.wrong}
+	return operation{call: s.call, apart: true, unit: number, each: s.each, fill: s.fill, wrong: s.wrong,
+		rooted: s.rooted, inPlace: true}
 }
 
 func (s summing) fill(g *group, size int, round byte) {
@@ -189,6 +207,7 @@ func (s summing) fill(g *group, size int, round byte) {
 		n *= g.c.Size()
 	}
 	clear(g.sums)
+	defer g.place(n * g.kind.size())
 	switch g.kind {
 	case Char:
 		fillTerms[int8](g, n, round)
@@ -244,4 +263,11 @@ func wrongSums[T element](g *group, first, count, times int, round byte) (wrong 
 		}
 	}
 	return wrong
+}
+
+// place copies what a rank adds to where it is in place.
+func (g *group) place(size int) {
+	if g.inPlace {
+		copy(g.sums, g.buf[:size])
+	}
 }

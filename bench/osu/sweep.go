@@ -19,6 +19,7 @@ func (s *sweep) all(emit func(Point) error) error {
 		if err := s.bound.next(size, s.c); err != nil {
 			return err
 		}
+		s.renew(size)
 		for i, pass := range s.passes {
 			s.pass = pass
 			pt, err := s.point(size)

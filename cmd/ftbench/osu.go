@@ -23,7 +23,7 @@ type osuCmd struct {
 	osuMoreCmds
 	Barrier   osuBarrierCmd `cmd:"" help:"Time of a barrier, any number of ranks."`
 	Bcast     osuBcastCmd   `cmd:"" help:"Time of a broadcast, any number of ranks."`
-	Allreduce osuCollCmd    `cmd:"" help:"Time of a sum over all ranks, any number of ranks."`
+	Allreduce osuPlaceCmd   `cmd:"" help:"Time of a sum over all ranks, any number of ranks."`
 	osuExchangeCmds
 	osuOverlapCmds
 	osuPersistentCmds
@@ -43,7 +43,7 @@ func newOsuCmd() osuCmd {
 		LatencyMt: osuThreadCmd{osuOptions: common("latency_mt")},
 		Barrier:   osuBarrierCmd{osuCommon: osuCommon{Bench: osu.Find("barrier")}},
 		Bcast:     osuBcastCmd{osuCollCmd: osuCollCmd{osuOptions: common("bcast")}},
-		Allreduce: osuCollCmd{osuOptions: common("allreduce")},
+		Allreduce: osuPlaceCmd{osuCollCmd: osuCollCmd{osuOptions: common("allreduce")}},
 
 		osuMoreCmds:       newOsuMoreCmds(common),
 		osuExchangeCmds:   newOsuExchangeCmds(common),
@@ -90,6 +90,9 @@ type (
 		VaryWindow bool   `short:"V" xor:"window" help:"Measure each size with windows of 1, 2, 4 … 128 messages; one column for each."`
 		PrintRate  string `short:"R" enum:"0,1" default:"1" help:"1: print messages per second too, 0: do not. Default: ${default}."`
 	}
+	bufferOption struct {
+		Buffers string `short:"b" name:"buffer-num" enum:"single,multiple" default:"single" help:"multiple: each message of a window has a buffer of its own, and each size has new ones. Default: ${default}."`
+	}
 	pairsOption struct {
 		Pairs int `short:"p" aliases:"num-pairs" placeholder:"N" help:"Pairs of ranks: rank i with rank N+i. Default: all ranks."`
 	}
@@ -107,15 +110,18 @@ type (
 type (
 	osuPairCmd struct {
 		osuOptions
+		bufferOption
 		memoryFlag
 	}
 	osuWindowCmd struct {
 		osuOptions
+		bufferOption
 		memoryFlag
 		windowOption
 	}
 	osuMultiBwCmd struct {
 		osuOptions
+		bufferOption
 		memoryFlag
 		windowOption
 		varyOption
@@ -123,6 +129,7 @@ type (
 	}
 	osuMultiLatCmd struct {
 		osuOptions
+		bufferOption
 		memoryFlag
 		pairsOption
 	}
@@ -146,6 +153,9 @@ type (
 	}
 )
 
+// multiple reports whether messages have buffers of their own.
+func (b bufferOption) multiple() bool { return b.Buffers == "multiple" }
+
 // window sets the window that was given.
 func (w windowOption) window(o *osu.Options) {
 	if w.Window != nil {
@@ -156,7 +166,7 @@ func (w windowOption) window(o *osu.Options) {
 // Run measures.
 func (c *osuPairCmd) Run(to *call) error {
 	o := c.Bench.Defaults
-	o.Registered, o.Lent = c.registered(), c.lent()
+	o.Registered, o.Lent, o.Multiple = c.registered(), c.lent(), c.multiple()
 	return c.run(o, osuTable{}, to)
 }
 
@@ -164,7 +174,7 @@ func (c *osuPairCmd) Run(to *call) error {
 func (c *osuWindowCmd) Run(to *call) error {
 	o := c.Bench.Defaults
 	c.window(&o)
-	o.Registered, o.Lent = c.registered(), c.lent()
+	o.Registered, o.Lent, o.Multiple = c.registered(), c.lent(), c.multiple()
 	return c.run(o, osuTable{}, to)
 }
 
@@ -172,7 +182,7 @@ func (c *osuWindowCmd) Run(to *call) error {
 func (c *osuMultiBwCmd) Run(to *call) error {
 	o := c.Bench.Defaults
 	c.window(&o)
-	o.Registered, o.Lent = c.registered(), c.lent()
+	o.Registered, o.Lent, o.Multiple = c.registered(), c.lent(), c.multiple()
 	o.Pairs = c.Pairs
 	if c.VaryWindow {
 		if c.Validate || c.Tail || len(c.Types) > 0 {
@@ -187,7 +197,7 @@ func (c *osuMultiBwCmd) Run(to *call) error {
 // Run measures.
 func (c *osuMultiLatCmd) Run(to *call) error {
 	o := c.Bench.Defaults
-	o.Pairs, o.Registered, o.Lent = c.Pairs, c.registered(), c.lent()
+	o.Pairs, o.Registered, o.Lent, o.Multiple = c.Pairs, c.registered(), c.lent(), c.multiple()
 	return c.run(o, osuTable{}, to)
 }
 
@@ -205,9 +215,17 @@ func (c *osuThreadCmd) Run(to *call) error {
 }
 
 // Run measures.
-func (c *osuCollCmd) Run(to *call) error {
+func (c *osuCollCmd) Run(to *call) error { return c.collective(to) }
+
+// collective measures with more options set.
+func (c *osuCollCmd) collective(to *call, more ...func(*osu.Options) error) error {
 	o := c.Bench.Defaults
 	o.MemoryLimit = c.MemLimit
+	for _, set := range more {
+		if err := set(&o); err != nil {
+			return err
+		}
+	}
 	return c.run(o, osuTable{full: c.Full}, to)
 }
 

@@ -44,6 +44,8 @@ func TestOsuAlone(t *testing.T) {
 		{"osu iallreduce -m 4:131072 -i 20 -x 1 -n 3 -t 5", 3, 4},
 		{"osu ialltoallv -m 4:131072 -i 20 -x 1 -n 3 -f", 3, 9},
 		{"osu reduce_scatter -m 4:131072 -i 20 -x 1 -n 3 -f", 3, 4},
+		{"osu gather -m 0:16384 -i 20 -x 1 -n 3 -k rotate -l", 3, 1},
+		{"osu ireduce -m 4:131072 -i 20 -x 1 -n 3 -k fixed:2 -l", 3, 4},
 	} {
 		code, out, errs := ftbench(t, append(strings.Fields(c.args), "-c", "-z", "--json", file)...)
 		require.Zero(t, code, "%s: %s", c.args, errs)
@@ -155,6 +157,9 @@ func TestOsuWindowsNameTheCure(t *testing.T) {
 		"osu bw -T all -m 2:2":            "a number has 4 bytes",
 		"osu mbw_mr -V -T mpi_int":        "leave them out",
 		"osu bcast -u 11":                 "0 to 10 are possible",
+		"osu scatter -k 1":                "fixed:RANK or rotate is needed",
+		"osu igatherv -n 2 -k fixed:2":    "choose another one",
+		"osu bcast -l":                    "unknown flag -l",
 		"osu bcast -M x":                  "mem-limit",
 		"osu ibcast -t 2000000":           "0 to 1048576 are possible",
 		"osu ibarrier --num-test-calls x": "num-test-calls",

@@ -44,7 +44,7 @@ var osuWords = map[string]osuHelp{
 		"and is not timed.",
 		[]string{"-n 8 -f -m 1:65536", "-n 4 -c"}},
 	"allreduce": {"Mean time of a sum over all ranks, of 4-byte integers without -T, as each rank sees it; a barrier\nlies " +
-		"between two sums and is not timed. The sums replace the numbers (OSU's -l).",
+		"between two sums and is not timed. With -l the sums replace the\nnumbers.",
 		[]string{"-n 8 -f -m 4:65536", "-n 4 -c -z"}},
 	"reduce":    {"As allreduce; rank 0 alone gets the sums.", []string{"-n 8 -f -m 4:65536", "-n 4 -c"}},
 	"gather":    {"As gatherv; the blocks lie one after the other.", []string{"-n 8 -f -m 1:65536", "-n 4 -c"}},

@@ -19,19 +19,28 @@ func newOsuMoreCmds(common func(name string) osuOptions) osuMoreCmds {
 }
 
 type (
-	osuPlainCmd   struct{ osuOptions }
+	osuPlainCmd struct {
+		osuOptions
+		bufferOption
+	}
 	osuPlainBwCmd struct {
 		osuOptions
+		bufferOption
 		windowOption
 	}
 )
 
 // Run measures.
-func (c *osuPlainCmd) Run(to *call) error { return c.run(c.Bench.Defaults, osuTable{}, to) }
+func (c *osuPlainCmd) Run(to *call) error {
+	o := c.Bench.Defaults
+	o.Multiple = c.multiple()
+	return c.run(o, osuTable{}, to)
+}
 
 // Run measures.
 func (c *osuPlainBwCmd) Run(to *call) error {
 	o := c.Bench.Defaults
 	c.window(&o)
+	o.Multiple = c.multiple()
 	return c.run(o, osuTable{}, to)
 }

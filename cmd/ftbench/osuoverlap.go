@@ -1,42 +1,46 @@
 package main
 
+import "github.com/banyan-hpc/banyan/bench/osu"
+
 // osuOverlapCmds are the non-blocking collectives.
 type osuOverlapCmds struct {
-	Ibarrier            osuIbarrierCmd `cmd:"" help:"How much of a barrier a computation hides."`
-	Ibcast              osuOverlapCmd  `cmd:"" help:"How much of a broadcast a computation hides."`
-	Iallreduce          osuOverlapCmd  `cmd:"" help:"How much of a sum over all ranks a computation hides."`
-	Ireduce             osuOverlapCmd  `cmd:"" help:"How much of a sum that one rank gets a computation hides."`
-	Igather             osuOverlapCmd  `cmd:"" help:"How much of a gather a computation hides."`
-	Igatherv            osuOverlapCmd  `cmd:"" help:"How much of a gather of slices a computation hides."`
-	Iscatter            osuOverlapCmd  `cmd:"" help:"How much of a scatter a computation hides."`
-	Iscatterv           osuOverlapCmd  `cmd:"" help:"How much of a scatter of slices a computation hides."`
-	Iallgather          osuOverlapCmd  `cmd:"" help:"How much of an allgather a computation hides."`
-	Iallgatherv         osuOverlapCmd  `cmd:"" help:"How much of an allgather of slices a computation hides."`
-	Ialltoall           osuOverlapCmd  `cmd:"" help:"How much of an exchange of all with all a computation hides."`
-	Ialltoallv          osuOverlapCmd  `cmd:"" help:"How much of an exchange of all with all, of slices a computation hides."`
-	Ialltoallw          osuOverlapCmd  `cmd:"" help:"How much of an exchange of all with all, of slices anywhere in memory a computation hides."`
-	IreduceScatter      osuOverlapCmd  `cmd:"" name:"ireduce_scatter" help:"How much of a sum of which each rank gets a part a computation hides."`
-	IreduceScatterBlock osuOverlapCmd  `cmd:"" name:"ireduce_scatter_block" help:"How much of a sum of which each rank gets a block a computation hides."`
+	Ibarrier            osuIbarrierCmd     `cmd:"" help:"How much of a barrier a computation hides."`
+	Ibcast              osuOverlapCmd      `cmd:"" help:"How much of a broadcast a computation hides."`
+	Iallreduce          osuOverlapPlaceCmd `cmd:"" help:"How much of a sum over all ranks a computation hides."`
+	Ireduce             osuOverlapRootCmd  `cmd:"" help:"How much of a sum that one rank gets a computation hides."`
+	Igather             osuOverlapRootCmd  `cmd:"" help:"How much of a gather a computation hides."`
+	Igatherv            osuOverlapRootCmd  `cmd:"" help:"How much of a gather of slices a computation hides."`
+	Iscatter            osuOverlapRootCmd  `cmd:"" help:"How much of a scatter a computation hides."`
+	Iscatterv           osuOverlapRootCmd  `cmd:"" help:"How much of a scatter of slices a computation hides."`
+	Iallgather          osuOverlapPlaceCmd `cmd:"" help:"How much of an allgather a computation hides."`
+	Iallgatherv         osuOverlapPlaceCmd `cmd:"" help:"How much of an allgather of slices a computation hides."`
+	Ialltoall           osuOverlapPlaceCmd `cmd:"" help:"How much of an exchange of all with all a computation hides."`
+	Ialltoallv          osuOverlapPlaceCmd `cmd:"" help:"How much of an exchange of all with all, of slices a computation hides."`
+	Ialltoallw          osuOverlapPlaceCmd `cmd:"" help:"How much of an exchange of all with all, of slices anywhere in memory a computation hides."`
+	IreduceScatter      osuOverlapPlaceCmd `cmd:"" name:"ireduce_scatter" help:"How much of a sum of which each rank gets a part a computation hides."`
+	IreduceScatterBlock osuOverlapPlaceCmd `cmd:"" name:"ireduce_scatter_block" help:"How much of a sum of which each rank gets a block a computation hides."`
 }
 
 func newOsuOverlapCmds(common func(name string) osuOptions) osuOverlapCmds {
 	of := func(name string) osuOverlapCmd { return osuOverlapCmd{osuOptions: common(name)} }
+	placed := func(name string) osuOverlapPlaceCmd { return osuOverlapPlaceCmd{osuOverlapCmd: of(name)} }
+	rooted := func(name string) osuOverlapRootCmd { return osuOverlapRootCmd{osuOverlapCmd: of(name)} }
 	return osuOverlapCmds{
 		Ibarrier:            osuIbarrierCmd{osuCommon: common("ibarrier").osuCommon},
 		Ibcast:              of("ibcast"),
-		Iallreduce:          of("iallreduce"),
-		Ireduce:             of("ireduce"),
-		Igather:             of("igather"),
-		Igatherv:            of("igatherv"),
-		Iscatter:            of("iscatter"),
-		Iscatterv:           of("iscatterv"),
-		Iallgather:          of("iallgather"),
-		Iallgatherv:         of("iallgatherv"),
-		Ialltoall:           of("ialltoall"),
-		Ialltoallv:          of("ialltoallv"),
-		Ialltoallw:          of("ialltoallw"),
-		IreduceScatter:      of("ireduce_scatter"),
-		IreduceScatterBlock: of("ireduce_scatter_block"),
+		Iallreduce:          placed("iallreduce"),
+		Ireduce:             rooted("ireduce"),
+		Igather:             rooted("igather"),
+		Igatherv:            rooted("igatherv"),
+		Iscatter:            rooted("iscatter"),
+		Iscatterv:           rooted("iscatterv"),
+		Iallgather:          placed("iallgather"),
+		Iallgatherv:         placed("iallgatherv"),
+		Ialltoall:           placed("ialltoall"),
+		Ialltoallv:          placed("ialltoallv"),
+		Ialltoallw:          placed("ialltoallw"),
+		IreduceScatter:      placed("ireduce_scatter"),
+		IreduceScatterBlock: placed("ireduce_scatter_block"),
 	}
 }
 
@@ -58,9 +62,17 @@ type (
 )
 
 // Run measures.
-func (c *osuOverlapCmd) Run(to *call) error {
+func (c *osuOverlapCmd) Run(to *call) error { return c.overlap(to) }
+
+// overlap measures with more options set.
+func (c *osuOverlapCmd) overlap(to *call, more ...func(*osu.Options) error) error {
 	o := c.Bench.Defaults
 	o.Tests, o.MemoryLimit = c.Tests, c.MemLimit
+	for _, set := range more {
+		if err := set(&o); err != nil {
+			return err
+		}
+	}
 	return c.run(o, osuTable{full: c.Full}, to)
 }
 
