@@ -10,11 +10,11 @@ LONGTIMEOUT ?= 60m
 # Left out of the race detector: programs and harnesses (their libraries are in), and
 # what computes without a second goroutine: the house rules, trees, the agreement's and
 # the detector's state machines, which their drivers bring in again, and packages that have no goroutine, nor have their
-# tests. Exchanges among neighbours are schedules like those of other collectives; ft/control and random programs under
-# many failures are tested in the simulator alone.
+# tests. Exchanges among neighbours and collectives of intercommunicators are schedules like those of other collectives;
+# ft/control and random programs under many failures are tested in the simulator alone.
 NORACE = bench/% cmd/% examples examples/% fabric/fabrictest internal/lint internal/pattern coll/tree ft/agree ft/detect internal/proc internal/settings \
 	ft/control ft/create ft/repair coll/topology fabric/heap fabric/route internal/few internal/varint internal/vector \
-	internal/exits/hook internal/systest/chaos internal/systest/topologies
+	internal/exits/hook internal/systest/chaos internal/systest/topologies internal/systest/intercomms
 # And tests that count allocations or memory, of which the detector takes its own, that only compute or look for
 # mutants, that write and compare megabytes or compute for seconds, that time processes, or that refuse system calls
 # which the loader of a program with cgo makes. Of the tests in the simulator the short ones stay: it lets one rank run at

@@ -3,7 +3,6 @@ package banyan
 import (
 	"fmt"
 	"reflect"
-	"slices"
 
 	"github.com/banyan-hpc/banyan/coll"
 	"github.com/banyan-hpc/banyan/internal/debug"
@@ -21,15 +20,19 @@ import (
 // ULFM it is if that rank had success; a revocation ends it. Neither [Request.Cancel] nor the end of a
 // context cancels one, since other ranks count on it. After [Comm.Free] those under way go on. One that
 // is still under way when a validate of its communicator ends is an error.
+//
+// On an intercommunicator the ranks of one side get what those of the other give (MPI 4.1, 6.2.2). Where there is a
+// root, that rank names [Root], the other ranks of its side [ProcNull], and those of the other side its rank; the
+// others of its side have no buffers and nothing to do. Scans are ErrArgument.
 
 // uniform reports whether collectives leave the buffers of their callers alone until the outcome is
-// agreed on. The unaware engine agrees on nothing, and intercommunicators have no collectives.
+// agreed on. The unaware engine agrees on nothing.
 func (c *Comm) uniform() bool {
-	return c.core.Uniformity() >= UniformCollectives && c.mode != modeUnaware && !c.IsInter()
+	return c.core.Uniformity() >= UniformCollectives && c.mode != modeUnaware
 }
 
 // Barrier returns when all ranks have called it. Errors: ErrProcFailed,
-// ErrRevoked, ErrClosed, ErrArgument on an intercommunicator.
+// ErrRevoked, ErrClosed.
 //
 // Under ULFM a collective that each failed rank had completed succeeds at every living rank that calls
 // it; see the guide.
@@ -189,11 +192,14 @@ func (c *Comm) startReduce(send, recv []byte, f coll.Fold, root int, m manner) p
 
 // toReduce is toFold for an operation with a root: the other ranks have no recv.
 func (c *Comm) toReduce(send, recv []byte, f *coll.Fold, root int) (_, _ []byte, wrong error) {
-	if c.Rank() == root {
-		return c.toFold(send, recv, f)
+	switch {
+	case !c.isRoot(root):
+		send, _, wrong = c.toFold(send, send, f)
+		return send, nil, wrong
+	case root == Root:
+		send = recv // it gives nothing
 	}
-	send, _, wrong = c.toFold(send, send, f)
-	return send, nil, wrong
+	return c.toFold(send, recv, f)
 }
 
 // toFold gives the buffers with which a rank takes part: with a wrong argument none, and an error.
@@ -341,25 +347,12 @@ func (c *Comm) startAllgather(mine, all []byte, m manner) p2p.Handle {
 // blocks checks the lengths of an operation with a root, at the root. It gives the buffers with which
 // this rank takes part: none if the lengths do not fit.
 func (c *Comm) blocks(mine, all []byte, root int) (_, _ []byte, wrong error) {
-	if c.Rank() != root || len(all) == len(mine)*c.Size() {
+	if !c.isRoot(root) || root == Root || len(all) == len(mine)*c.Size() {
 		return mine, all, nil
 	}
 	return nil, nil, fmt.Errorf("%w: blocks of %d bytes for %d ranks do not fit %d bytes", ErrArgument,
 		len(mine), c.Size(), len(all))
 }
-
-// Order says in which order a reduction may take its operands.
-type Order uint8
-
-const (
-	// InOrder is the default: the order of ranks. The operation need not be commutative.
-	InOrder Order = iota
-	// AnyOrder: as they come over the tree. The operation is commutative. Over the same tree it is the same order
-	// each time. All ranks say the same.
-	AnyOrder
-)
-
-func anyOrder(order []Order) bool { return slices.Contains(order, AnyOrder) }
 
 // Sum adds; an operation for [Allreduce] and [Reduce].
 func Sum[T Number](a, b T) T { return a + b }

@@ -24,6 +24,8 @@ const (
 	// ProcNull is the rank of no process: sends to it and receives from it succeed at once and move
 	// nothing.
 	ProcNull = p2p.ProcNull
+	// Root is what the root of a collective on an intercommunicator names as root (MPI_ROOT).
+	Root = p2p.Root
 	// MaxTag is the largest tag; the smallest is 0.
 	MaxTag = p2p.MaxTag
 )
@@ -87,10 +89,18 @@ func (c *Comm) Rank() int { return c.valid().core.Rank() }
 
 // atRoot is buf at a root, and nil elsewhere.
 func (c *Comm) atRoot(buf []byte, root int) []byte {
-	if c.Rank() == root {
+	if c.isRoot(root) {
 		return buf
 	}
 	return nil
+}
+
+// isRoot reports whether this rank is the root that a collective names.
+func (c *Comm) isRoot(root int) bool {
+	if c.IsInter() {
+		return root == Root
+	}
+	return c.Rank() == root
 }
 
 // Size is the number of ranks, failed ones included.

@@ -287,6 +287,19 @@ func (c *Comm) SetTree(t Tree) error {
 // Tree is the tree in force.
 func (c *Comm) Tree() Tree { return treeOf(c.valid().coll.Choice) }
 
+// Order says in which order a reduction may take its operands.
+type Order uint8
+
+const (
+	// InOrder is the default: the order of ranks. The operation need not be commutative.
+	InOrder Order = iota
+	// AnyOrder: as they come over the tree. The operation is commutative. Over the same tree it is the same order
+	// each time. All ranks say the same.
+	AnyOrder
+)
+
+func anyOrder(order []Order) bool { return slices.Contains(order, AnyOrder) }
+
 // manner is how a collective is called; the zero one is usual.
 type manner struct {
 	inTurn bool        // its caller may have left it

@@ -13,6 +13,10 @@ func (s *Schedule) allgather(mine, all []byte) {
 	if s.ended {
 		return
 	}
+	if s.between() {
+		s.allgatherBetween(mine, all)
+		return
+	}
 	n, size := s.w.Size(), len(mine)
 	var dense []byte // the blocks by the ranks of w
 	if !s.free() {

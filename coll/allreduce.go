@@ -14,6 +14,8 @@ const longAllreduce = 16 << 10
 func (s *Schedule) allreduce(in, out []byte, f Fold) {
 	switch {
 	case s.ended:
+	case s.between():
+		s.allreduceBetween(in, out, f)
 	case !s.free():
 		to := s.reduceTo(in, out, f, 0)
 		s.spread(s.o.to(0), to)

@@ -38,9 +38,15 @@ func segments(length int) int { return (length + segment - 1) / segment }
 // place of the result at the root.
 func (s *Schedule) climb(r *route, in, out []byte, f Fold) (to []byte) {
 	to, scratch := s.toFold(out, len(in))
+	s.climbIn(r, in, to, scratch, f)
+	return to
+}
+
+// climbIn is climb in two buffers as long as in; to is the place of the result, and may be in.
+func (s *Schedule) climbIn(r *route, in, to, scratch []byte, f Fold) {
 	if s.o.segmented() {
 		s.climbLong(r, in, to, scratch, f.streams(len(in)))
-		return to
+		return
 	}
 	acc, got, with := in, scratch, scratch
 	switch {
@@ -61,7 +67,6 @@ func (s *Schedule) climb(r *route, in, out []byte, f Fold) (to []byte) {
 		s.add(stepSend, r.parent, nil, acc)
 		s.wait()
 	}
-	return to
 }
 
 // climbLong is climb where length headers may come. Long: this rank sends one, and its buffer in

@@ -12,6 +12,9 @@ func (s *Schedule) barrier() {
 	switch {
 	case s.ended:
 		return
+	case s.between():
+		s.disseminate(s.w.Rank(), s.w.Size(), same)
+		return
 	case !s.free():
 		s.roundTrip(s.o.to(0))
 		return

@@ -24,6 +24,10 @@ func (s *Schedule) bcast(buf []byte, root int) {
 		to = s.mem.bytes(len(buf))
 		s.result = result{to: buf, from: to}
 	}
+	if s.between() {
+		s.spread(s.hanging(root), to)
+		return
+	}
 	if s.free() && s.alone(func(g *sm.Segment) (bool, error) { return g.Bcast(to, root) }) {
 		return
 	}

@@ -52,6 +52,9 @@
 // of each of several nodes are, a blocking barrier, broadcast or allreduce goes in two levels, in the memory of each node and by
 // messages among the nodes' lowest ranks.
 //
+// On an intercommunicator an operation gives each side what the other one gives, over the binomial trees of the
+// sides, whose lowest ranks have the messages across; see between.go. There is no scan.
+//
 // # Arguments
 //
 // An operation works in the buffers of its callers and ends at each rank as it may. With an [Agreement]

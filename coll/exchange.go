@@ -28,7 +28,7 @@ type Args struct {
 
 // Do runs an operation of a kind.
 func (o *Comm) Do(c *p2p.Comm, call Call, k Kind, a Args) error {
-	call.Wrong = a.check(k, c.Size(), c.Rank())
+	call.Wrong = a.check(c, k)
 	call = o.compared(c, call)
 	s := o.blocking(c, k, call)
 	s.plan(&a)
@@ -37,7 +37,7 @@ func (o *Comm) Do(c *p2p.Comm, call Call, k Kind, a Args) error {
 
 // Start is Do of an operation that does not block.
 func (o *Comm) Start(c *p2p.Comm, call Call, k Kind, a Args) p2p.Handle {
-	call.Wrong = a.check(k, c.Size(), c.Rank())
+	call.Wrong = a.check(c, k)
 	call = o.comparing(c, call)
 	s := o.nonblocking(c, k, call)
 	s.plan(&a)
@@ -45,7 +45,8 @@ func (o *Comm) Start(c *p2p.Comm, call Call, k Kind, a Args) p2p.Handle {
 }
 
 // check gives the error of wrong arguments of a rank, which takes part with no data then.
-func (a *Args) check(k Kind, n, me int) error {
+func (a *Args) check(c *p2p.Comm, k Kind) error {
+	n, me := counted(c, k)
 	if n == 0 { // no communicator
 		return nil
 	}
@@ -64,11 +65,12 @@ func (a *Args) wrong(k Kind, n, me int) error {
 	switch k {
 	case Alltoall:
 		switch {
-		case len(a.In) != len(a.Out):
+		case len(a.In) != len(a.Out) && me != p2p.Root:
 			return fmt.Errorf("%w: %d bytes to send and %d to receive: give slices of one length",
 				ft.ErrArgument, len(a.In), len(a.Out))
-		case len(a.In)%(n*max(1, a.Unit)) != 0:
-			return fmt.Errorf("%w: %d bytes are no blocks of one length for %d ranks", ft.ErrArgument, len(a.In), n)
+		case len(a.In)%(n*max(1, a.Unit)) != 0 || len(a.Out)%(n*max(1, a.Unit)) != 0:
+			return fmt.Errorf("%w: %d bytes, or %d, are no blocks of one length for %d ranks", ft.ErrArgument,
+				len(a.In), len(a.Out), n)
 		}
 		return nil
 	case Allgatherv, Gatherv:
@@ -83,6 +85,9 @@ func (a *Args) wrong(k Kind, n, me int) error {
 	if err := cmp.Or(forEach(&a.From, n), forEach(&a.To, n)); err != nil {
 		return err
 	}
+	if me == p2p.Root {
+		return nil
+	}
 	return own(&a.To, me, len(a.From.At(me)))
 }
 
@@ -96,7 +101,7 @@ func forEach(b *Blocks, n int) error {
 
 // own gives an error unless this rank's block for itself has the length of the other side.
 func own(b *Blocks, me, length int) error {
-	if me >= b.Len() || len(b.At(me)) == length {
+	if uint(me) >= uint(b.Len()) || len(b.At(me)) == length { // there is none for a rank of the other side
 		return nil
 	}
 	return fmt.Errorf("%w: %d bytes of this rank for itself, and a place of %d: give slices of one length",
@@ -109,7 +114,11 @@ func (s *Schedule) plan(a *Args) {
 	if s.ended {
 		return
 	}
-	n := s.c.Size()
+	n := s.c.RemoteSize()
+	if s.between() && (s.kind == ReduceScatter || s.kind == ReduceScatterBlock) {
+		s.reduceScatterBetween(a)
+		return
+	}
 	switch s.kind {
 	case Alltoall:
 		s.alltoall(equal(a.In, n), equal(a.Out, n))
@@ -140,7 +149,7 @@ func (s *Schedule) plan(a *Args) {
 
 // alltoall sends each rank its block and receives one from each.
 func (s *Schedule) alltoall(from, to Blocks) {
-	if s.staged() || from.overlap(s.c.Size(), &to, s.c.Size()) {
+	if n := s.c.RemoteSize(); s.staged() || from.overlap(n, &to, n) {
 		to = s.apart(to)
 	}
 	s.pairwise(from.At, &to)
@@ -174,10 +183,14 @@ func (s *Schedule) gatherStraight(mine []byte, to Blocks, root int) {
 	if s.staged() {
 		to = s.apart(to)
 	}
-	copy(to.At(w.OriginalRank(root)), mine)
-	for d := 1; d < w.Size(); d++ {
-		src := (root + d) % w.Size()
-		s.add(stepIrecv, src, to.At(w.OriginalRank(src)), nil)
+	for d := range s.o.far.size() {
+		src := s.o.far.turn(root, d)
+		place := to.At(w.OriginalRank(src))
+		if src == root {
+			copy(place, mine)
+			continue
+		}
+		s.add(stepIrecv, src, place, nil)
 	}
 	s.wait()
 }
@@ -202,10 +215,14 @@ func (s *Schedule) scatterStraight(from Blocks, mine []byte, root int) {
 		s.result = result{to: mine, from: into}
 		return
 	}
-	s.result = result{to: mine, from: from.At(w.OriginalRank(root))}
-	for d := 1; d < w.Size(); d++ {
-		dst := (root + d) % w.Size()
-		s.add(stepSend, dst, nil, from.At(w.OriginalRank(dst)))
+	for d := range s.o.far.size() {
+		dst := s.o.far.turn(root, d)
+		block := from.At(w.OriginalRank(dst))
+		if dst == root {
+			s.result = result{to: mine, from: block}
+			continue
+		}
+		s.add(stepSend, dst, nil, block)
 	}
 	s.wait()
 }
@@ -213,22 +230,27 @@ func (s *Schedule) scatterStraight(from Blocks, mine []byte, root int) {
 // pairwise sends out(rank) to each rank and receives its block in place of it.
 func (s *Schedule) pairwise(out func(rank int) []byte, to *Blocks) {
 	w := s.w
-	mine := w.OriginalRank(w.Rank())
-	copy(to.At(mine), out(mine))
+	if !s.between() {
+		mine := w.OriginalRank(w.Rank())
+		copy(to.At(mine), out(mine))
+	}
 	s.toAll(func(src int) []byte { return to.At(w.OriginalRank(src)) },
 		func(dst int) []byte { return out(w.OriginalRank(dst)) })
 }
 
-// toAll receives in(rank) from each other rank and sends it out(rank), by the ranks to send on.
+// toAll receives in(rank) from each other rank and sends it out(rank), by the ranks to send on. On an intercommunicator
+// they are those of the other side.
 func (s *Schedule) toAll(in, out func(rank int) []byte) {
-	n, me := s.w.Size(), s.w.Rank()
-	for d := 1; d < n; d++ {
-		src := (me + n - d) % n
-		s.add(stepIrecv, src, in(src), nil)
+	me, far := s.w.Rank(), s.o.far
+	for d := range far.size() {
+		if src := far.turn(me, -d); src != me {
+			s.add(stepIrecv, src, in(src), nil)
+		}
 	}
-	for d := 1; d < n; d++ {
-		dst := (me + d) % n
-		s.add(stepSend, dst, nil, out(dst))
+	for d := range far.size() {
+		if dst := far.turn(me, d); dst != me {
+			s.add(stepSend, dst, nil, out(dst))
+		}
 	}
 	s.wait()
 }
@@ -236,10 +258,10 @@ func (s *Schedule) toAll(in, out func(rank int) []byte) {
 // apart is memory for blocks that the caller gets when the operation has succeeded.
 func (s *Schedule) apart(to Blocks) Blocks {
 	s.order = s.order[:0]
-	for rank := range s.w.Size() {
+	for rank := s.o.far.from; rank < s.o.far.to; rank++ {
 		s.order = append(s.order, s.w.OriginalRank(rank))
 	}
-	return s.aside(to, s.c.Size())
+	return s.aside(to, s.c.RemoteSize())
 }
 
 // aside is memory for n blocks, of which the caller gets those in s.order.

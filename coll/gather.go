@@ -19,11 +19,15 @@ func (s *Schedule) gather(mine, all []byte, root int) {
 	if !left {
 		return
 	}
+	if s.between() {
+		s.gatherBetween(mine, all, root)
+		return
+	}
 	if s.o.straight() {
 		s.gatherStraight(mine, equal(all, s.c.Size()), root)
 		return
 	}
-	b := s.blocksTo(root, mine, all)
+	b := s.blocksOn(s.o.to(root), mine, all)
 	if b.r.parent >= 0 {
 		s.upward(&b, mine, false)
 		return
@@ -47,10 +51,10 @@ func (s *Schedule) gather(mine, all []byte, root int) {
 	s.result = result{to: all, from: b.stage, order: s.order, block: b.size}
 }
 
-// blocksTo are the blocks of a tree with a root, and memory to put them together. A rank without
-// children passes on its own block as it is.
-func (s *Schedule) blocksTo(root int, mine, all []byte) blocks {
-	b := blocks{s: s, r: s.o.to(root), size: len(mine), all: all}
+// blocksOn are the blocks of a tree, and memory to put them together. A rank without children passes on
+// its own block as it is.
+func (s *Schedule) blocksOn(r *route, mine, all []byte) blocks {
+	b := blocks{s: s, r: r, size: len(mine), all: all}
 	s.o.arrange(b.r)
 	if b.r.parent >= 0 && len(b.r.children) == 0 {
 		b.stage = mine
@@ -111,11 +115,20 @@ func (s *Schedule) scatter(all, mine []byte, root int) {
 	if !left {
 		return
 	}
+	if s.between() {
+		s.scatterBetween(all, mine, root)
+		return
+	}
 	if s.o.straight() {
 		s.scatterStraight(equal(all, s.c.Size()), mine, root)
 		return
 	}
-	b := s.blocksTo(root, mine, all)
+	b := s.blocksOn(s.o.to(root), mine, all)
+	s.deal(&b, all, mine)
+}
+
+// deal sends the blocks of subtrees down a tree, and this rank's to mine.
+func (s *Schedule) deal(b *blocks, all, mine []byte) {
 	top := b.r.parent < 0
 	if s.staged() && len(b.r.children) == 0 {
 		b.stage = s.mem.bytes(len(mine))
@@ -139,7 +152,7 @@ func (s *Schedule) scatter(all, mine []byte, root int) {
 	case !top:
 		s.result = result{to: mine, from: b.stage[:b.size]}
 	case all != nil:
-		s.result = result{to: mine, from: b.place(root)}
+		s.result = result{to: mine, from: b.place(s.w.Rank())}
 	}
 }
 

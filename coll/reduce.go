@@ -31,6 +31,10 @@ func (s *Schedule) reduce(in, out []byte, f Fold, root int) {
 	if !left {
 		return
 	}
+	if s.between() {
+		s.reduceBetween(in, out, f, root)
+		return
+	}
 	if s.w.Rank() != root {
 		out = nil
 	}
@@ -66,10 +70,16 @@ func (s *Schedule) inOrder() *route {
 	if s.free() {
 		return s.o.to(0)
 	}
+	r := s.ownRoute()
+	r.neighbours(s.w.Rank(), s.w.Size())
+	return r
+}
+
+// ownRoute is memory for a place in a tree with root 0 that is not the communicator's.
+func (s *Schedule) ownRoute() *route {
 	if s.place == nil {
 		s.place = new(route)
 	}
-	s.place.neighbours(s.w.Rank(), s.w.Size())
 	return s.place
 }
 

@@ -3,7 +3,6 @@ package coll
 import (
 	"cmp"
 	"errors"
-	"fmt"
 
 	"github.com/banyan-hpc/banyan/coll/tree"
 	"github.com/banyan-hpc/banyan/ft"
@@ -274,7 +273,7 @@ func (s *Schedule) begin(c *p2p.Comm, k Kind, call Call) {
 	s.unaware = s.o.Design == tree.Unaware || s.o.World != nil && s.o.World.Unaware
 	var err error
 	switch {
-	case c.Local() != nil:
+	case c.Local() != nil && !k.spans():
 		err = cmp.Or(c.Unrevoked(), errInter)
 	case !s.blocks:
 		s.w, s.number, err = c.Join()
@@ -291,12 +290,17 @@ func (s *Schedule) begin(c *p2p.Comm, k Kind, call Call) {
 	if err = cmp.Or(err, call.differs); err != nil {
 		s.refuse(err)
 	}
-	if call.Wrong != nil && !call.Uniform {
-		s.err, s.spoiled = cmp.Or(s.err, call.Wrong), true
+	if call.Wrong != nil {
+		s.misuse(call.Wrong)
 	}
 }
 
-var errInter = fmt.Errorf("%w: not on an intercommunicator", ft.ErrArgument)
+// misuse notes an error in the arguments of this rank, which takes part with no data.
+func (s *Schedule) misuse(err error) {
+	if s.call.Wrong = cmp.Or(s.call.Wrong, err); !s.call.Uniform {
+		s.err, s.spoiled = cmp.Or(s.err, err), true
+	}
+}
 
 // refuse ends the operation with an error before it sends anything.
 func (s *Schedule) refuse(err error) {
@@ -305,13 +309,20 @@ func (s *Schedule) refuse(err error) {
 }
 
 // rooted gives the root's rank in the communicator to send on. False: there is nothing to do, since
-// the root is agreed to have failed or the operation has ended.
+// the root is agreed to have failed, it is another rank of this side of an intercommunicator, or the
+// operation has ended.
 func (s *Schedule) rooted(root int) (int, bool) {
 	s.root = root
 	if s.ended {
 		return 0, false
 	}
-	at, left, err := s.c.CollRank(root)
+	if s.between() && root == p2p.ProcNull {
+		return 0, false
+	}
+	at, left, err := s.w.Rank(), true, error(nil)
+	if !s.between() || root != p2p.Root {
+		at, left, err = s.c.CollRank(root)
+	}
 	if err != nil {
 		s.refuse(err)
 	}

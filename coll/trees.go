@@ -63,6 +63,8 @@ type grown struct {
 	levels  *levels // instead, where the ranks are on several nodes
 	sharing *p2p.Comm
 	calls   int
+
+	sides // of an intercommunicator; see between.go
 }
 
 // reach says whether the members of a communicator are on one node.
@@ -151,8 +153,11 @@ func (t *Trees) Renew(c *p2p.Comm) {
 		t.sharing, t.segment, t.levels, t.calls = w, nil, nil, 0
 	}
 	whole := w.Size() == c.Size()
-	t.on, t.dense, t.node = w, whole || t.Design == tree.Rebalance, nil
+	t.on, t.dense, t.node = w, whole || t.Design == tree.Rebalance || c.Local() != nil, nil
+	t.sides, t.spread = sidesOf(c, w), unasked
 	switch {
+	case c.Local() != nil:
+		return // no tree of these
 	case t.dense:
 		t.alive = tree.All(w.Size())
 	default:
@@ -170,7 +175,7 @@ func (t *Trees) Renew(c *p2p.Comm) {
 		}
 		t.node = func(rank int) int { return t.Node(g.Proc(rank)) }
 	}
-	t.away.root, t.spread = noRoot, unasked
+	t.away.root = noRoot
 	if t.fits() {
 		t.find(&t.home, 0)
 	}

@@ -1,12 +1,14 @@
 package p2p
 
+import "slices"
+
 // The collectives of a communicator run on a hidden one. It is made at the first collective or
 // validate. A communicator without collectives takes half the memory and is made faster, which
 // matters for recovery.
 
 // Coll is the communicator on which collectives send; a message sent on one is never received on
 // the other. Its ranks are the members that have not been agreed to have ended, in their order and
-// without gaps.
+// without gaps; of an intercommunicator those of both sides, one side after the other (see Side).
 //
 // Precondition: the lock is not held, or the communicator exists: CheckMembers or Join found no
 // error, or a validate is under way.
@@ -20,12 +22,12 @@ func (c *Comm) Coll() *Comm {
 }
 
 // setColl makes a new communicator for the collectives that follow. Precondition: the lock is held.
-func (c *Comm) setColl(group, peers *Group, ctx uint32) *Comm {
+func (c *Comm) setColl(group *Group, ctx uint32) *Comm {
 	w, rank := new(Comm), int(c.rank)
-	if group.size != c.group.size {
+	if group != c.group {
 		rank = group.Rank(c.e.p.Self())
 	}
-	c.e.register(w, c.name, group, peers, rank, ctx)
+	c.e.register(w, c.name, group, group, rank, ctx)
 	w.parent, w.inherited, w.cause = c, c.inherited, c.cause
 	w.level.Store(uint32(w.uniform))
 	if c.inTurn() {
@@ -39,6 +41,34 @@ func (c *Comm) setColl(group, peers *Group, ctx uint32) *Comm {
 	return w
 }
 
+// bothSides is the group; of an intercommunicator that of both sides, in an order that is the same on both:
+// first the side with the lowest process.
+func (c *Comm) bothSides() *Group {
+	if c.local == nil {
+		return c.group
+	}
+	a, b := c.group.Procs(), c.peers.Procs()
+	if slices.Min(b) < slices.Min(a) {
+		a, b = b, a
+	}
+	return new(NewGroup(append(a, b...)))
+}
+
+// Side gives the ranks of Coll that are members of this side of an intercommunicator: from … to-1. All others
+// are members of the other side. Precondition: that of Coll.
+func (c *Comm) Side() (from, to int) {
+	w, n := c.Coll(), 0
+	for rank := range c.group.size {
+		if w.group.Rank(c.group.proc(rank)) >= 0 {
+			n++
+		}
+	}
+	if c.group.Rank(w.group.proc(0)) >= 0 {
+		return 0, n
+	}
+	return w.group.size - n, w.group.size
+}
+
 // firstCollContext is the context of the collectives before the first validate.
 func (c *Comm) firstCollContext() uint32 { return c.Context() | collContext }
 
@@ -49,10 +79,10 @@ func (c *Comm) collLocked() *Comm {
 		return w
 	}
 	if c.state.Load()&stateFreed == 0 {
-		return c.setColl(c.group, c.peers, c.firstCollContext())
+		return c.setColl(c.bothSides(), c.firstCollContext())
 	}
 	w := new(Comm) // unregistered: another communicator may have the context by now
-	c.e.initComm(w, c.name, c.group, c.peers, int(c.rank), c.firstCollContext())
+	c.e.initComm(w, c.name, c.group, c.group, int(c.rank), c.firstCollContext())
 	w.parent = c
 	w.state.Or(stateFreed)
 	c.coll.Store(w)

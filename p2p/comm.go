@@ -15,6 +15,8 @@ const (
 	AnyTag = -1
 	// ProcNull is the null rank: sends to it and receives from it complete at once.
 	ProcNull = -2
+	// Root is the root that the root of a collective on an intercommunicator names.
+	Root = -4
 	// MaxTag is the largest tag.
 	MaxTag = 1<<31 - 1
 )
@@ -146,6 +148,9 @@ func (c *Comm) Rank() int { return int(c.rank) }
 // Size is the number of ranks of this process's group.
 func (c *Comm) Size() int { return c.group.size }
 
+// RemoteSize is the number of ranks that operations name: of Peers.
+func (c *Comm) RemoteSize() int { return c.peers.size }
+
 // Group is this process's group.
 func (c *Comm) Group() Group { return *c.group }
 
@@ -183,15 +188,19 @@ func (c *Comm) OriginalRank(rank int) int {
 	if c.parent == nil {
 		return rank
 	}
-	return c.parent.peers.Rank(c.peers.proc(rank))
+	return c.originalRank(c.peers.proc(rank))
 }
 
-// originalRank is the rank by which the user knows a peer.
+// originalRank is the rank by which the user knows a peer; of a member of this side of an
+// intercommunicator, with which collectives have messages too, its rank there.
 func (c *Comm) originalRank(p proc.ID) int {
 	if c.parent != nil {
 		return c.parent.originalRank(p)
 	}
-	return c.peers.Rank(p)
+	if rank := c.peers.Rank(p); rank >= 0 {
+		return rank
+	}
+	return c.group.Rank(p)
 }
 
 // Name is the communicator's name in error messages, and that of the communicator of its

@@ -257,7 +257,7 @@ func (e *Engine) buildComm(c, from *Comm, name commName, g, peers *Group, rank i
 	c.inherit(from)
 	if from != nil {
 		if ended := from.agreedEnded(); len(ended) > 0 {
-			c.setColl(g.remaining(ended), peers.remaining(ended), c.firstCollContext())
+			c.setColl(c.bothSides().remaining(ended), c.firstCollContext())
 			agreed := setOf(ended)
 			c.acknowledgeAgreed(&agreed)
 		}

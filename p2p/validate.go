@@ -84,12 +84,7 @@ func (c *Comm) replaceColl(v *Validation) error {
 	if o := e.holder(ctx); o != nil {
 		return fmt.Errorf("context %#x is taken by %s: validate once more", ctx, o.Name())
 	}
-	group := old.group.remaining(v.Ended)
-	peers := group
-	if c.local != nil {
-		peers = old.peers.remaining(v.Ended)
-	}
-	c.setColl(group, peers, ctx)
+	c.setColl(old.group.remaining(v.Ended), ctx)
 	e.interrupt(func(r *Request) error {
 		if r.comm != old {
 			return nil
@@ -126,7 +121,7 @@ func (c *Comm) wakeValidateWaiters() {
 // agreedEnded lists the members that have been agreed to have ended.
 func (c *Comm) agreedEnded() (out []proc.ID) {
 	w := c.coll.Load()
-	if w == nil || w.group.size == c.group.size && w.peers.size == c.peers.size {
+	if w == nil || c.local == nil && w.group.size == c.group.size {
 		return nil
 	}
 	for _, p := range c.AllMembers().Procs() {
@@ -144,9 +139,10 @@ func (c *Comm) CollRank(rank int) (int, bool, error) {
 		return 0, false, fmt.Errorf("%w: root %d, want 0 … %d", ft.ErrArgument, rank, c.peers.size-1)
 	}
 	w := c.coll.Load()
-	if w == nil || w.peers.size == c.peers.size {
+	if c.local == nil && (w == nil || w.peers.size == c.peers.size) {
 		return rank, true, nil
 	}
+	w = c.Coll()
 	at := w.peers.Rank(c.peers.proc(rank))
 	return at, at >= 0, nil
 }

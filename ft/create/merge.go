@@ -24,17 +24,22 @@ func (p Parent) merge(high bool) (*p2p.Comm, error) {
 		return nil, fmt.Errorf("%w: not an intercommunicator", ft.ErrArgument)
 	}
 	w, side := p.on(p.Core.Coll()), p.on(local)
-	if w.Core.Peers().Size() == 0 {
+	from, to := p.Core.Side()
+	if to-from == w.Core.Size() {
 		return nil, p.Core.Lost(0)
+	}
+	other := 0 // the first rank there, as from is here
+	if from == 0 {
+		other = to
 	}
 	word := make([]byte, 1+verdictLen) // theirs, and why it is not there
 	var err error
-	if w.Core.Rank() == 0 {
+	if w.Core.Rank() == from {
 		mine := []byte{0}
 		if high {
 			mine[0] = 1
 		}
-		_, err = w.sendrecv(mine, word[:1], 0, 0)
+		_, err = w.sendrecv(mine, word[:1], other, 0)
 		encodeVerdict(word[1:], err)
 	}
 	if berr := side.bcast(word, local.Coll().OriginalRank(0)); berr != nil || err != nil {

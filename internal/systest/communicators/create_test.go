@@ -239,8 +239,8 @@ func bridge(c *banyan.Comm, high bool) error {
 	if _, err := r.Wait(); err != nil {
 		return err
 	}
-	if err := inter.Barrier(); !errors.Is(err, banyan.ErrArgument) {
-		return fmt.Errorf("a barrier between groups: %v", err)
+	if err := inter.Barrier(); err != nil {
+		return fmt.Errorf("a barrier between groups: %w", err)
 	}
 	all, err := inter.Merge(high == (odd == 0)) // the even ranks come last if high
 	if err != nil {

@@ -294,8 +294,8 @@ func TestCollectiveOnRevokedIntercommunicator(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := inter.Barrier(); !errors.Is(err, banyan.ErrArgument) {
-			return fmt.Errorf("before: %w", err)
+		if _, err := inter.Agree(1); err != nil { // both have it before one of them revokes it
+			return err
 		}
 		if err := inter.Revoke(); err != nil {
 			return err
