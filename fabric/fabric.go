@@ -75,6 +75,10 @@ type Sink struct {
 	Placed func(from proc.ID, class Class, imm uint64, n int)
 	// Returned reports that the n oldest payloads lent to a peer (Lender) may be changed again.
 	Returned func(peer proc.ID, n int)
+	// Moved reports that the n oldest parts that a Mover has started are complete, at the peer and here. Lost: they may
+	// have been done, in part or not at all, and nothing of them happens any more, at the peer and here. It is not
+	// called after the peer's end.
+	Moved func(peer proc.ID, n int, lost bool)
 }
 
 // LinkClass is the distance between two processes of a simulated machine.
@@ -243,6 +247,38 @@ type Registrar interface {
 	// Deregister ends that: a Get of a peer from it fails. Nobody uses the memory. Any goroutine may call it.
 	Deregister(mem []byte)
 }
+
+// Sharer is a Provider whose adapter lets peers write and read memory of this process, which takes no part in it.
+type Sharer interface {
+	Provider
+	// Share lets peers reach memory, which stays in place, until Unshare or Close. Errors name what the machine lacks, or
+	// are ErrClosed. Any goroutine may call it.
+	Share(mem []byte) (Region, error)
+	// Unshare ends that: what peers have under way is lost, and nothing is written to the memory once it has returned. Any
+	// goroutine may call it.
+	Unshare(r Region)
+}
+
+// Mover is a Conn to a peer whose shared memory (Sharer) this process writes and reads.
+type Mover interface {
+	Conn
+	// Moves reports whether there is a path at the moment: TryPut and TryGet are not NoPath.
+	Moves() bool
+	// TryPut starts to write a first part of local to the shared memory remote, at an offset, and gives its length. Local
+	// stays in place, unchanged, until Sink.Moved reports the part. NoRoom: make progress and try again. NoPath: use
+	// frames. Parts are complete in any order towards frames, and towards each other where they overlap.
+	//
+	// Preconditions: len(local) > 0, and as TrySend.
+	TryPut(local []byte, remote Region, offset uint64) (n int)
+	// TryGet is TryPut in the other direction: it reads into local.
+	TryGet(local []byte, remote Region, offset uint64) (n int)
+}
+
+// The results of a Mover that starts nothing.
+const (
+	NoRoom = 0
+	NoPath = -1
+)
 
 // BlockName names a block among the processes that may open it.
 type BlockName [24]byte

@@ -36,7 +36,7 @@ type Case struct {
 func Cases() []Case {
 	var all []Case
 	for _, part := range [][]Case{
-		hostCases(), connectCases(), trafficCases(), largeCases(), blockCases(), pressureCases(), wakeCases(),
+		hostCases(), connectCases(), trafficCases(), largeCases(), blockCases(), moveCases(), pressureCases(), wakeCases(),
 		concurrencyCases(), endCases(), deathCases(), cutCases(), informCases(),
 	} {
 		all = append(all, part...)

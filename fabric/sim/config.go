@@ -95,7 +95,11 @@ type Config struct {
 	// Get gives connections one-sided reads.
 	Get bool
 	// Blocks lets processes of a node share memory; see fabric.Blocks. An access costs no time.
-	Blocks    bool
+	Blocks bool
+	// Moves lets processes write and read memory that others have shared; see fabric.Mover. MoveLoss is the
+	// probability that a move loses all that are under way between the two processes, and their path for a while.
+	Moves     bool
+	MoveLoss  float64
 	Detection Detection
 	Spikes    Spikes
 	// LossAtDeath is the probability, per peer, that a death loses frames in flight; then their
@@ -132,7 +136,7 @@ func (c *Config) validate() error {
 	for _, f := range []struct {
 		name  string
 		value float64
-	}{{"Spikes.Chance", c.Spikes.Chance}, {"LossAtDeath", c.LossAtDeath}} {
+	}{{"Spikes.Chance", c.Spikes.Chance}, {"LossAtDeath", c.LossAtDeath}, {"MoveLoss", c.MoveLoss}} {
 		if !(f.value >= 0 && f.value <= 1) { // also refuses NaN
 			return fmt.Errorf("sim: Config.%s is %v, want a probability", f.name, f.value)
 		}

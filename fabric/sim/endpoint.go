@@ -22,6 +22,8 @@ type endpoint struct {
 	ports    [numPorts]Picos         // when each port is free
 	inbox    frameList
 	regions  regionTable
+	shares   map[uint64][]byte // memory that peers may write and read, by Region.Addr
+	shared   uint64            // memory so far
 	gets     []*pendingGet
 	barred   ft.Set // peers that Inform reported before they connected
 	departed bool
@@ -159,6 +161,10 @@ func (e *endpoint) deliver(sink *fabric.Sink, fr *frame) {
 		s.record(traceDeparted, e.p.id, f.from.id, 0, 0)
 		if sink.Departed != nil {
 			sink.Departed(f.from.id)
+		}
+	case fr.kind == frameMoved:
+		if sink.Moved != nil && !f.polled {
+			sink.Moved(f.from.id, int(fr.imm), fr.lost)
 		}
 	default:
 		f.polled = true

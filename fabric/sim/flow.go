@@ -46,6 +46,10 @@ type flow struct {
 	sent    uint64    // frames so far
 	wire    frameList // frames that have not arrived, in order
 	last    Picos     // arrival of the last of them
+
+	moves    []*move // under way, the oldest first
+	moved    uint64  // moves so far
+	pathless Picos   // no move is started before
 }
 
 func (t Topology) class(a, b proc.ID) fabric.LinkClass {

@@ -14,6 +14,7 @@ const (
 	frameData      frameKind = iota
 	frameDeparture           // the last of a departing sender; it travels like data
 	frameDown                // evidence; queued where it becomes known
+	frameMoved               // imm moves have ended; queued where they were started
 )
 
 // frame is one frame from TrySend until its receiver's function has returned, or evidence of a
@@ -26,7 +27,7 @@ type frame struct {
 	cause   proc.Cause // of frameDown
 	kind    frameKind
 	class   fabric.Class
-	lost    bool // its sender died, and it will not arrive
+	lost    bool // its sender died, and it will not arrive; of frameMoved: the moves are lost
 	passed  bool // it has reached the receiver's node and waits for its engine
 }
 

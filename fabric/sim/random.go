@@ -15,6 +15,7 @@ const (
 	forLoss
 	forLossLength
 	forBody
+	forMoves
 )
 
 // draw is a pure function of the seed and its arguments, so that a decision depends on nothing

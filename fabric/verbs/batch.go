@@ -2,7 +2,7 @@
 
 package verbs
 
-// A batch is a series of short messages to one peer, with no other call of this provider in between, or in one Poll.
+// A batch is a series of short messages and writes to one peer, with no other call of this provider in between, or in one Poll.
 // The first is posted at once. The others wait for the next call that polls, prepares to sleep or sends to another
 // peer, or until there are as many as one call takes: one call into C and one doorbell post them all. If the process
 // computes instead, the flusher posts them.
@@ -10,29 +10,35 @@ package verbs
 // batchBytes is the longest message that waits for others.
 const batchBytes = 1 << 10
 
-// join adds a message to the batch; false: none waits here.
-func (p *Provider) join(c *Conn, slot uint32, n int, signal bool) bool {
+// submit posts work of a connection. Short work that follows other at once is posted with it.
+func (p *Provider) submit(c *Conn, w *work) {
+	if n := len(w.at); p.batched != c || n > batchBytes || !p.join(c, w) {
+		p.endBatch()
+		p.d.send(c.pair, w)
+		p.roundTrip(1)
+		if p.batched = c; n > batchBytes {
+			p.batched = nil
+		}
+	}
+}
+
+// join adds work to the batch; false: none waits here.
+func (p *Provider) join(c *Conn, w *work) bool {
 	if p.flush == nil || p.d.sending == most {
 		return false
 	}
 	switch {
 	case p.up != nil:
-		p.add(c, slot, n, signal)
+		p.d.send(c.pair, w)
 	case p.flush.Waits():
 		p.flush.Lock()
-		p.add(c, slot, n, signal)
+		p.d.send(c.pair, w)
 		p.flush.Unlock()
 	default:
-		p.add(c, slot, n, signal)
+		p.d.send(c.pair, w)
 		p.flush.Begin()
 	}
 	return true
-}
-
-// add has the next call post a message.
-func (p *Provider) add(c *Conn, slot uint32, n int, signal bool) {
-	at, m := p.outgoing.at(slot)
-	p.d.send(c.pair, at[:n], m, c.next-1, signal, n <= c.inlined)
 }
 
 // flushBatch posts what waits. The flusher calls it, with its lock.

@@ -43,7 +43,13 @@ type Conn struct {
 	wantsTo bool     // the note over waits among them, or is due
 	resend  []onWay  // frames of a broken lane, to be sent over the sockets
 	skip    uint64   // frames that come over the sockets and have come over the lane
-	queued  bool     // it is in Provider.pending
+
+	moves       int     // moves in out
+	moved, gone int     // moves that are complete, and then lost, of which the sink has not been told
+	listedMoved bool    // it is in Provider.moved
+	lost        []onWay // moves of a broken lane, until the peer's end has failed too
+
+	queued bool // it is in Provider.pending
 
 	total    uint64 // frames that the departed peer has sent over lanes
 	ended    bool   // the peer has ended, or is cut off
@@ -55,11 +61,16 @@ type Conn struct {
 	breaks   uint64 // lanes that have failed
 }
 
-// onWay is a message on its way. Its buffer is kept until the peer's adapter has it.
+// onWay is a message on its way, or a move (see moves.go). Its buffer is kept until the peer's adapter has it.
 type onWay struct {
 	slot    uint32
-	counted bool // it is a frame, and does not bring credit only
+	counted bool   // it is a frame, and does not bring credit only
+	move    bool   // slot may be noSlot
+	into    []byte // what a move has read into its buffer goes there
 }
+
+// messages is the number of messages on their way.
+func (c *Conn) messages() int { return len(c.out) - c.moves }
 
 // Caps implements fabric.Conn.
 func (c *Conn) Caps() fabric.Caps {
@@ -89,7 +100,7 @@ func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 	if c.p.left {
 		return false
 	}
-	if c.credit == 0 || len(c.out) >= c.p.ring()-spare || !c.post(class, imm, payload) {
+	if c.credit == 0 || c.messages() >= c.p.ring()-spare || !c.post(class, imm, payload) {
 		c.starving = true
 		return false
 	}
@@ -109,11 +120,11 @@ func (c *Conn) post(class fabric.Class, imm uint64, payload []byte) bool {
 	}
 	h := header{imm: imm, length: uint32(len(payload)), credit: uint16(c.owed), class: class}
 	c.owed = 0
-	at, _ := p.outgoing.at(slot)
+	at, m := p.outgoing.at(slot)
 	h.put(at)
 	n := headerBytes + copy(at[headerBytes:], payload)
 	signal := c.signals()
-	c.out = append(c.out, onWay{slot, class != 0})
+	c.out = append(c.out, onWay{slot: slot, counted: class != 0})
 	p.onWay++
 	if class != 0 {
 		c.credit--
@@ -121,14 +132,7 @@ func (c *Conn) post(class fabric.Class, imm uint64, payload []byte) bool {
 		c.carried++
 	}
 	c.next++
-	if p.batched != c || n > batchBytes || !p.join(c, slot, n, signal) {
-		p.endBatch()
-		p.add(c, slot, n, signal)
-		p.roundTrip(1)
-		if p.batched = c; n > batchBytes {
-			p.batched = nil
-		}
-	}
+	p.submit(c, &work{at: at[:n], m: m, id: c.next - 1, signal: signal, inlined: n <= c.inlined})
 	return true
 }
 
@@ -149,8 +153,8 @@ func (c *Conn) signals() bool {
 // acknowledged frees the messages before a number.
 func (c *Conn) acknowledged(before uint64) {
 	n := int(min(before-c.first, uint64(len(c.out))))
-	for _, o := range c.out[:n] {
-		c.p.outgoing.give(o.slot)
+	for i := range c.out[:n] {
+		c.ends(&c.out[i])
 	}
 	c.first += uint64(n)
 	c.p.onWay -= n
@@ -167,7 +171,7 @@ func (c *Conn) acknowledged(before uint64) {
 
 // mayContinue notes that a refused sender has credit.
 func (c *Conn) mayContinue() {
-	if c.starving && c.sending && c.credit > 0 && len(c.out) < c.p.ring()-spare {
+	if c.starving && c.sending && c.credit > 0 && c.messages() < c.p.ring()-spare && c.moves < mostMoves {
 		c.starving, c.p.returned = false, true
 	}
 }
@@ -256,14 +260,14 @@ func (c *Conn) Invalidate() {
 func (c *Conn) drop() {
 	c.release()
 	c.p.onWay -= len(c.out)
-	for _, o := range c.out {
-		c.p.outgoing.give(o.slot)
-	}
-	for _, o := range c.resend {
-		c.p.outgoing.give(o.slot)
+	for _, list := range [][]onWay{c.out, c.resend, c.lost} {
+		for i := range list {
+			c.p.give(list[i].slot)
+		}
 	}
 	c.p.repost = append(c.p.repost, c.early...)
-	c.out, c.resend, c.early, c.notes = nil, nil, nil, nil
+	c.out, c.resend, c.lost, c.early, c.notes = nil, nil, nil, nil, nil
+	c.moves, c.moved, c.gone = 0, 0, 0
 	c.sending = false
 	c.comes(false)
 }

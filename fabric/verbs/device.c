@@ -215,8 +215,9 @@ void bn_memory_free(struct bn_memory *m, size_t length) {
 	munmap(m->at, length);
 }
 
-int bn_register(struct bn_device *d, void *at, size_t length, struct bn_memory *out) {
-	struct ibv_mr *mr = lib.reg_mr(d->pd, at, length, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+int bn_register(struct bn_device *d, void *at, size_t length, int writes, struct bn_memory *out) {
+	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | (writes ? IBV_ACCESS_REMOTE_WRITE : 0);
+	struct ibv_mr *mr = lib.reg_mr(d->pd, at, length, access);
 	if (!mr)
 		return errno;
 	*out = (struct bn_memory){.region = mr, .key = mr->lkey, .remote = mr->rkey};
@@ -234,8 +235,8 @@ int bn_pair_new(struct bn_device *d, uint32_t psn, uint32_t sends, int reads, vo
 	struct ibv_qp *qp = lib.create_qp(d->pd, &init);
 	if (!qp)
 		return errno;
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = d->port, 
-		.qp_access_flags = reads ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = d->port,
+		.qp_access_flags = IBV_ACCESS_REMOTE_READ | (reads ? 0 : IBV_ACCESS_REMOTE_WRITE)};
 	int err = lib.modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 	if (err) {
 		lib.destroy_qp(qp);
@@ -330,6 +331,16 @@ static int post_receives(struct bn_device *d, const struct bn_receive *list, int
 	return n > 0 ? ibv_post_srq_recv(d->srq, wr, &bad) : 0;
 }
 
+static enum ibv_wr_opcode opcode(const struct bn_send *s) {
+	switch (s->what) {
+	case bn_write:
+		return IBV_WR_RDMA_WRITE;
+	case bn_get:
+		return IBV_WR_RDMA_READ;
+	}
+	return IBV_WR_SEND;
+}
+
 // post_sends posts the messages of each series for one queue pair with one doorbell. A message that another one
 // follows at once has an immediate, so that the receiver takes them together.
 static int post_sends(const struct bn_send *list, int n, int32_t *posted) {
@@ -339,16 +350,16 @@ static int post_sends(const struct bn_send *list, int n, int32_t *posted) {
 		int k = 0;
 		for (; i + k < n && list[i + k].qp == list[i].qp; k++) {
 			const struct bn_send *s = &list[i + k];
-			sge[k] = (struct ibv_sge){.addr = (uintptr_t)s->at, .length = s->length, .lkey = s->key};
+			sge[k] = (struct ibv_sge){.addr = s->at, .length = s->length, .lkey = s->key};
 			wr[k] = (struct ibv_send_wr){
-				.wr_id = s->id, .sg_list = &sge[k], .num_sge = !s->probe,
-				.opcode = s->probe ? IBV_WR_RDMA_WRITE : IBV_WR_SEND,
+				.wr_id = s->id, .sg_list = &sge[k], .num_sge = s->length > 0, .opcode = opcode(s),
 				.send_flags = (s->signal ? IBV_SEND_SIGNALED : 0) | (s->inlined ? IBV_SEND_INLINE : 0) |
-					(s->probe ? 0 : IBV_SEND_SOLICITED),
+					(s->what == bn_message ? IBV_SEND_SOLICITED : 0),
+				.wr.rdma = {.remote_addr = s->remote, .rkey = s->remote_key},
 			};
 			if (k > 0) {
 				wr[k - 1].next = &wr[k];
-				if (wr[k - 1].opcode == IBV_WR_SEND && !s->probe)
+				if (wr[k - 1].opcode == IBV_WR_SEND && s->what == bn_message)
 					wr[k - 1].opcode = IBV_WR_SEND_WITH_IMM;
 			}
 		}

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// bn_memory is registered memory: key is for this process, remote for peers that read it.
+// bn_memory is registered memory: key is for this process, remote for peers that reach it.
 struct bn_memory {
 	void *at;
 	void *region;
@@ -28,14 +28,16 @@ struct bn_end {
 	uint8_t gid[16];
 };
 
-// bn_send is a message to be sent. signal asks for a completion with id, which stands for the earlier
-// messages of the same queue pair as well. probe: it has no bytes and takes no buffer of the peer.
+// What a bn_send does: it sends a message, or writes to or reads from the peer's memory. A write without bytes touches none.
+enum { bn_message, bn_write, bn_get };
+
+// bn_send is a message to be sent, or memory to be written or read. signal asks for a completion with id, which stands
+// for the earlier ones of the same queue pair as well.
 struct bn_send {
 	void *qp;
-	void *at;
-	uint64_t id;
-	uint32_t length, key;
-	uint8_t signal, inlined, probe;
+	uint64_t at, id, remote;
+	uint32_t length, key, remote_key;
+	uint8_t what, signal, inlined;
 };
 
 // bn_receive is a buffer for a message.
@@ -84,7 +86,8 @@ void bn_drain(struct bn_device *d); // takes the events of bn_fd
 
 int bn_memory_new(struct bn_device *d, size_t length, struct bn_memory *out);
 void bn_memory_free(struct bn_memory *m, size_t length);
-int bn_register(struct bn_device *d, void *at, size_t length, struct bn_memory *out); // peers may read it
+// bn_register lets peers read memory, and with writes also write it.
+int bn_register(struct bn_device *d, void *at, size_t length, int writes, struct bn_memory *out);
 void bn_deregister(struct bn_memory *m);
 
 int bn_pair_new(struct bn_device *d, uint32_t psn, uint32_t sends, int reads, void **qp, struct bn_end *mine,

@@ -22,7 +22,7 @@ int bn_arm(struct bn_device *d, int solicited) { return ENOSYS; }
 void bn_drain(struct bn_device *d) {}
 int bn_memory_new(struct bn_device *d, size_t length, struct bn_memory *out) { return ENOSYS; }
 void bn_memory_free(struct bn_memory *m, size_t length) {}
-int bn_register(struct bn_device *d, void *at, size_t length, struct bn_memory *out) { return ENOSYS; }
+int bn_register(struct bn_device *d, void *at, size_t length, int writes, struct bn_memory *out) { return ENOSYS; }
 void bn_deregister(struct bn_memory *m) {}
 int bn_read_post(void *qp, const struct bn_read *r) { return ENOSYS; }
 int bn_read_wait(struct bn_device *d, uint64_t *id, uint32_t *status) { return -1; }

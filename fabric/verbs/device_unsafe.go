@@ -138,10 +138,14 @@ func (m *memory) free() {
 	C.free(unsafe.Pointer(m.c))
 }
 
-// register has peers read, and the adapter write, memory that stays in place.
-func (d *device) register(mem []byte) (memory, error) {
+// register has peers read, with writes also write, and the adapter write, memory that stays in place.
+func (d *device) register(mem []byte, writes bool) (memory, error) {
 	m := memory{bytes: mem, c: (*C.struct_bn_memory)(C.calloc(1, C.sizeof_struct_bn_memory))}
-	if err := C.bn_register(d.c, unsafe.Pointer(unsafe.SliceData(mem)), C.size_t(len(mem)), m.c); err != 0 {
+	too := C.int(0)
+	if writes {
+		too = 1
+	}
+	if err := C.bn_register(d.c, unsafe.Pointer(unsafe.SliceData(mem)), C.size_t(len(mem)), too, m.c); err != 0 {
 		C.free(unsafe.Pointer(m.c))
 		return memory{}, failed(fmt.Sprintf("%d bytes", len(mem)), "ibv_reg_mr", err)
 	}
@@ -235,23 +239,43 @@ func (d *device) receive(at []byte, m *memory, id uint64) bool {
 	return true
 }
 
-// send adds a message to the next round. Precondition: sending < most.
-func (d *device) send(p pair, at []byte, m *memory, id uint64, signal, inlined bool) {
+// work is what a pair is to do with memory at, which belongs to m: to send it, to write it to the peer's memory, or to read
+// from there into it.
+type work struct {
+	at              []byte
+	m               *memory
+	id, remote      uint64
+	key             uint32 // of the peer's memory
+	what            uint8
+	signal, inlined bool
+}
+
+// The kinds of work.
+const (
+	workMessage = C.bn_message
+	workWrite   = C.bn_write
+	workGet     = C.bn_get
+)
+
+// send adds work to the next round. Precondition: sending < most.
+func (d *device) send(p pair, w *work) {
 	s := &d.r.sends[d.sending]
-	s.qp, s.at, s.id = p.at, unsafe.Pointer(unsafe.SliceData(at)), C.uint64_t(id)
-	s.length, s.key, s.signal, s.inlined, s.probe = C.uint32_t(len(at)), m.c.key, 0, 0, 0
-	if signal {
+	*s = C.struct_bn_send{
+		qp: p.at, at: C.uint64_t(addressOf(w.at)), id: C.uint64_t(w.id), remote: C.uint64_t(w.remote),
+		length: C.uint32_t(len(w.at)), key: w.m.c.key, remote_key: C.uint32_t(w.key), what: C.uint8_t(w.what),
+	}
+	if w.signal {
 		s.signal = 1
 	}
-	if inlined {
+	if w.inlined {
 		s.inlined = 1
 	}
 	d.sending++
 }
 
-// probe adds a message without bytes: its completion stands for the earlier ones of the pair. Precondition: as send.
+// probe adds a write without bytes: its completion stands for the earlier work of the pair. Precondition: as send.
 func (d *device) probe(p pair, id uint64) {
-	d.r.sends[d.sending] = C.struct_bn_send{qp: p.at, id: C.uint64_t(id), signal: 1, probe: 1}
+	d.r.sends[d.sending] = C.struct_bn_send{qp: p.at, id: C.uint64_t(id), signal: 1, what: workWrite}
 	d.sending++
 }
 

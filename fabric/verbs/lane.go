@@ -22,7 +22,7 @@ import (
 // begin offers the peer a lane.
 func (c *Conn) begin() {
 	p := c.p
-	made, mine, inlined, err := p.d.newPair(newPSN(), 2*p.ring(), false) // each may be followed by a probe
+	made, mine, inlined, err := p.d.newPair(newPSN(), 2*p.ring()+mostMoves, false) // each message may be followed by a probe
 	if err != nil {
 		p.log.Info("no lane over RDMA: the sockets are used", "peer", int(c.Peer()), "reason", err)
 		c.off = true
@@ -254,16 +254,19 @@ func (c *Conn) fails(why error) {
 	}
 	c.say(&note{word: broken})
 	if c.sending {
-		counted := uint64(0)
-		for _, o := range c.out {
-			if o.counted {
-				counted++
-			}
-		}
 		c.sending = false
-		c.sent -= counted
 		c.p.onWay -= len(c.out)
-		c.resend, c.out, c.quiet = c.out, nil, 0
+		for _, o := range c.out {
+			switch {
+			case o.move:
+				c.lost = append(c.lost, o)
+				continue
+			case o.counted:
+				c.sent--
+			}
+			c.resend = append(c.resend, o)
+		}
+		c.out, c.quiet, c.moves = nil, 0, 0
 		c.say(&note{word: back, first: c.sent})
 	}
 }
@@ -290,4 +293,5 @@ func (c *Conn) comesBack(first uint64) {
 	c.comes(false)
 	c.skip = c.got - first
 	c.release()
+	c.lose()
 }

@@ -183,7 +183,7 @@ func TestCorruptMessages(t *testing.T) {
 	require.True(t, ok)
 	at, m := p[0].outgoing.at(slot)
 	(&header{length: 9, class: fabric.ClassTest}).put(at) // more than there is
-	p[0].d.send(c[0].pair, at[:headerBytes], m, 0, true, false)
+	p[0].d.send(c[0].pair, &work{at: at[:headerBytes], m: m, signal: true})
 	_, _, err := p[0].d.round(0)
 	require.NoError(t, err)
 	for len(p[1].downs) == 0 {

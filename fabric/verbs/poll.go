@@ -66,6 +66,9 @@ func (p *Provider) Poll(s *fabric.Sink) int {
 	if len(p.leaving) > 0 {
 		p.reportLeaving()
 	}
+	if len(p.moved) > 0 {
+		p.reportMoved()
+	}
 	p.endBatch()
 	p.up = nil
 	return max(n, p.told-before) + others
@@ -97,7 +100,7 @@ func (p *Provider) mixed() bool { return p.bare || p.over < len(p.conns) }
 
 // busy reports whether Poll has more to do than look at the completion queue.
 func (p *Provider) busy() bool {
-	return p.closed || p.armed || len(p.arrived)+len(p.owing)+len(p.pending)+len(p.leaving) > 0
+	return p.closed || p.armed || len(p.arrived)+len(p.owing)+len(p.pending)+len(p.leaving)+len(p.moved) > 0
 }
 
 func (p *Provider) complete(done *completion) {
@@ -188,7 +191,7 @@ func (p *Provider) payOwed() {
 		switch {
 		case c.owed < p.credit/2 || c.ended || !c.joined || c.off: // a frame has brought it, or nothing can
 			c.owing = false
-		case len(c.out) >= p.ring() || !c.post(0, 0, nil):
+		case c.messages() >= p.ring() || !c.post(0, 0, nil):
 			p.owing = append(p.owing, list[i])
 		default:
 			c.owing = false
@@ -272,7 +275,7 @@ func (p *Provider) Ready() bool {
 		p.returned = false
 		return true
 	}
-	if len(p.arrived)+len(p.owing) > 0 {
+	if len(p.arrived)+len(p.owing)+len(p.moved) > 0 {
 		return true
 	}
 	if p.lanes > 0 {

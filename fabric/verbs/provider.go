@@ -50,6 +50,7 @@ type Provider struct {
 
 	reading    reads
 	registered registrations
+	shared     shares
 
 	outgoing, incoming slots
 	posted, needed     int      // buffers of incoming that are posted; that peers have credit for
@@ -58,6 +59,7 @@ type Provider struct {
 	owing              []*Conn // connections to which credit is due
 	pending            []*Conn // connections with notes or frames to be sent over the sockets
 	leaving            []*Conn // departed peers of which frames are to come
+	moved              []*Conn // connections with moves that have ended, of which the sink has not been told
 	lanes              int     // connections with a queue pair
 	over               int     // connections whose frames come over their lane
 	onWay              int     // messages without acknowledgement
@@ -97,7 +99,7 @@ func Open(cfg Config) (*Provider, error) {
 	}
 	peers := cfg.Sockets.MaxProcs
 	receives := uint32(min(maxReceives, peers*(p.credit+spare)+chunkSlots))
-	completions := uint32(min(maxCompletions, int(receives)+2*peers*p.ring()))
+	completions := uint32(min(maxCompletions, int(receives)+peers*(2*p.ring()+mostMoves)))
 	var err error
 	if p.d, err = openDevice(cfg.Port.Device, cfg.Port.Number, cfg.Port.GID, receives, completions); err != nil {
 		return nil, err
@@ -197,6 +199,7 @@ func (p *Provider) Close() error {
 	err := p.Provider.Close()
 	p.reading.close()
 	p.registered.close()
+	p.shared.close()
 	p.outgoing.release()
 	p.incoming.release()
 	p.d.close()
@@ -246,7 +249,9 @@ func (p *Provider) EndBurst() (all bool) {
 var (
 	_ fabric.Burster   = (*Provider)(nil)
 	_ fabric.Registrar = (*Provider)(nil)
+	_ fabric.Sharer    = (*Provider)(nil)
 	_ fabric.Announcer = (*Conn)(nil)
+	_ fabric.Mover     = (*Conn)(nil)
 	_ fabric.Awaiter   = (*Conn)(nil)
 	_ fabric.Meter     = (*Conn)(nil)
 )

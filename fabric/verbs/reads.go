@@ -290,7 +290,7 @@ func (p *Provider) registeredAs(mem []byte) *registration {
 	}
 	x := r.list[i]
 	x.once.Do(func() {
-		if x.memory, x.err = p.d.register(x.bytes); x.err != nil {
+		if x.memory, x.err = p.d.register(x.bytes, false); x.err != nil {
 			p.log.Info("memory is used without RDMA", "reason", x.err)
 			return
 		}

@@ -15,11 +15,16 @@ import (
 
 // registered gives memory that an endpoint has registered, with random contents.
 func registered(p *peer, n int) []byte {
+	mem := randomBytes(n)
+	p.Register(mem)
+	return mem
+}
+
+func randomBytes(n int) []byte {
 	mem := make([]byte, n)
 	for i := 0; i+8 <= n; i += 8 {
 		binary.LittleEndian.PutUint64(mem[i:], rand.Uint64())
 	}
-	p.Register(mem)
 	return mem
 }
 

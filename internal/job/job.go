@@ -107,7 +107,7 @@ func (j *Job) startMessages(cfg *progress.Config, c *config) (err error) {
 	j.P2P = p2p.New(j.Progress, !c.Unaware, c.limits)
 	j.P2P.SetProfile(c.Profile)
 	blocks := blocksOf(cfg)
-	j.Windows, j.Heap = rma.New(j.Progress, j.P2P, blocks, !c.Unaware), j.newHeap(blocks, cfg.Others, c)
+	j.Windows, j.Heap = rma.New(j.Progress, j.P2P, blocks, sharerOf(cfg), !c.Unaware), j.newHeap(blocks, cfg.Others, c)
 	if j.World, err = j.P2P.NewComm("world", p2p.WorldGroup(j.Size()), j.Rank(), worldContext); err != nil {
 		return err
 	}
@@ -125,6 +125,16 @@ func (j *Job) startMessages(cfg *progress.Config, c *config) (err error) {
 		j.notice, err = j.P2P.NewComm("notice", p2p.WorldGroup(j.Size()), j.Rank(), noticeContext)
 	}
 	return err
+}
+
+// sharerOf is the provider whose adapter lets peers reach memory, or nil.
+func sharerOf(cfg *progress.Config) fabric.Sharer {
+	for _, p := range cfg.Others {
+		if s, ok := p.(fabric.Sharer); ok {
+			return s
+		}
+	}
+	return nil
 }
 
 // blocksOf is the provider over which processes share memory, or nil.

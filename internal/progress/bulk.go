@@ -18,6 +18,13 @@ func (e *Engine) HandlePlaces(
 	}
 }
 
+// HandleMoves registers the function that learns of the end of moves (fabric.Sink.Moved), as HandlePlaces does.
+func (e *Engine) HandleMoves(moved func(peer proc.ID, n int, lost bool)) {
+	for s := range e.sinks {
+		s.Moved = moved
+	}
+}
+
 const (
 	// streamCheck is the number of polls of a stream between two checks of the lock's contenders,
 	// streamChecks the number of checks: ten microseconds in all.

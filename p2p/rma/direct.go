@@ -54,6 +54,7 @@ func (t *target) find() {
 		t.mem = w.mem
 		return
 	}
+	t.findPath()
 	if w.s.blocks == nil || t.at.none() || t.size == 0 {
 		return
 	}
@@ -70,6 +71,10 @@ func (w *Window) closeMemory() {
 			_ = w.s.blocks.CloseBlock(t.block) // it can only fail to unmap
 		}
 		t.mem, t.block, t.found = nil, nil, true
+	}
+	if w.shared.Len > 0 {
+		w.s.sharer.Unshare(w.shared)
+		w.shared = fabric.Region{}
 	}
 	if w.made {
 		_ = w.s.blocks.CloseBlock(w.mem)

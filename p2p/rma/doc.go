@@ -10,6 +10,8 @@
 // returns, and accumulates take atomic instructions. Synchronisation goes by frames there too, which come
 // after the stores before them.
 //
+// Where an adapter reaches memory of another machine, it does puts and gets (fabric.Mover): see move.go.
+//
 // Elsewhere an operation is a frame of class RMA that the target's engine applies, with its lock held: the
 // fabrics need nothing but frames. Frames of a pair are in order, so the
 // answer to a flush says that all earlier operations are complete, at the target and, as answers are

@@ -23,11 +23,8 @@ func (w *Window) onEnd(t *target, how end) {
 			delete(w.results, token)
 		}
 	}
-	for _, r := range t.requests {
-		r.promise.Complete(err)
-	}
-	t.requests = nil
-	t.out, t.replies, t.open = nil, nil, 0
+	t.out, t.replies, t.open, t.waiting = nil, nil, 0, 0
+	t.endRequests(err)
 	w.lock.release(t.rank)
 	w.grant()
 	if how == failed && !t.agreed && w.runThrough && w.failed == nil {
@@ -100,7 +97,7 @@ func (w *Window) gone(of func(*target) bool) error {
 // finish ends a synchronisation. If it has found a failure the epoch ends: operations on living targets
 // complete, locks are given back, and the window stays failed (ULFM 17.2.4).
 func (w *Window) finish(err error) error {
-	if err == nil || !errors.Is(err, ft.ErrProcFailed) || w.freed {
+	if err = w.returns(err); err == nil || !errors.Is(err, ft.ErrProcFailed) || w.freed {
 		return err
 	}
 	if w.failed == nil {
@@ -126,7 +123,7 @@ func (w *Window) completeLiving() {
 	}
 	_ = w.await(func() (bool, error) {
 		for i := range w.targets {
-			if t := &w.targets[i]; !t.ended && t.acked < t.sent {
+			if t := &w.targets[i]; !t.ended && !t.flushed() {
 				if w.freed {
 					return false, errFreed
 				}
@@ -149,25 +146,33 @@ func (w *Window) release() {
 	w.fenced = false
 }
 
-// endRequests ends all requests and results with an error. Operations that wait go on with copies, as the
-// buffers belong to the application again.
+// endRequests ends all requests and results with an error. Operations that wait go on with copies, and do not read
+// any more, as the buffers belong to the application again.
 func (w *Window) endRequests(err error) {
 	for i := range w.targets {
 		t := &w.targets[i]
+		t.abandon()
 		if len(t.requests) > 0 {
 			for k := range t.out {
 				t.out[k].data = bytes.Clone(t.out[k].data)
 			}
 		}
-		for _, r := range t.requests {
-			r.promise.Complete(err)
-		}
-		t.requests = nil
+		t.endRequests(err)
 	}
 	for token, r := range w.results {
 		r.done, r.err = true, err
 		delete(w.results, token)
 	}
+}
+
+// endRequests ends the requests of a rank with an error, as soon as no adapter uses their buffers any more.
+func (t *target) endRequests(err error) {
+	for i := range t.requests {
+		if t.requests[i].err == nil {
+			t.requests[i].err = err
+		}
+	}
+	t.completeRequests()
 }
 
 // Reset begins a new generation after a validate of the window's communicator, which all living members have
@@ -177,6 +182,7 @@ func (w *Window) Reset(ended []proc.ID) {
 	w.s.e.Lock()
 	defer w.s.e.Unlock()
 	w.endRequests(ft.ErrProcFailed)
+	w.settle() // nothing of the last generation is written after the barrier
 	w.gen = (w.gen + 1) & generation
 	w.failed, w.fenced = nil, false
 	w.lock.init(len(w.targets))

@@ -6,18 +6,20 @@ func (w *Window) flushAll(wanted func(*target) bool) error {
 	var list []*target
 	for i := range w.targets {
 		if t := &w.targets[i]; !t.ended && wanted(t) && !t.quiet() {
-			t.flush()
+			if t.dirty {
+				t.flush()
+			}
 			list = append(list, t)
 		}
 	}
 	return w.awaitFlushed(list, wanted)
 }
 
-// awaitFlushed waits for the answers to flushes, and reports what the wanted targets have refused.
+// awaitFlushed waits for the answers to flushes and the moves before them, and reports what the wanted targets have refused.
 func (w *Window) awaitFlushed(list []*target, wanted func(*target) bool) error {
 	err := w.await(func() (bool, error) {
 		for _, t := range list {
-			if !t.ended && t.acked < t.sent {
+			if !t.ended && !t.flushed() {
 				return false, w.broken()
 			}
 		}
@@ -99,7 +101,7 @@ func (w *Window) FlushLocalAll() error {
 
 // left reports whether no operation on the rank uses a buffer of the application any more.
 func (t *target) left() bool {
-	if len(t.out) > 0 {
+	if len(t.out)+t.underWay > 0 {
 		return false
 	}
 	for _, r := range t.w.results {
@@ -115,7 +117,7 @@ func (w *Window) Sync() error {
 	w.s.e.Lock()
 	defer w.s.e.Unlock()
 	w.s.e.Progress()
-	return w.broken() // the lock is a barrier for memory
+	return w.returns(w.broken()) // the lock is a barrier for memory
 }
 
 // FlushAll is Flush for all ranks.

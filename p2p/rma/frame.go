@@ -90,8 +90,13 @@ func decode(b []byte) (h head, data []byte, ok bool) {
 func inside(at, n, size uint64) bool { return at <= size && n <= size-at }
 
 // CardBytes is the length of a card: the length of the memory, or dynamicSize, the number of counters, the
-// block, its length, and where the memory begins in it.
-const CardBytes = 16 + len(fabric.BlockName{}) + 16
+// block, its length, and where the memory begins in it, and the address and the key by which peers move.
+const CardBytes = 16 + placeBytes + 8 + keyBytes
+
+const (
+	placeBytes = len(fabric.BlockName{}) + 16
+	keyBytes   = 8 // the first one is 0 if the memory is not shared, else 1 more than the length of the key
+)
 
 // dynamicSize stands for the length of the memory of a dynamic window.
 const dynamicSize = math.MaxInt64
@@ -105,7 +110,27 @@ func (w *Window) Card() (b [CardBytes]byte) {
 	binary.LittleEndian.PutUint64(b[:], size)
 	binary.LittleEndian.PutUint64(b[8:], uint64(len(w.notices)))
 	w.at.encode(b[16:])
+	encodeRegion(b[16+placeBytes:], &w.shared)
 	return b
+}
+
+// encodeRegion writes a region without its length. One whose key is too long counts as not shared.
+func encodeRegion(b []byte, r *fabric.Region) {
+	if r.Len > 0 && len(r.Key) < keyBytes {
+		binary.LittleEndian.PutUint64(b, r.Addr)
+		b[8] = uint8(1 + copy(b[9:], r.Key))
+	}
+}
+
+// decodeRegion reads a region of a length; of length 0 if the memory is not shared.
+//
+//banyan:decodes
+func decodeRegion(b []byte, size uint64) (r fabric.Region, ok bool) {
+	n := int(b[8])
+	if n == 0 || n > keyBytes {
+		return r, n == 0
+	}
+	return fabric.Region{Addr: binary.LittleEndian.Uint64(b), Len: size, Key: append([]byte(nil), b[9:8+n]...)}, true
 }
 
 // place is where memory lies in a block. The zero place is in none.
@@ -154,6 +179,9 @@ func (w *Window) join(cards []byte) error {
 		t, card := &w.targets[i], cards[i*CardBytes:]
 		t.size, t.notices = binary.LittleEndian.Uint64(card), binary.LittleEndian.Uint64(card[8:])
 		fits := t.at.decode(card[16:], t.size)
+		var known bool
+		t.region, known = decodeRegion(card[16+placeBytes:], t.size)
+		fits = fits && known
 		if t.size > dynamicSize || t.notices > math.MaxUint32 || !fits {
 			return fmt.Errorf("%w: the memory or the options of rank %d", ft.ErrArgument, i)
 		}

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/banyan-hpc/banyan/fabric"
 )
 
 // Any payload is refused or applied inside of the memory; an answer to no request changes nothing.
@@ -46,6 +48,8 @@ func FuzzCards(f *testing.F) {
 	f.Add(none[:])
 	inBlock := (&Window{mem: make([]byte, 24), at: place{[24]byte{1}, 32, 16}}).Card()
 	f.Add(inBlock[:]) // ends 8 bytes behind the block
+	shared := (&Window{mem: make([]byte, 24), shared: fabric.Region{Addr: 5, Len: 24, Key: []byte("four")}}).Card()
+	f.Add(shared[:])
 	f.Fuzz(func(t *testing.T, b []byte) {
 		ranks := max(1, len(b)/CardBytes)
 		w := &Window{targets: make([]target, ranks)}
@@ -53,6 +57,7 @@ func FuzzCards(f *testing.F) {
 			assert.Len(t, b, ranks*CardBytes)
 			for i := range w.targets {
 				o := &w.targets[i]
+				assert.True(t, o.region.Len == 0 || o.region.Len == o.size && len(o.region.Key) < keyBytes)
 				assert.True(t, o.at.none() || o.at.from <= o.at.length && o.size <= o.at.length-o.at.from)
 			}
 		}

@@ -93,6 +93,22 @@ func (t *target) refusal() error {
 	return fmt.Errorf("%w: rank %d has refused an operation: it has no memory there", ft.ErrArgument, t.rank)
 }
 
+// completeRequests completes the oldest requests, as far as they can be.
+func (t *target) completeRequests() {
+	for len(t.requests) > 0 {
+		r := t.requests[0]
+		switch {
+		case r.err != nil && t.underWay > 0, r.err == nil && (r.flush > t.acked || !t.moved(r.move)):
+			return
+		case r.err == nil && t.refused:
+			r.err = t.refusal()
+			t.refused = false // that reports it
+		}
+		t.requests = t.requests[1:]
+		r.promise.Complete(r.err)
+	}
+}
+
 func (t *target) reply(k kind, token uint32, h *head, data []byte) {
 	t.replies = append(t.replies, item{
 		kind: k, token: token, head: head{off: h.off}, data: data, n: uint64(len(data)),
@@ -142,15 +158,7 @@ func (t *target) answered(k kind, token uint32, h *head, data []byte) {
 	case kindFlushed:
 		t.acked = min(t.acked+1, t.sent)
 		t.refused = t.refused || h.at != 0
-		var err error
-		if t.refused {
-			err = t.refusal()
-		}
-		for len(t.requests) > 0 && t.requests[0].flush <= t.acked {
-			t.requests[0].promise.Complete(err)
-			t.refused = false // that has reported it
-			t.requests = t.requests[1:]
-		}
+		t.completeRequests()
 		t.busy.Store(!t.quiet())
 	case kindGranted:
 		t.granted = t.held != 0

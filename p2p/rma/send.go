@@ -25,6 +25,7 @@ type item struct {
 	data  []byte
 	n     uint64 // bytes of data, or wanted by a get
 	done  uint64 // bytes sent
+	move  uint64 // the number of a move; 0: frames
 }
 
 // pump sends what waits, and returns the number of frames. Precondition: the lock is held.
@@ -47,7 +48,14 @@ func (t *target) pump() (sent int) {
 		t.replies = pop(t.replies)
 	}
 	for len(t.out) > 0 {
-		n, all := t.send(&t.out[0])
+		next := t.send
+		switch it := &t.out[0]; {
+		case it.move > 0:
+			next = t.move
+		case t.underWay > 0 && it.follows():
+			return sent
+		}
+		n, all := next(&t.out[0])
 		sent += n
 		if !all {
 			return sent
@@ -55,6 +63,11 @@ func (t *target) pump() (sent int) {
 		t.out = pop(t.out)
 	}
 	return sent
+}
+
+// follows reports whether a frame says that operations before it are complete.
+func (it *item) follows() bool {
+	return it.kind == kindFlush || it.kind == kindUnlock || it.kind == kindComplete || it.head.notice > 0
 }
 
 // pop drops the first of a queue, and keeps its memory when it is empty.
@@ -91,8 +104,7 @@ func (t *target) send(it *item) (sent int, all bool) {
 		}
 		h.encode(s.frame)
 		if !t.ep.TrySend(fabric.ClassRMA, imm, s.frame) {
-			t.stalled = true
-			s.stalled = append(s.stalled, t)
+			t.stall()
 			return sent, false
 		}
 		sent++
@@ -103,6 +115,12 @@ func (t *target) send(it *item) (sent int, all bool) {
 			return sent, true
 		}
 	}
+}
+
+// stall has the target continue when its connection may have room.
+func (t *target) stall() {
+	t.stalled = true
+	t.w.s.stalled = append(t.w.s.stalled, t)
 }
 
 // tell sends a frame without data. Precondition: the lock is held.
@@ -129,7 +147,7 @@ func (t *target) flush() uint64 {
 
 // drop forgets all that is under way with the rank.
 func (t *target) drop() {
-	t.out, t.replies, t.open = nil, nil, 0
+	t.out, t.replies, t.open, t.waiting = nil, nil, 0, 0
 	t.sent, t.acked = 0, 0
 	t.held, t.granted, t.dirty = 0, false, false
 	t.busy.Store(false)

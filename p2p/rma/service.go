@@ -16,6 +16,8 @@ type Service struct {
 	e       *progress.Engine
 	p       *p2p.Engine
 	blocks  fabric.Blocks      // nil: no other process reaches memory of this one
+	sharer  fabric.Sharer      // nil: no adapter does either
+	moving  map[proc.ID]*moves // by peer
 	windows map[uint32]*Window // by context
 	stalled []*target          // their connections have refused credit
 	gone    []goneNotice       // likewise
@@ -25,10 +27,13 @@ type Service struct {
 }
 
 // New makes the service and registers its class. With aware false a peer's failure completes
-// nothing: that is the baseline. Blocks may be nil.
-func New(e *progress.Engine, p *p2p.Engine, blocks fabric.Blocks, aware bool) *Service {
-	s := &Service{e: e, p: p, blocks: blocks, windows: make(map[uint32]*Window)}
+// nothing: that is the baseline. Blocks and sharer may be nil.
+func New(e *progress.Engine, p *p2p.Engine, blocks fabric.Blocks, sharer fabric.Sharer, aware bool) *Service {
+	s := &Service{
+		e: e, p: p, blocks: blocks, sharer: sharer, windows: make(map[uint32]*Window), moving: make(map[proc.ID]*moves),
+	}
 	e.Handle(fabric.ClassRMA, s.receive)
+	e.HandleMoves(s.onMoved)
 	if aware {
 		e.OnEnd(s.onEnd)
 		p.OnRevoked(s.onRevoked)
@@ -49,6 +54,9 @@ func (s *Service) Prepare(c *p2p.Comm, mem []byte, notices int) (*Window, error)
 		targets: make([]target, members.Size()), results: make(map[uint32]*result),
 	}
 	w.lock.init(members.Size())
+	if s.sharer != nil && len(mem) > 0 && members.Size() > 1 {
+		w.shared, _ = s.sharer.Share(mem) // else messages reach it
+	}
 	if s.blocks != nil && len(mem) > 0 && members.Size() > 1 {
 		if name, length, at, ok := s.blocks.BlockOf(mem); ok {
 			w.at = place{name, uint64(length), uint64(at)}
@@ -174,6 +182,7 @@ func (s *Service) onEnd(ep *progress.Endpoint, cause proc.Cause) {
 	if cause.Failed() {
 		how = failed
 	}
+	s.forget(ep.Proc)
 	for _, w := range s.windows {
 		if rank := w.core.Members().Rank(ep.Proc); rank >= 0 {
 			w.onEnd(&w.targets[rank], how)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/progress"
@@ -18,8 +19,9 @@ type Window struct {
 	ctx     uint32
 	gen     uint8 // generation
 	mem     []byte
-	at      place // of mem; zero: no other process reaches it
-	made    bool  // the block of mem is the window's
+	at      place         // of mem; zero: no other process reaches it
+	made    bool          // the block of mem is the window's
+	shared  fabric.Region // mem, for the adapters of peers; of length 0: it is not shared
 	notices []uint64
 	targets []target
 	lock    lock // of mem
@@ -59,6 +61,13 @@ type target struct {
 	open    int    // requests that were sent and have no answer yet
 	stalled bool   // it is in the service's list
 	dirty   bool   // operations were started since the last flush
+	// Moves: see move.go. Those of operations that wait in out, and the parts of others that are under way.
+	mover             fabric.Mover // nil: operations are messages
+	moves             *moves       // of the peer
+	region            fabric.Region
+	waiting, underWay int
+	last              uint64 // the number of the last move that was started
+	losses            int    // reports of lost moves
 	// Flushes and unlocks are numbered: sent have been started, acked answered.
 	sent, acked uint64
 	requests    []request
@@ -84,10 +93,11 @@ const (
 	freed // it has no window any more: its Free, or the creation, has met a failure
 )
 
-// request is an operation that completes with a flush.
+// request is an operation that completes with a flush and a move, or with an error once nothing moves.
 type request struct {
-	flush   uint64
-	promise p2p.Promise
+	flush, move uint64
+	promise     p2p.Promise
+	err         error
 }
 
 // result is where the answers to an operation go.
@@ -150,7 +160,7 @@ func (w *Window) Do(op *Op) error {
 	w.s.e.Lock()
 	defer w.s.e.Unlock()
 	_, _, err := w.start(op)
-	return err
+	return w.returns(err)
 }
 
 // Fetch is Do, and waits for what the operation reads.
@@ -192,7 +202,10 @@ func (w *Window) Request(op *Op, name string) p2p.Handle {
 	case t.quiet():
 		promise.Complete(nil)
 	default:
-		t.requests = append(t.requests, request{t.flush(), promise})
+		if t.dirty {
+			t.flush()
+		}
+		t.requests = append(t.requests, request{flush: t.sent, move: t.last, promise: promise})
 	}
 	return h
 }
@@ -226,6 +239,10 @@ func (w *Window) start(op *Op) (t *target, r *result, err error) {
 	}
 	if op.Kind == Get {
 		it.n = n
+	}
+	if t.movable(op) {
+		t.startMove(it, op)
+		return t, nil, nil
 	}
 	if it.kind.asks() {
 		if it.token, err = w.newToken(); err != nil {
@@ -317,7 +334,10 @@ func (w *Window) reach(rank int) (*target, error) {
 }
 
 // quiet reports whether all operations on the rank are complete.
-func (t *target) quiet() bool { return !t.dirty && t.acked == t.sent }
+func (t *target) quiet() bool { return !t.dirty && t.flushed() }
+
+// flushed is quiet for the operations before the last flush.
+func (t *target) flushed() bool { return t.acked == t.sent && t.waiting+t.underWay == 0 }
 
 // Bytes is this rank's memory.
 func (w *Window) Bytes() []byte { return w.mem }
@@ -346,6 +366,7 @@ func (w *Window) SizeAt(rank int) int {
 func (w *Window) Free(early bool) {
 	w.s.e.Lock()
 	defer w.s.e.Unlock()
+	w.settle()
 	if w.freed {
 		return
 	}

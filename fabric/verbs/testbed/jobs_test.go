@@ -4,6 +4,8 @@ package testbed
 
 import (
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -45,6 +47,18 @@ func TestJobOfTwoMachines(t *testing.T) {
 	got := job(t, `begin exchanges; finish`)
 	require.Zero(t, got.status, got)
 	require.Contains(t, got.errs, "sends over RDMA, device rxe0")
+}
+
+// The tests of windows whose ranks are processes, all of them joined by the device: operations, long ones, and random
+// programs, of which ranks are killed at random steps.
+func TestWindows(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "windows.test")
+	said, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", binary, "../../../internal/systest/windows").CombinedOutput()
+	require.NoError(t, err, string(said))
+	t.Setenv("BANYAN_FABRIC", "verbs")
+	got := start(t, "-t", "300", "--", binary, "-test.short", "-test.run", "OfProcesses", "-test.v")
+	require.Zero(t, got.status, got)
+	require.Contains(t, got.out, "PASS: TestRandomProgramsOfProcesses")
 }
 
 // failed matches the lines of survivors.

@@ -31,7 +31,40 @@ func exchanges(w *banyan.World) error {
 		return err
 	}
 	return errors.Join(ranktest.Ring(w), ranktest.Crowd(w), ranktest.CheckCollectivesAndSplit(w.Comm(), nil),
-		window(w.Comm()))
+		window(w.Comm()), moves(w))
+}
+
+// moves has rank 0 put to the last one and get from there without frames.
+func moves(w *banyan.World) error {
+	c := w.Comm()
+	const times, n = 100, 100_000
+	mem, err := banyan.Alloc[byte](w, n)
+	if err != nil {
+		return err
+	}
+	win, err := c.AllocWindow(n)
+	if err == nil {
+		err = win.Fence()
+	}
+	if last := c.Size() - 1; err == nil && c.Rank() == 0 {
+		before := w.PeerCounters(last).FramesSent
+		for i := range times {
+			copy(mem, ranktest.Pattern(i, n))
+			got := make([]byte, n)
+			err = errors.Join(win.Put(mem, last, 0), win.Flush(last), win.Get(got, last, 0), win.Flush(last),
+				ranktest.CheckEqual(got, mem), win.Put(got[:8], last, 8), win.Get(mem[:8], last, 8), win.Flush(last))
+			if err != nil {
+				return err
+			}
+		}
+		if frames := w.PeerCounters(last).FramesSent - before; frames > times { // heartbeats come between
+			return fmt.Errorf("%d frames for %d rounds", frames, times)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(win.Fence(), win.Free(), banyan.Free(w, mem))
 }
 
 // overRDMA checks that the ranks of the other machine are reached over RDMA, after a message has connected them.

@@ -261,11 +261,15 @@ func (p *program) compare() error {
 	return p.win.Fence()
 }
 
-// reaches are the machines: no rank reaches the memory of another one, all do, those of a node do.
+// reaches are the machines: no rank reaches the memory of another one, all do, those of a node do; adapters do, also
+// with paths that fail, and those of other nodes do.
 var reaches = []func(*sim.Config){
 	nil,
 	func(c *sim.Config) { c.Blocks = true },
 	func(c *sim.Config) { c.Blocks, c.Topology.ProcsPerNode = true, 2 },
+	func(c *sim.Config) { c.Moves = true },
+	func(c *sim.Config) { c.Moves, c.MoveLoss = true, 0.05 },
+	func(c *sim.Config) { c.Blocks, c.Topology.ProcsPerNode, c.Moves, c.MoveLoss = true, 2, true, 0.01 },
 }
 
 // Random programs, whose ranks are killed at random steps, give what the oracle allows: no call hangs, none

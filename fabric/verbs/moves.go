@@ -1,0 +1,194 @@
+//go:build cgo
+
+package verbs
+
+import (
+	"encoding/binary"
+	"sync"
+
+	"github.com/banyan-hpc/banyan/fabric"
+)
+
+// A move is a write to, or a read from, memory that the peer has shared. It goes over the lane, between the frames, and
+// has a completion of its own. Registered memory is moved where it lies, other memory by way of a buffer.
+//
+// A lane that fails loses its moves. They are reported once this end has been destroyed and the peer's end is in the
+// error state: from then on neither adapter does anything more for them, so they can be done by frames. For that a move
+// needs a lane in use both ways, whose failure the peer answers by the note back. The end of a peer puts this
+// end of the lane into the error state before it is reported, so a dead peer's moves write nothing afterwards.
+
+const (
+	// mostMoves is the number of moves of a connection on their way, moveBytes the longest: frames wait behind them.
+	mostMoves, moveBytes = 16, 256 << 10
+	// noSlot is in place of a buffer.
+	noSlot = 1<<32 - 1
+)
+
+// Moves implements fabric.Mover.
+func (c *Conn) Moves() bool { return c.sending && c.receiving && !c.p.left }
+
+// TryPut implements fabric.Mover.
+func (c *Conn) TryPut(local []byte, remote fabric.Region, offset uint64) int {
+	return c.move(local, remote, offset, workWrite)
+}
+
+// TryGet implements fabric.Mover.
+func (c *Conn) TryGet(local []byte, remote fabric.Region, offset uint64) int {
+	return c.move(local, remote, offset, workGet)
+}
+
+func (c *Conn) move(local []byte, remote fabric.Region, offset uint64, what uint8) int {
+	p := c.p
+	key, ok := readKey(remote.Key)
+	if !ok || !c.Moves() || offset > remote.Len || uint64(len(local)) > remote.Len-offset {
+		return fabric.NoPath
+	}
+	if c.moves == mostMoves {
+		c.starving = true
+		return fabric.NoRoom
+	}
+	w := work{id: c.next, remote: remote.Addr + offset, key: key, what: what, signal: true}
+	o := onWay{slot: noSlot, move: true}
+	if m := p.registeredLong(local); m != nil {
+		w.at, w.m = local[:min(len(local), moveBytes)], &m.memory
+	} else {
+		slot, ok := p.outgoing.take()
+		if !ok {
+			return fabric.NoPath
+		}
+		o.slot = slot
+		w.at, w.m = p.outgoing.at(slot)
+		w.at = w.at[:min(len(local), slotBytes)]
+		if what == workWrite {
+			copy(w.at, local)
+			w.inlined = len(w.at) <= c.inlined
+		} else {
+			o.into = local[:len(w.at)]
+		}
+	}
+	c.out = append(c.out, o)
+	p.onWay++
+	c.moves++
+	c.next++
+	c.quiet = 0 // its completion stands for those before
+	p.submit(c, &w)
+	return len(w.at)
+}
+
+// registeredLong is registeredAs for memory that is better not copied.
+func (p *Provider) registeredLong(mem []byte) *registration {
+	if len(mem) <= batchBytes {
+		return nil
+	}
+	return p.registeredAs(mem)
+}
+
+// ends ends a message or move that is complete.
+func (c *Conn) ends(o *onWay) {
+	if o.move {
+		if o.into != nil {
+			at, _ := c.p.outgoing.at(o.slot)
+			copy(o.into, at)
+		}
+		c.moves--
+		c.moved++
+		c.reports()
+	}
+	c.p.give(o.slot)
+	*o = onWay{}
+}
+
+// give gives a buffer back, if it is one.
+func (p *Provider) give(slot uint32) {
+	if slot != noSlot {
+		p.outgoing.give(slot)
+	}
+}
+
+// lose gives up the moves of a lane both ends of which have failed.
+func (c *Conn) lose() {
+	for i := range c.lost {
+		c.p.give(c.lost[i].slot)
+	}
+	if c.gone += len(c.lost); c.gone > 0 {
+		c.reports()
+	}
+	c.lost = nil
+}
+
+// reports has Poll tell the sink of moves that have ended.
+func (c *Conn) reports() {
+	if !c.listedMoved {
+		c.listedMoved = true
+		c.p.moved = append(c.p.moved, c)
+	}
+}
+
+func (p *Provider) reportMoved() {
+	list := p.moved
+	p.moved = nil
+	for _, c := range list {
+		moved, gone := c.moved, c.gone
+		c.listedMoved, c.moved, c.gone = false, 0, 0
+		if p.told++; p.up.Moved == nil {
+			continue
+		}
+		if moved > 0 {
+			p.up.Moved(c.Peer(), moved, false)
+		}
+		if gone > 0 && !c.ended {
+			p.up.Moved(c.Peer(), gone, true)
+		}
+	}
+}
+
+// shares are memory that peers may write and read, by the key.
+type shares struct {
+	mu   sync.Mutex
+	list map[uint32]memory
+	over bool // the device is closed
+}
+
+// Share implements fabric.Sharer.
+func (p *Provider) Share(mem []byte) (fabric.Region, error) {
+	s := &p.shared
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return fabric.Region{}, fabric.ErrClosed
+	}
+	m, err := p.d.register(mem, true)
+	if err != nil {
+		p.log.Info("memory is used without RDMA", "reason", err)
+		return fabric.Region{}, err
+	}
+	if s.list == nil {
+		s.list = make(map[uint32]memory)
+	}
+	s.list[m.remote()] = m
+	return fabric.Region{
+		Addr: addressOf(mem), Len: uint64(len(mem)), Key: binary.LittleEndian.AppendUint32(nil, m.remote()),
+	}, nil
+}
+
+// Unshare implements fabric.Sharer.
+func (p *Provider) Unshare(r fabric.Region) {
+	s := &p.shared
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if key, ok := readKey(r.Key); ok {
+		if m, has := s.list[key]; has {
+			m.deregister()
+			delete(s.list, key)
+		}
+	}
+}
+
+func (s *shares) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.list {
+		m.deregister()
+	}
+	s.list, s.over = nil, true
+}
