@@ -22,6 +22,7 @@ const place = "\n\t…\n"
 var importable = map[string]string{
 	"banyan": "github.com/banyan-hpc/banyan", "context": "context", "errors": "errors", "fmt": "fmt", "os": "os",
 	"slices": "slices", "time": "time", "topology": "github.com/banyan-hpc/banyan/coll/topology",
+	"layout": "github.com/banyan-hpc/banyan/coll/layout",
 }
 
 // programOf makes a file of a block. One with a package clause is a file. To any other the clause and the

@@ -60,6 +60,7 @@ var house = []place{
 	{"internal/job", 65},                // one rank's stack, for a launched process and a simulated one
 	{".", applicationFloor},             // what an application links
 	{"coll/topology", 71},               // grids and graphs of ranks, on the public interface
+	{"coll/layout", 71},                 // elements of a slice that do not lie side by side, on the public interface
 	{"bench/stats", 71},                 // medians, intervals and distributions, for all harnesses
 	{"bench/table", 72},                 // tables as wide as the terminal, for all harnesses
 	{"bench/kill", 72},                  // which ranks die, for all that measures or predicts failures

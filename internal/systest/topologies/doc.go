@@ -1,3 +1,3 @@
-// Package topologies tests package topology on whole ranks: random grids and graphs against a sequential
-// oracle, orders on simulated nodes, and deaths among neighbours. Floor 8.
+// Package topologies tests packages topology and layout on whole ranks: random grids and graphs against a
+// sequential oracle, orders on simulated nodes, deaths among neighbours, and borders of fields. Floor 8.
 package topologies

@@ -7,6 +7,8 @@ import (
 )
 
 var roles = ranktest.Roles{
+	"borders":                borders,
+	"borders allocs":         bordersAllocs,
 	"neighbours":             neighboursRank,
 	"neighbours allocs":      neighboursAllocs,
 	"neighbours, one killed": killedRank,
