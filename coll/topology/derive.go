@@ -16,12 +16,10 @@ func derived(
 ) (*banyan.Comm, error) {
 	at, moved := c.Rank(), false
 	if reorder {
-		node, err := nodes(c)
-		if err != nil {
+		var err error
+		if at, moved, err = place(c, edges, blocks); err != nil {
 			return nil, err
 		}
-		order := arranged(node, edges(), blocks)
-		at, moved = order[at], !slices.IsSorted(order)
 	}
 	if !moved && places == c.Size() {
 		return c.Dup()
@@ -31,6 +29,18 @@ func derived(
 		color = banyan.Undefined
 	}
 	return whole(places)(c.Split(color, at))
+}
+
+// place gives this rank's place by the nodes of all ranks, and whether any rank has another place than its number.
+func place(
+	c *banyan.Comm, edges func() graph, blocks func(counts []int) [][]int,
+) (at int, moved bool, err error) {
+	node, err := nodes(c)
+	if err != nil {
+		return 0, false, err
+	}
+	order := arranged(node, edges(), blocks)
+	return order[c.Rank()], !slices.IsSorted(order), nil
 }
 
 // whole gives an error for a communicator that has fewer ranks than places: some were agreed to have failed.

@@ -32,10 +32,7 @@ type Edge struct{ From, To, Weight int }
 // symmetric, since neighbours both send and receive (MPI 8.6): use [NewDistGraph] then. Those of Comm.Dup or
 // Comm.Split.
 func NewGraph(c *banyan.Comm, edges [][]int, reorder bool) (*Graph, error) {
-	if len(edges) > c.Size() {
-		return nil, misuse("NewGraph", "%d vertices for %d ranks", len(edges), c.Size())
-	}
-	g, err := symmetric(edges)
+	g, err := newSymmetric("NewGraph", edges, c.Size())
 	if err != nil {
 		return nil, err
 	}
@@ -51,13 +48,16 @@ func NewGraph(c *banyan.Comm, edges [][]int, reorder bool) (*Graph, error) {
 	return &Graph{d, Edges{Sources: own, Dests: own}, all}, nil
 }
 
-// symmetric checks that each edge is there in both directions.
-func symmetric(edges [][]int) (graph, error) {
+// newSymmetric checks that there are no more vertices than ranks, and each edge in both directions.
+func newSymmetric(op string, edges [][]int, ranks int) (graph, error) {
+	if len(edges) > ranks {
+		return nil, misuse(op, "%d vertices for %d ranks", len(edges), ranks)
+	}
 	g, balance := make(graph, len(edges)), map[[2]int]int{}
 	for from, ranks := range edges {
 		for _, to := range ranks {
 			if uint(to) >= uint(len(edges)) {
-				return nil, misuse("NewGraph", "edge from %d to %d in a graph of %d", from, to, len(edges))
+				return nil, misuse(op, "edge from %d to %d in a graph of %d", from, to, len(edges))
 			}
 			g[from] = append(g[from], arc{to, 1})
 			balance[[2]int{from, to}]++
@@ -67,7 +67,7 @@ func symmetric(edges [][]int) (graph, error) {
 	for from, ranks := range edges {
 		for _, to := range ranks {
 			if balance[[2]int{from, to}] != 0 {
-				return nil, misuse("NewGraph", "edges between %d and %d differ in number by direction", from, to)
+				return nil, misuse(op, "edges between %d and %d differ in number by direction", from, to)
 			}
 		}
 	}
