@@ -17,6 +17,7 @@ var roles = ranktest.Roles{
 	"completed":                   completedRank,
 	"differing":                   differ,
 	"exchanges":                   exchangesRank,
+	"huge":                        huge,
 	"flat":                        flatRank,
 	"levels":                      levelsRank,
 	"levels differ":               levelsDiffer,
