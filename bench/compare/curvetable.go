@@ -13,7 +13,7 @@ import (
 // WriteCurve prints a curve for people: for each point, bound and distance the time of the subject
 // and, for each of the others, its time and the ratio to it with the interval. The verdict is on
 // the ratio to the better of the others, which is on all of them: not beaten by the better is not
-// beaten by any.
+// beaten by any. Where it is known, the longest call is beside each time.
 func WriteCurve(w io.Writer, c *Curve) error {
 	kept, dropped := 0, 0
 	for _, p := range c.Points {
@@ -25,15 +25,23 @@ func WriteCurve(w io.Writer, c *Curve) error {
 			len(c.Points[0].Rounds), cutWord(c.Points[0].Result), kept, dropped),
 		Columns: []table.Column{{Name: "id"}, {Name: c.sweep.Label}, {Name: "cores"}, {Name: "pairs"}, {Name: "ours µs"}},
 	}
+	pauses := slices.ContainsFunc(c.Rows(), func(row Row) bool { return row.SubjectLongest > 0 })
+	if pauses {
+		t.Columns = append(t.Columns, table.Column{Name: "longest"})
+	}
 	for _, o := range others {
-		t.Columns = append(t.Columns, table.Column{Name: o + " µs"}, table.Column{Name: "ratio", Joined: true},
+		t.Columns = append(t.Columns, table.Column{Name: o + " µs"})
+		if pauses {
+			t.Columns = append(t.Columns, table.Column{Name: "longest", Joined: true})
+		}
+		t.Columns = append(t.Columns, table.Column{Name: "ratio", Joined: true},
 			table.Column{Name: "95 % interval", Joined: true})
 	}
 	t.Columns = append(t.Columns, judged...)
 	var lines [][]any
 	for _, p := range c.Points {
 		for _, rows := range p.lines() {
-			lines = append(lines, lineOf(p.Label, others, rows))
+			lines = append(lines, lineOf(p.Label, others, rows, pauses))
 		}
 	}
 	err := t.Write(lines)
@@ -94,19 +102,30 @@ func (r *Result) lines() [][]Row {
 	return out
 }
 
-func lineOf(label string, others []string, rows []Row) []any {
+// lineOf is a line of the table. With pauses each time has that of the longest call after it.
+func lineOf(label string, others []string, rows []Row, pauses bool) []any {
 	pairs := rows[0].Ratio.N
 	for _, row := range rows {
 		pairs = min(pairs, row.Ratio.N)
 	}
 	line := []any{rows[0].Bound.ID, label, rows[0].Distance.label(), pairs, micro(rows[0].Subject)}
+	longest := func(seconds float64) {
+		if pauses {
+			line = append(line, micro(seconds))
+		}
+	}
+	longest(rows[0].SubjectLongest)
 	for _, o := range others {
 		i := slices.IndexFunc(rows, func(row Row) bool { return row.Bound.Over == o })
 		if i < 0 {
-			line = append(line, none, none, none)
+			line = append(line, none)
+			longest(0)
+			line = append(line, none, none)
 			continue
 		}
-		line = append(line, micro(rows[i].Other), median(rows[i].Ratio), interval(rows[i].Ratio))
+		line = append(line, micro(rows[i].Other))
+		longest(rows[i].OtherLongest)
+		line = append(line, median(rows[i].Ratio), interval(rows[i].Ratio))
 	}
 	bounded := rows[0]
 	for _, row := range rows {

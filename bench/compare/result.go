@@ -26,10 +26,13 @@ type Row struct {
 	Distance Distance `json:"distance"`
 	// Subject and Other are median seconds per message of the samples that were kept in this
 	// distance. They are for orientation: only Ratio is comparable.
-	Subject float64        `json:"subject_seconds"`
-	Other   float64        `json:"other_seconds"`
-	Ratio   stats.Interval `json:"ratio"`
-	Verdict Verdict        `json:"verdict"`
+	Subject float64 `json:"subject_seconds"`
+	Other   float64 `json:"other_seconds"`
+	// SubjectLongest and OtherLongest are the longest calls in these samples; 0: they are not known.
+	SubjectLongest float64        `json:"subject_longest_seconds,omitempty"`
+	OtherLongest   float64        `json:"other_longest_seconds,omitempty"`
+	Ratio          stats.Interval `json:"ratio"`
+	Verdict        Verdict        `json:"verdict"`
 	// Why an undecided bound is undecided.
 	Why string `json:"why,omitempty"`
 }
@@ -61,7 +64,8 @@ func newResult(p *Plan) *Result {
 
 // pair is one paired observation of a bound's ratio.
 type pair struct {
-	subject, other, ratio float64
+	subject, other, ratio        float64
+	subjectLongest, otherLongest float64
 }
 
 // judge computes the rows from the rounds.
@@ -118,6 +122,10 @@ func (r *Result) row(b Bound, distance Distance, pairs []pair, l Limits) Row {
 	}
 	row := Row{Bound: b, Distance: distance, Subject: stats.Median(subject), Other: stats.Median(other),
 		Ratio: stats.MedianInterval(ratio)}
+	for _, p := range pairs {
+		row.SubjectLongest = max(row.SubjectLongest, p.subjectLongest)
+		row.OtherLongest = max(row.OtherLongest, p.otherLongest)
+	}
 	row.Verdict, row.Why = b.judge(row.Ratio, r.Precision, l.MinPairs)
 	return row
 }
@@ -182,14 +190,14 @@ func (r *Result) pairOf(round *Round, b Bound, l Limits, m distances) (pair, Dis
 		return pair{}, "", false
 	}
 	distance := m.of(s.control())
-	p := pair{subject: s.Seconds, other: s.control()}
+	p := pair{subject: s.Seconds, other: s.control(), subjectLongest: s.Longest}
 	if b.Over != Control {
 		o := round.of(b.Over)
 		if o == nil || !o.steady(l.MaxDrift) || !within(s.control(), o.control(), l.MaxDrift) ||
 			m.of(o.control()) != distance {
 			return pair{}, "", false
 		}
-		p.other = o.Seconds
+		p.other, p.otherLongest = o.Seconds, o.Longest
 	}
 	p.ratio = p.subject / p.other
 	if b.Ratio == OfRates {
@@ -203,15 +211,18 @@ func medianPair(ps []pair) pair {
 		return ps[0]
 	}
 	var s, o, q []float64
+	var m pair
 	for _, p := range ps {
 		s, o, q = append(s, p.subject), append(o, p.other), append(q, p.ratio)
+		m.subjectLongest, m.otherLongest = max(m.subjectLongest, p.subjectLongest), max(m.otherLongest, p.otherLongest)
 	}
-	return pair{stats.Median(s), stats.Median(o), stats.Median(q)}
+	m.subject, m.other, m.ratio = stats.Median(s), stats.Median(o), stats.Median(q)
+	return m
 }
 
 // enough reports whether more rounds would not change a verdict: each distance in which some bound
 // has pairs enough has, for all its bounds, pairs enough and intervals as narrow as asked for; and
-// there is such a distance. Ratios for information count only where there is nothing else.
+// there is such a distance, or with Seek near ones and far ones. Ratios for information count only where there is nothing else.
 func (r *Result) enough(l Limits) bool {
 	bounded := slices.ContainsFunc(r.Rows, func(row Row) bool { return row.Bound.Limit != 0 && row.Ratio.N > 0 })
 	counts := func(row *Row) bool { return row.Ratio.N > 0 && (row.Bound.Limit != 0 || !bounded) }
@@ -226,6 +237,10 @@ func (r *Result) enough(l Limits) bool {
 			(row.Ratio.N < l.MinPairs || row.Ratio.HalfWidth() > r.Precision) {
 			return false
 		}
+	}
+	if l.Seek && bounded {
+		onlyNear := !slices.ContainsFunc(r.plan.Bounds, func(b Bound) bool { return b.Limit != 0 && !b.OnlyNear })
+		return (seen[Near] || seen[Sibling]) && (seen[Far] || onlyNear)
 	}
 	return len(seen) > 0
 }

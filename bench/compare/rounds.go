@@ -14,6 +14,8 @@ type Sample struct {
 	Seconds float64 `json:"seconds"`
 	Before  float64 `json:"control_before"`
 	After   float64 `json:"control_after"`
+	// Longest is the longest of the calls whose mean is Seconds; 0: it is not known.
+	Longest float64 `json:"longest_seconds,omitempty"`
 }
 
 // Round is one sample of each source, in the order in which they were taken.
@@ -43,10 +45,11 @@ var errOver = errors.New("the time of the measure is over")
 func (r *Runner) Run(ctx context.Context, p *Plan) (*Result, error) {
 	part := Part{Points: []Point{{Bounds: p.Bounds}}}
 	for _, src := range p.Sources {
-		part.Sources = append(part.Sources, SweepSource{src.Name, func(ctx context.Context) ([]float64, error) {
-			seconds, err := src.Sample(ctx)
-			return []float64{seconds}, err
-		}})
+		part.Sources = append(part.Sources, SweepSource{Name: src.Name,
+			Sample: func(ctx context.Context) ([]float64, error) {
+				seconds, err := src.Sample(ctx)
+				return []float64{seconds}, err
+			}})
 	}
 	c, err := r.Sweep(ctx, &Sweep{
 		Name: p.Name, Title: p.Title, Parts: []Part{part}, Precision: p.Precision, RenewEvery: p.RenewEvery,
@@ -59,12 +62,17 @@ func (r *Runner) Run(ctx context.Context, p *Plan) (*Result, error) {
 type values struct {
 	source        string
 	seconds       []float64
-	before, after float64 // controls
+	longest       []float64 // or nil
+	before, after float64   // controls
 }
 
 // at is the sample as one of a single value.
 func (v *values) at(k int) Sample {
-	return Sample{Source: v.source, Seconds: v.seconds[k], Before: v.before, After: v.after}
+	s := Sample{Source: v.source, Seconds: v.seconds[k], Before: v.before, After: v.after}
+	if v.longest != nil {
+		s.Longest = v.longest[k]
+	}
+	return s
 }
 
 // turn samples each source once, between controls. The order rotates, so that none always has the
@@ -101,6 +109,9 @@ func (r *Runner) turn(ctx context.Context, sources []SweepSource, points, i int,
 			return out, err
 		}
 		before = v.after
+		if src.Longest != nil {
+			v.longest = src.Longest()
+		}
 		out = append(out, v)
 		r.controls = append(r.controls, (v.before+v.after)/2)
 	}

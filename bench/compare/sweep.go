@@ -53,6 +53,8 @@ type SweepSource struct {
 	// Sample measures once and returns the seconds of each of the part's points. It is called as
 	// [Source].Sample is.
 	Sample func(ctx context.Context) ([]float64, error)
+	// Longest gives the longest call of the last sample, at each of the points; nil: it is not known.
+	Longest func() []float64
 }
 
 // Curve is the result of a sweep.

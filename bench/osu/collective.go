@@ -51,8 +51,8 @@ type operation struct {
 	// begin the next while others are still in this one.
 	apart bool
 	// each: the size is that of a block for each rank; gets: they are received in memory apart.
-	// around: in place of ranks these are neighbours, those of Options.Grid.
-	each, gets, around bool
+	// gives: a rank gives such blocks. around: in place of ranks these are neighbours, those of Options.Grid.
+	each, gets, gives, around bool
 	// unit is the length in bytes of an element without Options.Type; 0: the operation has no size.
 	unit int
 	// rooted: it has a root that can be chosen. inPlace: it has a form with Options.InPlace.

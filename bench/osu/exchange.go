@@ -96,7 +96,7 @@ func (x exchange) operation() operation {
 			g.cut(size)
 			return x.call(g, size)
 		},
-		apart: true, unit: 1, each: true, gets: true, around: x.around, fill: x.fill, wrong: x.wrong,
+		apart: true, unit: 1, each: true, gets: true, gives: !x.toAll, around: x.around, fill: x.fill, wrong: x.wrong,
 		rooted: x.root || x.scatter, inPlace: !x.around,
 	}
 }

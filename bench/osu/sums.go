@@ -197,7 +197,7 @@ type summing struct {
 }
 
 func (s summing) operation() operation {
-	return operation{call: s.call, apart: true, unit: number, each: s.each, fill: s.fill, wrong: s.wrong,
+	return operation{call: s.call, apart: true, unit: number, each: s.each, gives: s.each, fill: s.fill, wrong: s.wrong,
 		rooted: s.rooted, inPlace: true}
 }
 

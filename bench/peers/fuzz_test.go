@@ -18,12 +18,18 @@ func FuzzOutput(f *testing.F) {
 	f.Add("Tcp: InSegs OutSegs\nTcp: 1 2\n")
 	f.Add("cpu  1\ncpu0 1 2 3 4 5 6 7 8\ncpu1 inf nan 3 4 5 6 7 8\n")
 	f.Add("bcast 8 inf\n")
+	f.Add("bcast 8 1250.5 9000\n")
+	f.Add("# Size\n8 0.5\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		positive := func(v float64, err error) {
 			require.True(t, err != nil || v > 0 && !math.IsInf(v, 1), "%v of %q", v, text)
 		}
 		positive(parseUCX(text))
-		if times, err := parseCollectives(text, []Collective{{"bcast", 8}}); err == nil {
+		if times, longest, err := parseCollectives(text, []Collective{{Op: "bcast", Bytes: 8}}); err == nil {
+			positive(times[0], nil)
+			require.True(t, longest[0] >= 0 && !math.IsInf(longest[0], 1))
+		}
+		if times, err := parseOSU(text, 1); err == nil {
 			positive(times[0], nil)
 		}
 		d, err := parseReply(text)

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"os"
 	"time"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/osu"
 	"github.com/banyan-hpc/banyan/bench/peers"
 )
 
@@ -14,21 +17,21 @@ import (
 type meetCmd struct {
 	File  string   `arg:"" help:"To which rank 0 appends the times."`
 	Each  float64  `arg:"" help:"Milliseconds for each operation."`
-	Calls []string `arg:"" help:"OPERATION:BYTES."`
+	Calls []string `arg:"" help:"OPERATION:BYTES[:rewritten]."`
 }
 
 // Run times them.
 func (c *meetCmd) Run() error { return c.each(c.time) }
 
 // each has an operation after the other timed.
-func (c *meetCmd) each(time func(*banyan.Comm, peers.Collective) error) error {
+func (c *meetCmd) each(time func(*banyan.World, peers.Collective) error) error {
 	return inJob(true, func(w *banyan.World) error {
 		for _, text := range c.Calls {
 			op, err := peers.ParseCollective(text)
 			if err != nil {
 				return err
 			}
-			if err := time(w.Comm(), op); err != nil {
+			if err := time(w, op); err != nil {
 				return fmt.Errorf("%v: %w", op, err)
 			}
 		}
@@ -37,25 +40,29 @@ func (c *meetCmd) each(time func(*banyan.Comm, peers.Collective) error) error {
 }
 
 // time calls one operation again and again.
-func (c *meetCmd) time(comm *banyan.Comm, op peers.Collective) error {
-	do, err := collectiveCall(comm, op)
+func (c *meetCmd) time(w *banyan.World, op peers.Collective) error {
+	bench, comm := osu.Find(op.Op), w.Comm()
+	if bench == nil || !bench.Collective {
+		return fmt.Errorf("there is no operation %q", op.Op)
+	}
+	trial, err := bench.Trial(w, op.Bytes)
 	if err != nil {
 		return err
 	}
-	var mine time.Duration
-	block := func(calls int64) error {
-		mine, err = spend(comm, do, calls)
+	var mine, longest time.Duration
+	calls, err := c.fill(comm, math.MaxInt64, func(calls int64) (err error) {
+		mine, longest, err = spend(comm, trial, op.Rewritten, calls)
+		return err
+	})
+	if err = errors.Join(err, trial.Free()); err != nil {
 		return err
 	}
-	calls, err := c.fill(comm, math.MaxInt64, block)
-	if err != nil {
+	sum, most := []float64{float64(mine)}, []float64{float64(longest)}
+	err = cmp.Or(banyan.Allreduce(comm, sum, sum, banyan.Sum), banyan.Allreduce(comm, most, most, banyan.Max))
+	if err != nil || comm.Rank() != 0 {
 		return err
 	}
-	sum := []float64{float64(mine)}
-	if err := banyan.Allreduce(comm, sum, sum, banyan.Sum); err != nil || comm.Rank() != 0 {
-		return err
-	}
-	return noteTime(c.File, op, sum[0]/float64(calls)/float64(comm.Size()))
+	return noteTime(c.File, op, sum[0]/float64(calls)/float64(comm.Size()), most[0])
 }
 
 // fill calls a block that takes about as long as is asked for, and says of how many calls that is. What it takes is found by blocks that grow, of
@@ -81,43 +88,38 @@ func (c *meetCmd) fill(comm *banyan.Comm, most int64, block func(calls int64) er
 	}
 }
 
-// noteTime appends the nanoseconds of an operation to a file.
-func noteTime(file string, op peers.Collective, ns float64) error {
+// noteTime appends the nanoseconds of an operation, and those of its longest call where they are known, to a file.
+func noteTime(file string, op peers.Collective, ns ...float64) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	_, err = fmt.Fprintf(f, "%s %d %.1f\n", op.Op, op.Bytes, ns)
+	line := fmt.Sprint(op.Op, " ", op.Bytes)
+	for _, v := range ns {
+		line += fmt.Sprintf(" %.1f", v)
+	}
+	_, err = fmt.Fprintln(f, line)
 	return err
 }
 
-// spend gives the time that this rank spends in so many calls; the barriers between them do not count.
-func spend(comm *banyan.Comm, do func() error, calls int64) (sum time.Duration, err error) {
-	for range calls {
-		begin := time.Now()
-		if err := do(); err != nil {
-			return 0, err
+// spend gives the time that this rank spends in so many calls, and in the longest; the barriers between them do not
+// count.
+func spend(comm *banyan.Comm, trial *osu.Trial, rewritten bool, calls int64) (sum, longest time.Duration, err error) {
+	for i := range calls {
+		if rewritten {
+			trial.Rewrite(byte(i))
 		}
-		sum += time.Since(begin)
 		if err := comm.Barrier(); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
+		begin := time.Now()
+		if err := trial.Call(); err != nil {
+			return 0, 0, err
+		}
+		took := time.Since(begin)
+		sum += took
+		longest = max(longest, took)
 	}
-	return sum, nil
-}
-
-// collectiveCall is one call of an operation, in place.
-func collectiveCall(comm *banyan.Comm, op peers.Collective) (func() error, error) {
-	buf := make([]byte, op.Bytes)
-	switch op.Op {
-	case "barrier":
-		return comm.Barrier, nil
-	case "bcast":
-		return func() error { return comm.Bcast(buf, 0) }, nil
-	case "allreduce":
-		data := make([]float64, op.Bytes/8) // zeros, and so they remain
-		return func() error { return banyan.Allreduce(comm, data, data, banyan.Sum) }, nil
-	}
-	return nil, fmt.Errorf("there is no operation %q", op.Op)
+	return sum, longest, nil
 }

@@ -18,17 +18,39 @@ type compareCmd struct {
 	Pairs   int           `default:"9" help:"Pairs below which nothing is decided."`
 	MaxTime time.Duration `default:"2m" help:"Budget for each measure; what is not decided by then is undecided, and a round that is under way is dropped, but for the first."`
 	quickFlag
-	Sample     time.Duration `default:"40ms" help:"Duration of one sample."`
-	Sizes      string        `placeholder:"MIN:MAX" help:"netpipe, memory, tcp, unix: only the runs that measure these sizes, in bytes; for a quicker answer."`
-	Entries    []int         `default:"10,100,1000,10000" placeholder:"N" help:"match: lengths of the queue. Default: ${default}."`
-	Ranks      int           `short:"n" type:"ranks" default:"64" help:"startup: ranks of the job. Default: ${default}."`
-	CrowdRanks []int         `default:"16,64" placeholder:"RANKS" help:"crowd: numbers of ranks. Default: ${default}."`
-	ManyRanks  []int         `default:"16,32" placeholder:"RANKS" help:"many: numbers of ranks. Default: ${default}."`
-	ManySizes  []int         `default:"8,4096,65536" placeholder:"BYTES" help:"many: sizes of the messages. Default: ${default}."`
-	ULFM       string        `name:"ulfm" placeholder:"DIR" help:"ulfm: directory with the mpicc and mpiexec of an Open MPI 5 or later. Default: Debian's Open MPI."`
-	Plot       string        `placeholder:"FILE" help:"netpipe, memory, tcp, unix, match: draw the curves of all; .svg or .png."`
-	JSON       string        `placeholder:"FILE" default:"results/compare.json" help:"Store all samples, ratios and the environment; -: print them, and the tables on standard error. Default: ${default}."`
+	Sample      time.Duration `default:"40ms" help:"Duration of one sample."`
+	Sizes       string        `placeholder:"MIN:MAX" help:"netpipe, memory, tcp, unix: only the runs that measure these sizes, in bytes; for a quicker answer."`
+	Entries     []int         `default:"10,100,1000,10000" placeholder:"N" help:"match: lengths of the queue. Default: ${default}."`
+	Ranks       int           `short:"n" type:"ranks" default:"64" help:"startup: ranks of the job. Default: ${default}."`
+	CrowdRanks  []int         `default:"16,64" placeholder:"RANKS" help:"crowd: numbers of ranks. Default: ${default}."`
+	Collectives []string      `placeholder:"NAMES" help:"coll, crowd: collectives, as ftbench osu names them, or all. Default of coll: barrier, bcast, allreduce."`
+	Seek        bool          `default:"true" negatable:"" help:"Go on until near and far cores are decided, within the time; --no-seek: those that are met."`
+	ManyRanks   []int         `default:"16,32" placeholder:"RANKS" help:"many: numbers of ranks. Default: ${default}."`
+	ManySizes   []int         `default:"8,4096,65536" placeholder:"BYTES" help:"many: sizes of the messages. Default: ${default}."`
+	OSU         string        `name:"osu" placeholder:"DIR" help:"coll, crowd: compare ftbench osu with OSU's own programs, which you have built in DIR/openmpi and DIR/mpich with the compilers of these."`
+	ULFM        string        `name:"ulfm" placeholder:"DIR" help:"ulfm: directory with the mpicc and mpiexec of an Open MPI 5 or later. Default: Debian's Open MPI."`
+	Plot        string        `placeholder:"FILE" help:"netpipe, memory, tcp, unix, match: draw the curves of all; .svg or .png."`
+	JSON        string        `placeholder:"FILE" default:"results/compare.json" help:"Store all samples, ratios and the environment; -: print them, and the tables on standard error. Default: ${default}."`
 }
+
+const compareExamples = `
+
+Examples:
+  ftbench compare
+  ftbench compare --only latency --max-time 30s
+  ftbench compare --only aware --max-time 10m --json results/aware.json
+  ftbench compare --only netpipe --max-time 10m --plot results/netpipe-peers.svg
+  ftbench compare --only netpipe --sizes 65536:1048576 --sample 20ms
+  ftbench compare --only tcp --sizes 1:8388608 --plot results/tcp.svg
+  ftbench compare --only match --entries 10,1000,100000
+  ftbench compare --only startup -n 128
+  ftbench compare --only rma --max-time 30s
+  ftbench compare --only many --many-ranks 16 --many-sizes 8,65536
+  ftbench compare --only crowd --crowd-ranks 65,128
+  ftbench compare --only coll --collectives all --max-time 5m
+  ftbench compare --only crowd --crowd-ranks 8 --collectives bcast,gather
+  ftbench compare --only coll --collectives scatter --osu ~/osu-7.4
+  ftbench compare --only ulfm --ulfm /opt/openmpi-5/bin`
 
 // Help explains the method.
 func (compareCmd) Help() string {
@@ -37,8 +59,9 @@ a bare cache-line ping-pong before and after each sample. A sample around which 
 control changed is dropped; near and far cores (the host moves them) have results of
 their own. Printed is the median of the paired ratios with its 95 %
 interval, and whether the bounds of docs/status.md are met. A measure ends when its
-interval's half-width is 3 % (0.3 % for aware against unaware, 10 % for rma) or its
-time is spent.
+interval's half-width is 3 % (0.3 % for aware against unaware, 10 % for rma) on near
+cores and on far ones, which the host moves by itself, or its time is spent; with
+--no-seek on those that were met.
 
 Groups:
   latency, bw  8-byte latency, and bandwidth of six sizes with a window of 64
@@ -60,9 +83,12 @@ Groups:
   startup      from the launcher's start until the last of -n ranks has passed
                a first barrier (CLOCK_MONOTONIC); ftbench run, and mpiexec with
                a C program
-  coll, crowd  barrier, broadcast and sum over all of 2 ranks, 8 bytes to
-               1 MiB, and of --crowd-ranks on these cores; each sample starts
-               a job; mean over calls and ranks
+  coll, crowd  barrier, broadcast and sum over all, or --collectives, of 2 ranks
+               and of --crowd-ranks on these cores: 8 bytes to 1 MiB, in
+               buffers that are written once, and written again before each
+               call. Each sample starts a job; mean over calls and ranks, and
+               the longest call. Without --collectives crowd has one size.
+               --osu: OSU's own programs beside ftbench osu, in their buffers
   rma          put, get and fetch-and-add of 8 bytes on the memory of the other
                rank, each with a flush; bandwidth of puts of 1 MiB, with a
                window of 64. The peers' windows are made by MPI_Win_allocate
@@ -75,21 +101,7 @@ Groups:
                Not among the default groups
 
 Exit code 3: a bound is missed. Peers that lack are named with what installs them,
-and those that do not start with what they say; the others are compared.
-
-Examples:
-  ftbench compare
-  ftbench compare --only latency --max-time 30s
-  ftbench compare --only aware --max-time 10m --json results/aware.json
-  ftbench compare --only netpipe --max-time 10m --plot results/netpipe-peers.svg
-  ftbench compare --only netpipe --sizes 65536:1048576 --sample 20ms
-  ftbench compare --only tcp --sizes 1:8388608 --plot results/tcp.svg
-  ftbench compare --only match --entries 10,1000,100000
-  ftbench compare --only startup -n 128
-  ftbench compare --only rma --max-time 30s
-  ftbench compare --only many --many-ranks 16 --many-sizes 8,65536
-  ftbench compare --only crowd --crowd-ranks 65,128
-  ftbench compare --only ulfm --ulfm /opt/openmpi-5/bin`
+and those that do not start with what they say; the others are compared.` + compareExamples
 }
 
 // Run compares.
@@ -141,12 +153,15 @@ func (c *compareCmd) prepare() (o suite.Options, err error) {
 			c.Only[i] = "unauthenticated"
 		}
 	}
+	if slices.Equal(c.Collectives, []string{"all"}) {
+		c.Collectives = suite.Collectives
+	}
 	c.shorter(&c.MaxTime, 3*time.Second)
 	c.shorter(&c.Sample, 10*time.Millisecond)
 	c.atMost(&c.Ranks, 16)
 	o = suite.Options{
 		Groups: c.Only, Pairs: c.Pairs, MaxTime: c.MaxTime, Sample: c.Sample, Entries: c.Entries, Ranks: c.Ranks,
-		ULFM: c.ULFM, ManyRanks: c.ManyRanks, ManySizes: c.ManySizes, CrowdRanks: c.CrowdRanks,
+		Collectives: c.Collectives, NoSeek: !c.Seek, OSU: c.OSU, ULFM: c.ULFM, ManyRanks: c.ManyRanks, ManySizes: c.ManySizes, CrowdRanks: c.CrowdRanks,
 	}
 	if c.Sizes != "" {
 		o.Sizes = suite.SizeRange{Low: 1, High: suite.LargestSize}

@@ -56,7 +56,7 @@ func TestCompare(t *testing.T) {
 		"NetPIPE, ping-pong, shared memory, time of a message one way",
 		"match with the last of 300 posted receives", "match with the last of 300 unexpected messages",
 		"start of 5 ranks",
-		"collectives of 2 ranks",
+		"barrier of 2 ranks", "bcast of 2 ranks", "allreduce of 2 ranks",
 	} {
 		require.Contains(t, out, title)
 	}
@@ -68,7 +68,7 @@ func TestCompare(t *testing.T) {
 		expectPeers(t, r, m.Rounds[0].Samples,
 			map[string][2]string{"openmpi": {"mpicc.openmpi", "openmpi"}, "mpich": {"mpicc.mpich", "mpich"}})
 	}
-	require.Len(t, r.Curves, 1+1+1+2+recoveries)
+	require.Len(t, r.Curves, 1+1+3+2+recoveries)
 	sizes := netpipe.Sizes(1, 1023, 0) // the runs that hold the sizes
 	require.Len(t, r.Curves[0].Points, len(sizes))
 	starts := r.Curves[1].Points
@@ -83,7 +83,10 @@ func TestCompare(t *testing.T) {
 	} {
 		expectPeers(t, r, r.Curves[i].Points[0].Rounds[0].Samples, tools)
 	}
-	require.Len(t, r.Curves[2].Points, 1+2*7)
+	require.Len(t, r.Curves[3].Points, 2*7)
+	for _, p := range r.Curves[3].Points {
+		require.GreaterOrEqual(t, p.Rounds[0].Samples[0].Longest, p.Rounds[0].Samples[0].Seconds, p.Label)
+	}
 	for _, curve := range r.Curves {
 		for _, p := range curve.Points {
 			for _, s := range p.Rounds[0].Samples {

@@ -22,7 +22,8 @@ const mostMade = 50
 func (c *mendCmd) Run() error { return c.each(c.time) }
 
 // time calls one operation again and again.
-func (c *mendCmd) time(comm *banyan.Comm, op peers.Collective) error {
+func (c *mendCmd) time(w *banyan.World, op peers.Collective) error {
+	comm := w.Comm()
 	most := int64(math.MaxInt64)
 	if op.Op == "shrink" || op.Op == "revoke" {
 		most = mostMade

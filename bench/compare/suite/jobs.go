@@ -41,7 +41,11 @@ func (c *Comparison) peerJobs(kind string) (out []peerJob) {
 		}
 	case collectives:
 		for _, m := range theMPIs {
-			out = append(out, peerJob{m.Name, collectiveName(m), m.Collectives})
+			find := m.Collectives
+			if c.OSU != "" {
+				find = func(context.Context) (peers.Program, error) { return m.OSU(c.OSU) }
+			}
+			out = append(out, peerJob{m.Name, collectiveName(m), find})
 		}
 	case messages:
 		for _, m := range theMPIs {
@@ -63,9 +67,13 @@ var jobRanks = map[string]struct{ rank, example []string }{
 
 // addJobs finds the programs of a kind.
 func (c *Comparison) addJobs(ctx context.Context, kind string) error {
+	how := jobRanks[kind]
+	if kind == collectives && c.OSU != "" {
+		how.rank, how.example = []string{"osu"}, osuArgs("bcast")
+	}
 	runs := []jobRun{{ours, func(n int, args []string) peers.Command {
 		argv := []string{c.self, "run", "-n", strconv.Itoa(n), "--on-failure", "abort", "--", c.self}
-		return peers.Command{Argv: slices.Concat(argv, jobRanks[kind].rank, args), CPU: -1}
+		return peers.Command{Argv: slices.Concat(argv, how.rank, args), CPU: -1}
 	}}}
 	for _, p := range c.peerJobs(kind) {
 		command, err := p.find(ctx)
@@ -77,7 +85,7 @@ func (c *Comparison) addJobs(ctx context.Context, kind string) error {
 		}
 	}
 	for _, run := range runs {
-		c.commands[kind+" "+run.name] = commandLine(run.command(4, jobRanks[kind].example))
+		c.commands[kind+" "+run.name] = commandLine(run.command(4, how.example))
 	}
 	c.jobs[kind] = runs
 	return nil
@@ -101,63 +109,147 @@ func crowdBound(ranks int) compare.Bound {
 	return b
 }
 
-// pairCollectives is B7-10: two ranks, each operation at each size.
-func (c *Comparison) pairCollectives() *compare.Sweep {
-	ops := []peers.Collective{{Op: "barrier"}}
-	for _, size := range []int{8, 64, 512, 4 << 10, 32 << 10, 256 << 10, 1 << 20} {
-		ops = append(ops, peers.Collective{Op: "bcast", Bytes: size}, peers.Collective{Op: "allreduce", Bytes: size})
+// Collectives are the operations of groups coll and crowd, by the names of OSU's programs.
+var Collectives = []string{"barrier", "bcast", "allreduce", "reduce", "gather", "gatherv", "scatter", "scatterv",
+	"allgather", "allgatherv", "alltoall", "alltoallv", "reduce_scatter", "reduce_scatter_block", "scan",
+	"neighbor_allgather", "neighbor_allgatherv", "neighbor_alltoall", "neighbor_alltoallv"}
+
+// bounded are those of B7-10, which are measured where none is named.
+var bounded = Collectives[:3]
+
+// pairCollectives are B7-10 and B22-3: two ranks, each operation at each size.
+func (c *Comparison) pairCollectives() []*compare.Sweep {
+	names := c.Collectives
+	if len(names) == 0 {
+		names = bounded
 	}
-	// not above the better of the two is not above either
-	return c.jobSweep("coll/2", "collectives of 2 ranks, mean over calls and ranks", c.jobs[collectives], 2, ops,
-		map[string]compare.Bound{
-			openmpi: {ID: "B7-10", Over: openmpi, Ratio: compare.OfTimes, Limit: 1.05},
-			mpich:   {ID: "B7-10", Over: mpich, Ratio: compare.OfTimes, Limit: 1.05},
-		})
+	return c.collectiveSweeps("coll", 2, names, func(op peers.Collective) []compare.Bound {
+		b := compare.Bound{ID: "B22-3", Over: openmpi, Ratio: compare.OfTimes, Limit: 1}
+		if slices.Contains(bounded, op.Op) {
+			b.ID, b.Limit = "B7-10", 1.05
+		}
+		other := b // not above the better of the two is not above either
+		other.Over = mpich
+		return []compare.Bound{b, other}
+	})
 }
 
 // crowdCollectives has more ranks than cores. Open MPI yields then by itself.
-func (c *Comparison) crowdCollectives() []*compare.Sweep {
-	var out []*compare.Sweep
+func (c *Comparison) crowdCollectives() (out []*compare.Sweep) {
 	ops := []peers.Collective{{Op: "barrier"}, {Op: "bcast", Bytes: 1024}, {Op: "allreduce", Bytes: 8}}
+	names := c.Collectives
+	if len(names) == 0 {
+		names = bounded
+	}
 	for _, n := range c.CrowdRanks {
+		if len(c.Collectives) > 0 || c.OSU != "" {
+			out = append(out, c.collectiveSweeps("crowd", n, names, func(op peers.Collective) []compare.Bound {
+				b := compare.Bound{ID: "B22-3", Over: openmpi, Ratio: compare.OfTimes, Limit: 0.5}
+				if op.Bytes > 16<<10 {
+					b.Limit = 0.8
+				}
+				return []compare.Bound{b}
+			})...)
+			continue
+		}
 		title := fmt.Sprintf("collectives of %d ranks, mean over calls and ranks", n)
-		out = append(out, c.jobSweep(fmt.Sprintf("crowd/%d", n), title, c.jobs[collectives], n, ops,
-			map[string]compare.Bound{openmpi: crowdBound(n)}))
+		out = append(out, jobSweep(fmt.Sprintf("crowd/%d", n), title, c.jobs[collectives], ops,
+			func(peers.Collective) []compare.Bound { return []compare.Bound{crowdBound(n)} }, c.timed(n, ops)))
 	}
 	return out
+}
+
+// collectiveSweeps are a sweep for each operation.
+func (c *Comparison) collectiveSweeps(group string, n int, names []string,
+	bounds func(peers.Collective) []compare.Bound) (out []*compare.Sweep) {
+	for _, name := range names {
+		ops, take := c.collectiveOf(name, n)
+		title := fmt.Sprintf("%s of %d ranks, mean over calls and ranks", name, n)
+		out = append(out, jobSweep(fmt.Sprintf("%s/%d/%s", group, n, name), title, c.jobs[collectives], ops, bounds, take))
+	}
+	return out
+}
+
+// collectiveOf is an operation at its sizes, with buffers that are written once, and that are written between calls; or
+// of OSU's programs, which write them once.
+func (c *Comparison) collectiveOf(name string, n int) (ops []peers.Collective, _ taking) {
+	add := func(size int, rewritten ...bool) {
+		for _, again := range rewritten {
+			ops = append(ops, peers.Collective{Op: name, Bytes: size, Rewritten: again})
+		}
+	}
+	switch {
+	case name == bounded[0]: // a barrier has no size
+		add(0, false)
+	case c.OSU != "":
+		for size := osuLow; size <= osuHigh; size *= 2 {
+			add(size, false)
+		}
+	default:
+		for _, size := range []int{8, 512, 4 << 10, 16 << 10, 32 << 10, 128 << 10, 1 << 20} {
+			add(size, false, true)
+		}
+	}
+	if c.OSU == "" {
+		return ops, c.timed(n, ops)
+	}
+	return ops, func(ctx context.Context, run jobRun) (mean, longest []float64, err error) {
+		mean, err = peers.TimeOSU(ctx, len(ops), run.command(n, osuArgs(name)))
+		return mean, nil, err
+	}
+}
+
+// What OSU's programs are run with.
+const (
+	osuLow, osuHigh = 8, 1 << 20
+	osuIterations   = 400
+)
+
+func osuArgs(name string) []string { return peers.OSUArgs(name, osuLow, osuHigh, osuIterations) }
+
+// taking takes a sample of a job: the mean times of operations, and those of their longest calls, or nil.
+type taking func(ctx context.Context, run jobRun) (mean, longest []float64, err error)
+
+// timed takes a sample of a job of n ranks, by the programs that time operations.
+func (c *Comparison) timed(n int, ops []peers.Collective) taking {
+	each := c.Sample
+	if n > len(c.cpus) {
+		each *= crowdSamples
+	}
+	return func(ctx context.Context, run jobRun) (mean, longest []float64, err error) {
+		return peers.TimeCollectives(ctx, each, ops, func(args []string) peers.Command { return run.command(n, args) })
+	}
 }
 
 // crowdSamples is how many samples' time an operation has in a job of more ranks than cores: for
 // some tens of milliseconds the kernel finds out where to have so many run.
 const crowdSamples = 4
 
-// jobSweep has each of runs start jobs of n ranks that time operations; those without a bound, but
-// for Banyan, do not take part.
-func (c *Comparison) jobSweep(name, title string, runs []jobRun, n int, ops []peers.Collective,
-	bounds map[string]compare.Bound) *compare.Sweep {
+// jobSweep has each of runs start jobs that time operations; those without a bound, but for Banyan, do not take part.
+func jobSweep(name, title string, runs []jobRun, ops []peers.Collective, bounds func(peers.Collective) []compare.Bound,
+	take taking) *compare.Sweep {
 	var part compare.Part
 	for i, op := range ops {
-		part.Points = append(part.Points, compare.Point{X: float64(i + 1), Label: op.String()})
-	}
-	each := c.Sample
-	if n > len(c.cpus) {
-		each *= crowdSamples
-	}
-	for _, run := range runs {
-		bound, bounded := bounds[run.name]
-		if !bounded && run.name != ours {
-			continue // MPICH's ranks do not yield: a run of 64 takes a minute
-		}
-		part.Sources = append(part.Sources, compare.SweepSource{Name: run.name,
-			Sample: func(ctx context.Context) ([]float64, error) {
-				return peers.TimeCollectives(ctx, each, ops,
-					func(args []string) peers.Command { return run.command(n, args) })
-			}})
-		for i := range part.Points {
-			if bounded {
-				part.Points[i].Bounds = append(part.Points[i].Bounds, bound)
+		p := compare.Point{X: float64(i + 1), Label: op.String()}
+		for _, b := range bounds(op) {
+			if slices.ContainsFunc(runs, func(run jobRun) bool { return run.name == b.Over }) {
+				p.Bounds = append(p.Bounds, b)
 			}
 		}
+		part.Points = append(part.Points, p)
+	}
+	for _, run := range runs {
+		over := func(b compare.Bound) bool { return b.Over == run.name }
+		if run.name != ours && !slices.ContainsFunc(part.Points[0].Bounds, over) {
+			continue // MPICH's ranks do not yield: a run of 64 takes a minute
+		}
+		var longest []float64
+		part.Sources = append(part.Sources, compare.SweepSource{Name: run.name,
+			Sample: func(ctx context.Context) (mean []float64, err error) {
+				mean, longest, err = take(ctx, run)
+				return mean, err
+			},
+			Longest: func() []float64 { return longest }})
 	}
 	return &compare.Sweep{Name: name, Title: title, Label: "operation:bytes", Precision: precisionRuns,
 		Parts: []compare.Part{part}}
@@ -174,10 +266,10 @@ func (c *Comparison) recoverySweeps() []*compare.Sweep {
 	var out []*compare.Sweep
 	for _, n := range []int{4, 8, 16, 32} {
 		title := fmt.Sprintf("recovery of %d ranks without a failure", n)
-		s := c.jobSweep(fmt.Sprintf("ulfm/%d", n), title, c.jobs[recoveries], n, ops, map[string]compare.Bound{
-			ulfm:  {Over: ulfm, Ratio: compare.OfTimes},
-			turns: {Over: turns, Ratio: compare.OfTimes},
-		})
+		s := jobSweep(fmt.Sprintf("ulfm/%d", n), title, c.jobs[recoveries], ops,
+			func(peers.Collective) []compare.Bound {
+				return []compare.Bound{{Over: ulfm, Ratio: compare.OfTimes}, {Over: turns, Ratio: compare.OfTimes}}
+			}, c.timed(n, ops))
 		for i, p := range s.Parts[0].Points {
 			for k := range p.Bounds {
 				if ids[i] != "" && p.Bounds[k].Over == ulfm {

@@ -91,7 +91,7 @@ func (c *Comparison) sweeps(group string) []*compare.Sweep {
 	case groupStartup:
 		return []*compare.Sweep{c.startupSweep(c.Ranks)}
 	case groupCollective:
-		return []*compare.Sweep{c.pairCollectives()}
+		return c.pairCollectives()
 	case groupCrowd:
 		return c.crowdCollectives()
 	case groupMany:

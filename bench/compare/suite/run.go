@@ -31,6 +31,13 @@ type Options struct {
 	ManyRanks, ManySizes []int
 	// CrowdRanks are the numbers of ranks of group crowd.
 	CrowdRanks []int
+	// Collectives are those of groups coll and crowd, of Collectives; none: the ones that have bounds of their own.
+	Collectives []string
+	// NoSeek ends a measure when the core distances that it has met are decided. Else it goes on until near and far
+	// ones are.
+	NoSeek bool
+	// OSU is the directory of OSU's own programs, see peers.MPI.OSU; "": groups coll and crowd take ours.
+	OSU string
 	// ULFM is the directory of the tools of an Open MPI with fault tolerance; "": Debian's.
 	ULFM string
 }
@@ -64,6 +71,11 @@ func (o *Options) Check() error {
 	for _, n := range o.CrowdRanks {
 		if n < 2 || n > maxStartup {
 			return fmt.Errorf("compare: collectives of %d ranks: 2 to %d are possible", n, maxStartup)
+		}
+	}
+	for _, name := range o.Collectives {
+		if !slices.Contains(Collectives, name) {
+			return fmt.Errorf("compare: there is no collective %q: choose of %s", name, strings.Join(Collectives, ", "))
 		}
 	}
 	if len(o.ManySizes) > 0 {
@@ -104,7 +116,8 @@ func (c *Comparison) Run(ctx context.Context, out io.Writer, progress func(statu
 	}
 	r := &compare.Runner{
 		Measure: c.control.Measure, Progress: progress,
-		Limits: compare.Limits{MinPairs: c.Pairs, MaxTime: c.MaxTime, MaxDrift: MaxDrift},
+		Limits: compare.Limits{MinPairs: c.Pairs, MaxTime: c.MaxTime, MaxDrift: MaxDrift,
+			Seek: !c.NoSeek},
 	}
 	for _, group := range c.Groups {
 		if err := c.group(ctx, group, r, results, out); err != nil {

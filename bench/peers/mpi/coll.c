@@ -1,10 +1,13 @@
 /* Times of collectives, as their callers see them.
  *
- * usage: coll FILE MILLISECONDS OPERATION:BYTES...
+ * usage: coll FILE MILLISECONDS OPERATION:BYTES[:rewritten]...
  *
- * Each OPERATION (barrier, bcast, allreduce) is called for about so many
- * milliseconds, a barrier that does not count after each call. Rank 0 appends
- * a line "OPERATION BYTES NANOSECONDS" to FILE: the mean over calls and ranks.
+ * Each OPERATION is called for about so many milliseconds, a barrier that does
+ * not count before each call. BYTES are what OSU's programs of these names take
+ * for a size: of a block, or of what a rank gives to a sum of MPI_INT. All
+ * buffers are written before; rewritten: what a rank gives also between calls.
+ * Rank 0 appends a line "OPERATION BYTES NANOSECONDS LONGEST" to FILE: the mean
+ * over calls and ranks, and the longest call of a rank.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -15,65 +18,134 @@
 #include <time.h>
 #include <unistd.h>
 
+static int rank, ranks, bytes;
+static char *in, *out;
+static int *counts, *places, *parts; /* of blocks in bytes, and of sums in numbers */
+static MPI_Comm ring;                /* for neighbours: the ranks below and above */
+
 static double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return 1e9 * t.tv_sec + t.tv_nsec;
 }
 
-static void call(const char *op, char *in, int bytes) {
-    if (!strcmp(op, "barrier"))
-        MPI_Barrier(MPI_COMM_WORLD);
-    else if (!strcmp(op, "bcast"))
-        MPI_Bcast(in, bytes, MPI_CHAR, 0, MPI_COMM_WORLD);
-    else if (!strcmp(op, "allreduce"))
-        MPI_Allreduce(MPI_IN_PLACE, in, bytes / 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD); /* of zeros */
-    else
-        MPI_Abort(MPI_COMM_WORLD, 2);
+#define ALL MPI_COMM_WORLD
+#define NUMBERS (bytes / (int)sizeof(int))
+static void barrier(void) { MPI_Barrier(ALL); }
+static void bcast(void) { MPI_Bcast(in, bytes, MPI_CHAR, 0, ALL); }
+static void reduce(void) { MPI_Reduce(in, out, NUMBERS, MPI_INT, MPI_SUM, 0, ALL); }
+static void allreduce(void) { MPI_Allreduce(in, out, NUMBERS, MPI_INT, MPI_SUM, ALL); }
+static void scan(void) { MPI_Scan(in, out, NUMBERS, MPI_INT, MPI_SUM, ALL); }
+static void reduce_scatter(void) { MPI_Reduce_scatter(in, out, parts, MPI_INT, MPI_SUM, ALL); }
+static void reduce_scatter_block(void) { MPI_Reduce_scatter_block(in, out, NUMBERS, MPI_INT, MPI_SUM, ALL); }
+static void gather(void) { MPI_Gather(in, bytes, MPI_CHAR, out, bytes, MPI_CHAR, 0, ALL); }
+static void gatherv(void) { MPI_Gatherv(in, bytes, MPI_CHAR, out, counts, places, MPI_CHAR, 0, ALL); }
+static void scatter(void) { MPI_Scatter(in, bytes, MPI_CHAR, out, bytes, MPI_CHAR, 0, ALL); }
+static void scatterv(void) { MPI_Scatterv(in, counts, places, MPI_CHAR, out, bytes, MPI_CHAR, 0, ALL); }
+static void allgather(void) { MPI_Allgather(in, bytes, MPI_CHAR, out, bytes, MPI_CHAR, ALL); }
+static void allgatherv(void) { MPI_Allgatherv(in, bytes, MPI_CHAR, out, counts, places, MPI_CHAR, ALL); }
+static void alltoall(void) { MPI_Alltoall(in, bytes, MPI_CHAR, out, bytes, MPI_CHAR, ALL); }
+static void alltoallv(void) { MPI_Alltoallv(in, counts, places, MPI_CHAR, out, counts, places, MPI_CHAR, ALL); }
+static void neighbor_allgather(void) { MPI_Neighbor_allgather(in, bytes, MPI_CHAR, out, bytes, MPI_CHAR, ring); }
+static void neighbor_allgatherv(void) {
+    MPI_Neighbor_allgatherv(in, bytes, MPI_CHAR, out, counts, places, MPI_CHAR, ring);
+}
+static void neighbor_alltoall(void) { MPI_Neighbor_alltoall(in, bytes, MPI_CHAR, out, bytes, MPI_CHAR, ring); }
+static void neighbor_alltoallv(void) {
+    MPI_Neighbor_alltoallv(in, counts, places, MPI_CHAR, out, counts, places, MPI_CHAR, ring);
 }
 
+#define ONE(f) {#f, f, 0}
+#define EACH(f) {#f, f, 1}
+static const struct {
+    const char *name;
+    void (*call)(void);
+    int each; /* a rank gives a block for each of the others, or of the neighbours */
+} operations[] = {ONE(barrier),
+                  ONE(bcast),
+                  ONE(reduce),
+                  ONE(allreduce),
+                  ONE(scan),
+                  ONE(reduce_scatter),
+                  EACH(reduce_scatter_block),
+                  ONE(gather),
+                  ONE(gatherv),
+                  EACH(scatter),
+                  EACH(scatterv),
+                  ONE(allgather),
+                  ONE(allgatherv),
+                  EACH(alltoall),
+                  EACH(alltoallv),
+                  ONE(neighbor_allgather),
+                  ONE(neighbor_allgatherv),
+                  EACH(neighbor_alltoall),
+                  EACH(neighbor_alltoallv),
+                  {0, 0, 0}};
+
 /* spend calls an operation a number of times, and returns the nanoseconds that this rank spent in it. */
-static double spend(const char *op, char *in, int bytes, int calls) {
+static double spend(void (*call)(void), size_t rewritten, int calls, double *longest) {
     double sum = 0;
     for (int i = 0; i < calls; i++) {
+        if (rewritten)
+            memset(in, i, rewritten);
+        MPI_Barrier(ALL);
         double begin = now();
-        call(op, in, bytes);
-        sum += now() - begin;
-        MPI_Barrier(MPI_COMM_WORLD);
+        call();
+        double took = now() - begin;
+        sum += took;
+        if (took > *longest)
+            *longest = took;
     }
     return sum;
 }
 
 int main(int argc, char **argv) {
-    int rank, ranks;
     MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    MPI_Comm_rank(ALL, &rank);
+    MPI_Comm_size(ALL, &ranks);
+    MPI_Cart_create(ALL, 1, &ranks, &(int){1}, 0, &ring);
     int file = -1;
     if (rank == 0 && (argc < 4 || (file = open(argv[1], O_WRONLY | O_APPEND)) < 0)) {
         perror("coll: cannot write to the FILE of the arguments");
-        MPI_Abort(MPI_COMM_WORLD, 1);
+        MPI_Abort(ALL, 1);
     }
+    int blocks = ranks > 2 ? ranks : 2;
+    counts = calloc(3 * blocks, sizeof(int)), places = counts + blocks, parts = places + blocks;
     for (int k = 3; k < argc; k++) {
-        char op[32];
-        int bytes;
-        if (sscanf(argv[k], "%31[^:]:%d", op, &bytes) != 2)
-            MPI_Abort(MPI_COMM_WORLD, 2);
-        char *in = calloc(1, bytes + 8);
+        char op[32], mode[16] = "";
+        if (sscanf(argv[k], "%31[^:]:%d:%15s", op, &bytes, mode) < 2)
+            MPI_Abort(ALL, 2);
+        int at = 0;
+        while (operations[at].name && strcmp(op, operations[at].name))
+            at++;
+        if (!operations[at].name)
+            MPI_Abort(ALL, 2);
+        size_t length = (size_t)bytes * blocks;
+        in = malloc(length + 8), out = malloc(length + 8);
+        memset(in, 1, length), memset(out, 2, length);
+        for (int i = 0; i < blocks; i++) {
+            counts[i] = bytes, places[i] = i * bytes;
+            parts[i] = i < ranks ? (NUMBERS + ranks - 1 - i) / ranks : 0;
+        }
+        size_t given = (size_t)bytes * (!operations[at].each ? 1 : strncmp(op, "neighbor", 8) ? ranks : 2);
+        size_t rewritten = *mode ? given : 0;
         int calls = 20;
-        spend(op, in, bytes, calls); /* connections are made */
+        double longest = 0;
+        spend(operations[at].call, rewritten, calls, &longest); /* connections are made */
         for (double share = 0; share <= 1. / 8;) {
             double begin = now();
-            spend(op, in, bytes, calls);
+            spend(operations[at].call, rewritten, calls, &longest);
             share = (now() - begin) / (1e6 * atof(argv[2]));
-            MPI_Bcast(&share, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+            MPI_Bcast(&share, 1, MPI_DOUBLE, 0, ALL);
             calls = share <= 1. / 8 ? 4 * calls : (int)(calls / share) + 1;
         }
-        double mine = spend(op, in, bytes, calls), sum = 0;
-        MPI_Reduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+        longest = 0;
+        double mine = spend(operations[at].call, rewritten, calls, &longest), sum = 0, most = 0;
+        MPI_Reduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, ALL);
+        MPI_Reduce(&longest, &most, 1, MPI_DOUBLE, MPI_MAX, 0, ALL);
         if (rank == 0)
-            dprintf(file, "%s %d %.1f\n", op, bytes, sum / calls / ranks);
-        free(in);
+            dprintf(file, "%s %d %.1f %.1f\n", op, bytes, sum / calls / ranks, most);
+        free(in), free(out);
     }
     MPI_Finalize();
     return 0;

@@ -1,0 +1,41 @@
+package osu
+
+import "github.com/banyan-hpc/banyan"
+
+// Trial is one of the collectives at one size, for programs that count and time its calls themselves. All ranks of
+// the job make it and call its methods alike. It is for one goroutine.
+type Trial struct {
+	g    *group
+	o    Options
+	size int
+}
+
+// Trial takes the memory of the operation, and writes to all of it.
+//
+// Precondition: the benchmark is a Collective.
+func (b *Benchmark) Trial(w *banyan.World, size int) (*Trial, error) {
+	o := b.Defaults
+	o.Max = size
+	if err := b.Check(w.Comm().Size(), o); err != nil {
+		return nil, err
+	}
+	t := &Trial{newGroup(w, &o, b.op), o, size}
+	return t, t.g.open(&o)
+}
+
+// Call calls the operation once.
+func (t *Trial) Call() error { return t.g.op.call(t.g, t.size) }
+
+// Rewrite writes what this rank gives: new values, the same everywhere.
+func (t *Trial) Rewrite(value byte) {
+	given := t.g.buf[:min(t.size, len(t.g.buf))]
+	if t.g.op.gives {
+		given = t.g.buf
+	}
+	for i := range given {
+		given[i] = value
+	}
+}
+
+// Free gives back what it has taken.
+func (t *Trial) Free() error { return t.g.free(&t.o) }
