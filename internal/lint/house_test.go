@@ -27,6 +27,7 @@ var house = []place{
 	{"internal/exits/hook", 4},          // its privileged side, for the agent above it
 	{"internal/", 5},                    // primitives of the operating system; they may use proc's words
 	{"fabric/board", 5},                 // cells that the members of a group share
+	{"fabric/bakery", 5},                // a lock in shared memory
 	{"internal/flusher", 6},             // sends what providers keep back
 	{"fabric", 10},                      // the provider contract
 	{"fabric/route", 10},                // pure: two processes' cards in, the fabrics between them out

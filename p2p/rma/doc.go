@@ -7,8 +7,8 @@
 //
 // Over shared memory a rank reaches the memory of the others on its node, if it lies in a block
 // ([Service.Allocate], fabric.Blocks), and does its operations itself: they are complete when the call
-// returns, and accumulates take atomic instructions. Synchronisation goes by frames there too, which come
-// after the stores before them.
+// returns, and accumulates take atomic instructions. Locks are words in shared memory there (fabric/bakery). Other
+// synchronisation goes by frames there too, which come after the stores before them.
 //
 // Where an adapter reaches memory of another machine, it does puts and gets (fabric.Mover): see move.go.
 //
@@ -20,8 +20,8 @@
 //
 // # Failures
 //
-// The target's engine keeps the lock of its memory. When a holder dies its lock is free: after the end of a
-// peer no frame of it comes. A rank that dies with an operation under way leaves a prefix of it.
+// The target is the keeper of the lock of its memory. When a holder dies its lock is free: after the end of a
+// peer no frame of it comes, and it writes no word. A rank that dies with an operation under way leaves a prefix of it.
 //
 // Under ULFM a failure is found by a synchronisation that needs the dead rank. That call ends the epoch:
 // operations on living targets are complete when it returns, and locks are released. From then on all calls on

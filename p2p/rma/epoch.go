@@ -3,7 +3,6 @@ package rma
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/banyan-hpc/banyan/ft"
@@ -56,114 +55,6 @@ func (w *Window) Fence(barrier func() error) error {
 	w.fenced = w.fenced || err == nil
 	w.refresh()
 	return w.finish(err)
-}
-
-// Lock waits for a lock on a rank's memory.
-func (w *Window) Lock(kind LockKind, rank int) error {
-	w.s.e.Lock()
-	defer w.s.e.Unlock()
-	t, err := w.reach(rank)
-	if err == nil && t != nil {
-		if kind != LockShared && kind != LockExclusive || t.held != 0 {
-			return fmt.Errorf("%w: lock of kind %d; rank %d is locked already, or the kind is unknown", ft.ErrArgument, kind, rank)
-		}
-		t.request(kind)
-		err = w.await(func() (bool, error) {
-			if t.ended {
-				return false, t.endedError()
-			}
-			return t.granted, w.broken()
-		})
-	}
-	return w.finish(err)
-}
-
-// LockAll locks all ranks, shared.
-func (w *Window) LockAll() error {
-	w.s.e.Lock()
-	defer w.s.e.Unlock()
-	err := w.broken()
-	for rank := range w.targets {
-		if err != nil {
-			break
-		}
-		var t *target
-		if t, err = w.reach(rank); err == nil && t != nil && !t.ended && t.held == 0 {
-			t.request(LockShared)
-		}
-	}
-	if err == nil {
-		err = w.await(func() (bool, error) {
-			for i := range w.targets {
-				if t := &w.targets[i]; !t.ended && t.held != 0 && !t.granted {
-					return false, w.broken()
-				}
-			}
-			return true, w.lost(every)
-		})
-	}
-	return w.finish(err)
-}
-
-func (t *target) request(kind LockKind) {
-	if t.ended {
-		return
-	}
-	t.held, t.granted = kind, false
-	t.tell(kindLock, uint64(kind))
-}
-
-// unlock starts an unlock, which is a flush as well.
-func (t *target) unlock() {
-	t.held, t.granted, t.dirty = 0, false, false
-	t.refresh()
-	t.busy.Store(true)
-	t.sent++
-	t.tell(kindUnlock, 0)
-}
-
-// Unlock completes the operations on a rank and gives its lock back.
-func (w *Window) Unlock(rank int) error {
-	w.s.e.Lock()
-	defer w.s.e.Unlock()
-	t, err := w.reach(rank)
-	if err == nil && t != nil {
-		if t.held == 0 && !t.ended {
-			return fmt.Errorf("%w: rank %d is not locked", ft.ErrArgument, rank)
-		}
-		err = w.unlockAll([]*target{t})
-		if err == nil && t.ended {
-			err = t.endedError()
-		}
-	}
-	return w.finish(err)
-}
-
-// UnlockAll is Unlock for all ranks.
-func (w *Window) UnlockAll() error {
-	w.s.e.Lock()
-	defer w.s.e.Unlock()
-	err := w.broken()
-	if err == nil {
-		var list []*target
-		for i := range w.targets {
-			if t := &w.targets[i]; t.held != 0 {
-				list = append(list, t)
-			}
-		}
-		err = w.unlockAll(list)
-	}
-	if err == nil {
-		err = w.lost(every)
-	}
-	return w.finish(err)
-}
-
-func (w *Window) unlockAll(list []*target) error {
-	for _, t := range list {
-		t.unlock()
-	}
-	return w.awaitFlushed(list, func(t *target) bool { return slices.Contains(list, t) })
 }
 
 // Post begins an exposure epoch for ranks.

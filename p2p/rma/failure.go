@@ -25,8 +25,7 @@ func (w *Window) onEnd(t *target, how end) {
 	}
 	t.out, t.replies, t.open, t.waiting = nil, nil, 0, 0
 	t.endRequests(err)
-	w.lock.release(t.rank)
-	w.grant()
+	w.exclude(t)
 	if how == failed && !t.agreed && w.runThrough && w.failed == nil {
 		w.failed = err // Hursey & Graham: the window is invalid until a validate
 		w.endRequests(err)
@@ -40,11 +39,11 @@ func (w *Window) onEnd(t *target, how end) {
 	w.wake()
 }
 
-// inquire asks the ranks from which this one may await a post or a complete whether they have the window
-// still: after a failure they may have freed it. Their answer to the flush says so.
+// inquire asks the ranks from which this one may await a post, a complete or a lock that it sees in their words whether
+// they have the window still: after a failure they may have freed it. Their answer to the flush says so.
 func (w *Window) inquire() {
 	for i := range w.targets {
-		if t := &w.targets[i]; t.access && t.posted == 0 || t.exposed && t.completed == 0 {
+		if t := &w.targets[i]; t.access && t.posted == 0 || t.exposed && t.completed == 0 || slices.Contains(w.waits.locks, t) {
 			t.flush()
 		}
 	}
@@ -185,12 +184,12 @@ func (w *Window) Reset(ended []proc.ID) {
 	w.settle() // nothing of the last generation is written after the barrier
 	w.gen = (w.gen + 1) & generation
 	w.failed, w.fenced = nil, false
-	w.lock.init(len(w.targets))
 	for i := range w.targets {
 		t := &w.targets[i]
 		t.drop()
 		if slices.Contains(ended, t.id) {
 			t.ended, t.how, t.agreed = true, failed, true
+			w.lock.Exclude(i)
 		}
 	}
 	if w.runThrough {

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/bakery"
 	"github.com/banyan-hpc/banyan/ft"
 )
 
@@ -40,6 +41,8 @@ const (
 	kindComplete
 	kindRefused // an answer: the target has refused an operation
 	kindGone    // the sender has no such window, or none any more; also unasked
+	kindRouse   // a rank may have the receiver's lock, and sleeps
+	kindWake    // the receiver may have the sender's lock
 	kinds
 )
 
@@ -89,9 +92,10 @@ func decode(b []byte) (h head, data []byte, ok bool) {
 // inside reports whether n bytes at an offset lie in memory of some size.
 func inside(at, n, size uint64) bool { return at <= size && n <= size-at }
 
-// CardBytes is the length of a card: the length of the memory, or dynamicSize, the number of counters, the
-// block, its length, and where the memory begins in it, and the address and the key by which peers move.
-const CardBytes = 16 + placeBytes + 8 + keyBytes
+// CardBytes is the length of a card: the length of the memory, or dynamicSize, the number of counters, the places
+// of the memory and of the words of the lock, each with the block, its length, and where they begin in it, and the
+// address and the key by which peers move.
+const CardBytes = 16 + 2*placeBytes + 8 + keyBytes
 
 const (
 	placeBytes = len(fabric.BlockName{}) + 16
@@ -110,7 +114,8 @@ func (w *Window) Card() (b [CardBytes]byte) {
 	binary.LittleEndian.PutUint64(b[:], size)
 	binary.LittleEndian.PutUint64(b[8:], uint64(len(w.notices)))
 	w.at.encode(b[16:])
-	encodeRegion(b[16+placeBytes:], &w.shared)
+	w.lock.at.encode(b[16+placeBytes:])
+	encodeRegion(b[16+2*placeBytes:], &w.shared)
 	return b
 }
 
@@ -175,12 +180,13 @@ func (w *Window) join(cards []byte) error {
 	if len(cards) != len(w.targets)*CardBytes {
 		return fmt.Errorf("%w: %d bytes of cards", ft.ErrArgument, len(cards))
 	}
+	words := uint64(bakery.WordsOf(len(w.targets)) * wordBytes)
 	for i := range w.targets {
 		t, card := &w.targets[i], cards[i*CardBytes:]
 		t.size, t.notices = binary.LittleEndian.Uint64(card), binary.LittleEndian.Uint64(card[8:])
-		fits := t.at.decode(card[16:], t.size)
+		fits := t.at.decode(card[16:], t.size) && t.lock.at.decode(card[16+placeBytes:], words) && t.lock.at.from%8 == 0
 		var known bool
-		t.region, known = decodeRegion(card[16+placeBytes:], t.size)
+		t.region, known = decodeRegion(card[16+2*placeBytes:], t.size)
 		fits = fits && known
 		if t.size > dynamicSize || t.notices > math.MaxUint32 || !fits {
 			return fmt.Errorf("%w: the memory or the options of rank %d", ft.ErrArgument, i)

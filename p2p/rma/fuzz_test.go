@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/bakery"
 )
 
 // Any payload is refused or applied inside of the memory; an answer to no request changes nothing.
@@ -25,7 +26,7 @@ func FuzzFrame(f *testing.F) {
 		if len(b)%2 == 1 {
 			w.dynamic, w.attached, w.mem = true, []attached{{gap, w.mem[:32:32]}, {3 * gap, w.mem[32:]}}, nil
 		}
-		w.lock.init(1)
+		w.makeLock()
 		o := &w.targets[0]
 		o.w, o.stalled = w, true
 		if kind(k).answers() {
@@ -50,6 +51,10 @@ func FuzzCards(f *testing.F) {
 	f.Add(inBlock[:]) // ends 8 bytes behind the block
 	shared := (&Window{mem: make([]byte, 24), shared: fabric.Region{Addr: 5, Len: 24, Key: []byte("four")}}).Card()
 	f.Add(shared[:])
+	locked := &Window{mem: make([]byte, 24)}
+	locked.lock.at = place{[24]byte{1}, 32, 4} // not aligned
+	card := locked.Card()
+	f.Add(card[:])
 	f.Fuzz(func(t *testing.T, b []byte) {
 		ranks := max(1, len(b)/CardBytes)
 		w := &Window{targets: make([]target, ranks)}
@@ -59,6 +64,8 @@ func FuzzCards(f *testing.F) {
 				o := &w.targets[i]
 				assert.True(t, o.region.Len == 0 || o.region.Len == o.size && len(o.region.Key) < keyBytes)
 				assert.True(t, o.at.none() || o.at.from <= o.at.length && o.size <= o.at.length-o.at.from)
+				l, words := o.lock.at, uint64(8*bakery.WordsOf(ranks))
+				assert.True(t, l.none() || l.from%8 == 0 && l.from <= l.length && words <= l.length-l.from)
 			}
 		}
 	})

@@ -35,12 +35,15 @@ func (t *target) serve(k kind, token uint32, h *head, data []byte) {
 	case kindFlush:
 		t.tellFlushed()
 	case kindLock:
-		w.lock.request(t.rank, LockKind(h.at))
-		w.grant()
+		t.askedFor(LockKind(h.at))
 	case kindUnlock:
-		w.lock.release(t.rank)
+		t.givenBack()
 		t.tellFlushed()
-		w.grant()
+		w.rouse()
+	case kindRouse:
+		w.rouse()
+	case kindWake:
+		w.lookAtLocks()
 	case kindPost:
 		t.posted++
 		w.wake()
@@ -160,9 +163,12 @@ func (t *target) answered(k kind, token uint32, h *head, data []byte) {
 		t.refused = t.refused || h.at != 0
 		t.completeRequests()
 		t.busy.Store(!t.quiet())
+		t.releaseLater()
 	case kindGranted:
-		t.granted = t.held != 0
-		t.refresh()
+		if !t.lock.direct {
+			t.granted = t.held != 0
+			t.refresh()
+		}
 	}
 	t.open = max(0, t.open-1)
 	t.pump()

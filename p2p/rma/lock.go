@@ -1,68 +1,391 @@
 package rma
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/banyan-hpc/banyan/fabric/bakery"
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/internal/progress"
+)
+
+// The lock of a rank's memory is a bakery: words, one for each rank. Where a rank reaches the words of another one, it
+// writes its own there, and the owner need not take part. Elsewhere a message asks the owner, which writes the word for
+// that rank. The owner is the keeper of the bakery: it learns of every death among those that use its lock, as it is
+// connected to them.
+//
+// A waiting rank polls the word that keeps it from the lock. Before it sleeps it says so in its own word. A rank that
+// lets a sleeping one go on tells the owner (kindRouse), which wakes it (kindWake), or grants what a message asked for.
 
 // LockKind is how a rank locks another rank's memory.
 type LockKind uint8
 
 // The kinds of locks.
 const (
-	LockShared LockKind = 1 + iota
-	LockExclusive
+	LockShared    = LockKind(bakery.Shared)
+	LockExclusive = LockKind(bakery.Exclusive)
 )
 
-// lock is the lock of this rank's memory: several shared holders, or one exclusive one. Requests
-// are granted in order, so none waits for ever.
-type lock struct {
-	held  []LockKind // by rank
-	queue []lockRequest
+// ownLock is the lock of this rank's memory.
+type ownLock struct {
+	bakery.Lock
+	block []byte // with the words; nil: no other process reaches them
+	at    place  // of the words; zero: likewise
 }
 
-type lockRequest struct {
-	rank int
-	kind LockKind
+// theirLock is what a window knows of a rank about locks: of the lock of its memory, and as one that asks for that of
+// this rank.
+type theirLock struct {
+	bakery.Lock
+	at     place
+	block  []byte // the mapped block of at
+	found  bool   // it has been looked for
+	direct bool   // this process writes its word itself
+	passed int    // while it waits: see bakery.Lock.Granted
+	// releaseAt is the flush after which the lock is released; 0: none.
+	releaseAt uint64
+	// asked, asks: the rank has asked for the lock of this rank by a message, and has not got it yet.
+	asked, asks bool
+	asksPassed  int
 }
 
-func (l *lock) init(ranks int) { l.held, l.queue = make([]LockKind, ranks), nil }
-
-// request queues a request. One that a rank makes twice, or of an unknown kind, is ignored.
-func (l *lock) request(rank int, kind LockKind) {
-	if kind != LockShared && kind != LockExclusive || l.held[rank] != 0 ||
-		slices.ContainsFunc(l.queue, func(r lockRequest) bool { return r.rank == rank }) {
-		return
-	}
-	l.queue = append(l.queue, lockRequest{rank, kind})
+// waits are the locks for which this process looks at words.
+type waits struct {
+	locks   []*target // of these ranks, for this one
+	asks    []*target // of this rank, for these
+	watcher progress.Watcher
+	watched bool
 }
 
-// release drops what a rank holds or waits for.
-func (l *lock) release(rank int) {
-	l.held[rank] = 0
-	l.queue = slices.DeleteFunc(l.queue, func(r lockRequest) bool { return r.rank == rank })
-}
-
-// next grants the first request, if it can be, and gives its rank.
-func (l *lock) next() (rank int, ok bool) {
-	if len(l.queue) == 0 {
-		return 0, false
-	}
-	r := l.queue[0]
-	for _, k := range l.held {
-		if k == LockExclusive || k == LockShared && r.kind == LockExclusive {
-			return 0, false
-		}
-	}
-	l.queue = l.queue[1:]
-	l.held[r.rank] = r.kind
-	return r.rank, true
-}
-
-// grant answers the requests that can be granted. Precondition: the lock is held.
-func (w *Window) grant() {
-	for {
-		rank, ok := w.lock.next()
-		if !ok {
+// makeLock makes the words of the lock. Without a block for them other ranks ask by messages.
+func (w *Window) makeLock() {
+	n := len(w.targets)
+	w.waits.watcher = progress.Watcher{Look: w.lookAtLocks, Doze: w.dozeAtLocks}
+	if w.s.blocks != nil && n > 1 {
+		length := bakery.WordsOf(n) * wordBytes
+		if mem, name, err := w.s.blocks.MakeBlock(length); err == nil {
+			w.lock = ownLock{bakery.Open(wordsIn(mem), n), mem, place{block: name, length: uint64(length)}}
 			return
 		}
-		w.targets[rank].tell(kindGranted, 0)
 	}
+	w.lock.Lock = bakery.Open(make([]bakery.Word, bakery.WordsOf(n)), n)
+}
+
+// findLock finds out whether the words of a rank's lock can be reached, once. Precondition: as of find.
+func (t *target) findLock() {
+	l, w := &t.lock, t.w
+	if l.found {
+		return
+	}
+	l.found = true
+	if t.rank == w.core.Rank() {
+		l.Lock, l.direct = w.lock.Lock, true
+		return
+	}
+	if w.s.blocks == nil || l.at.none() {
+		return
+	}
+	if block, err := w.s.blocks.OpenBlock(t.id, l.at.block, int(l.at.length)); err == nil {
+		l.block, l.direct = block, true
+		l.Lock = bakery.Open(wordsIn(block[l.at.from:]), len(w.targets))
+	} // else messages reach it
+}
+
+// endLock lets nobody have the lock of this rank any more: one that reaches the words asks by a message, whose answer
+// says that the window has been freed.
+func (w *Window) endLock() {
+	for i := range w.targets {
+		w.lock.Exclude(i)
+	}
+	w.waits.locks, w.waits.asks = nil, nil
+	w.watchLess()
+}
+
+// closeLocks ends the use of the blocks with words. Precondition: the lock is held, and the window is freed.
+func (w *Window) closeLocks() {
+	for i := range w.targets {
+		if l := &w.targets[i].lock; l.block != nil {
+			_ = w.s.blocks.CloseBlock(l.block) // it can only fail to unmap
+			l.block, l.direct = nil, false
+		}
+	}
+	if w.lock.block != nil {
+		_ = w.s.blocks.CloseBlock(w.lock.block)
+		w.lock = ownLock{}
+	}
+}
+
+// request asks for a lock.
+func (t *target) request(kind LockKind) {
+	if t.ended {
+		return
+	}
+	t.held, t.granted = kind, false
+	if t.findLock(); !t.lock.direct {
+		t.tell(kindLock, uint64(kind))
+		return
+	}
+	t.lock.Request(t.w.core.Rank(), bakery.Kind(kind))
+	t.lock.passed = 0
+	t.rouse()
+	if t.look() {
+		return
+	}
+	t.w.waits.locks = append(t.w.waits.locks, t)
+	t.w.watchMore()
+	if t.w.impaired || t.lock.Excluded(t.w.core.Rank()) {
+		t.flush() // has the owner freed the window?
+	}
+}
+
+// look reports whether this rank has the lock for which it waits.
+func (t *target) look() bool {
+	t.lock.passed, t.granted = t.lock.Granted(t.w.core.Rank(), t.lock.passed)
+	if t.granted {
+		t.refresh()
+	}
+	return t.granted
+}
+
+// unlock starts an unlock, which is a flush as well.
+func (t *target) unlock() {
+	t.held, t.granted = 0, false
+	t.refresh()
+	switch {
+	case !t.lock.direct:
+		t.dirty = false
+		t.busy.Store(true)
+		t.sent++
+		t.tell(kindUnlock, 0)
+	case t.quiet():
+		t.release()
+	default:
+		t.lock.releaseAt = t.flush()
+	}
+}
+
+// release gives a lock back, or withdraws the request for it.
+func (t *target) release() {
+	t.lock.Release(t.w.core.Rank())
+	t.lock.releaseAt = 0
+	t.w.forget(t)
+	t.rouse()
+}
+
+// releaseLater releases the lock if the operations under it are complete by now.
+func (t *target) releaseLater() {
+	if at := t.lock.releaseAt; at != 0 && t.acked >= at {
+		t.release()
+	}
+}
+
+// rouse has the owner of a lock wake a rank that sleeps although it has it.
+func (t *target) rouse() {
+	switch {
+	case t.lock.Next(0) < 0:
+	case t.rank == t.w.core.Rank():
+		t.w.rouse()
+	default:
+		t.tell(kindRouse, 0)
+	}
+}
+
+// askedFor takes a rank's request for the lock of this rank. One that a rank makes twice, or of an unknown kind, is ignored.
+func (t *target) askedFor(kind LockKind) {
+	if kind != LockShared && kind != LockExclusive || t.lock.asked {
+		return
+	}
+	t.lock.asked, t.lock.asks, t.lock.asksPassed = true, true, 0
+	t.w.lock.Request(t.rank, bakery.Kind(kind))
+	t.w.rouse()
+	if !t.grant() {
+		t.w.waits.asks = append(t.w.waits.asks, t)
+		t.w.watchMore()
+	}
+}
+
+// grant answers a rank that has asked for the lock of this rank, if it has it.
+func (t *target) grant() bool {
+	var ok bool
+	if t.lock.asksPassed, ok = t.w.lock.Granted(t.rank, t.lock.asksPassed); ok {
+		t.lock.asks = false
+		t.tell(kindGranted, 0)
+	}
+	return ok
+}
+
+// givenBack ends what a rank that has asked by a message holds or waits for.
+func (t *target) givenBack() {
+	if !t.lock.asked {
+		return
+	}
+	t.lock.asked, t.lock.asks = false, false
+	t.w.lock.Release(t.rank)
+	t.w.forget(t)
+}
+
+// exclude ends the part of a rank that has ended in locks.
+func (w *Window) exclude(t *target) {
+	t.lock.asked, t.lock.asks, t.lock.releaseAt = false, false, 0
+	w.lock.Exclude(t.rank)
+	w.forget(t)
+	w.rouse()
+}
+
+// rouse wakes the ranks that sleep although they have the lock of this rank.
+func (w *Window) rouse() {
+	w.lookAtLocks()
+	for rank := w.lock.Next(0); rank >= 0; rank = w.lock.Next(rank + 1) {
+		if t := &w.targets[rank]; rank != w.core.Rank() && !t.lock.asked {
+			t.tell(kindWake, 0)
+		}
+	}
+}
+
+// lookAtLocks implements progress.Watcher: it looks whether locks for which this process waits can be had.
+func (w *Window) lookAtLocks() (found int) {
+	v := &w.waits
+	was := len(v.locks) + len(v.asks)
+	if was == 0 {
+		return 0
+	}
+	v.locks = slices.DeleteFunc(v.locks, (*target).look)
+	v.asks = slices.DeleteFunc(v.asks, (*target).grant)
+	if found = was - len(v.locks) - len(v.asks); found > 0 {
+		w.wake()
+		w.watchLess()
+	}
+	return found
+}
+
+// dozeAtLocks implements progress.Watcher: this process is about to sleep.
+func (w *Window) dozeAtLocks() bool {
+	for _, t := range w.waits.locks {
+		t.lock.Sleep(w.core.Rank())
+	}
+	for _, t := range w.waits.asks {
+		w.lock.Sleep(t.rank)
+	}
+	return w.lookAtLocks() == 0
+}
+
+// forget ends waits for the lock of a rank, and of the rank.
+func (w *Window) forget(t *target) {
+	v := &w.waits
+	if len(v.locks)+len(v.asks) == 0 {
+		return
+	}
+	v.locks = slices.DeleteFunc(v.locks, func(o *target) bool { return o == t && (o.held == 0 || o.ended) })
+	v.asks = slices.DeleteFunc(v.asks, func(o *target) bool { return o == t && !o.lock.asks })
+	w.watchLess()
+}
+
+// watchMore has the engine look at words, as this process waits for one more lock. A goroutine that sleeps already has
+// not said so in the word for that lock: it does before another one relies on it.
+func (w *Window) watchMore() {
+	if w.waits.watched {
+		w.s.e.Unwatch(&w.waits.watcher)
+	}
+	w.waits.watched = true
+	w.s.e.Watch(&w.waits.watcher)
+	w.s.e.Kick()
+}
+
+// watchLess ends that when there is nothing left to wait for.
+func (w *Window) watchLess() {
+	if v := &w.waits; v.watched && len(v.locks)+len(v.asks) == 0 {
+		v.watched = false
+		w.s.e.Unwatch(&v.watcher)
+	}
+}
+
+// Lock waits for a lock on a rank's memory.
+func (w *Window) Lock(kind LockKind, rank int) error {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	t, err := w.reach(rank)
+	if err == nil && t != nil {
+		if kind != LockShared && kind != LockExclusive || t.held != 0 {
+			return fmt.Errorf("%w: lock of kind %d; rank %d is locked already, or the kind is unknown", ft.ErrArgument, kind, rank)
+		}
+		t.request(kind)
+		err = w.await(func() (bool, error) {
+			if t.ended {
+				return false, t.endedError()
+			}
+			return t.granted, w.broken()
+		})
+	}
+	return w.finish(err)
+}
+
+// LockAll locks all ranks, shared.
+func (w *Window) LockAll() error {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	err := w.broken()
+	for rank := range w.targets {
+		if err != nil {
+			break
+		}
+		var t *target
+		if t, err = w.reach(rank); err == nil && t != nil && !t.ended && t.held == 0 {
+			t.request(LockShared)
+		}
+	}
+	if err == nil {
+		err = w.await(func() (bool, error) {
+			for i := range w.targets {
+				if t := &w.targets[i]; !t.ended && t.held != 0 && !t.granted {
+					return false, w.broken()
+				}
+			}
+			return true, w.lost(every)
+		})
+	}
+	return w.finish(err)
+}
+
+// Unlock completes the operations on a rank and gives its lock back.
+func (w *Window) Unlock(rank int) error {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	t, err := w.reach(rank)
+	if err == nil && t != nil {
+		if t.held == 0 && !t.ended {
+			return fmt.Errorf("%w: rank %d is not locked", ft.ErrArgument, rank)
+		}
+		err = w.unlockAll([]*target{t})
+		if err == nil && t.ended {
+			err = t.endedError()
+		}
+	}
+	return w.finish(err)
+}
+
+// UnlockAll is Unlock for all ranks.
+func (w *Window) UnlockAll() error {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	err := w.broken()
+	if err == nil {
+		var list []*target
+		for i := range w.targets {
+			if t := &w.targets[i]; t.held != 0 {
+				list = append(list, t)
+			}
+		}
+		err = w.unlockAll(list)
+	}
+	if err == nil {
+		err = w.lost(every)
+	}
+	return w.finish(err)
+}
+
+func (w *Window) unlockAll(list []*target) error {
+	for _, t := range list {
+		t.unlock()
+	}
+	return w.awaitFlushed(list, func(t *target) bool { return slices.Contains(list, t) })
 }

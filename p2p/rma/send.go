@@ -149,7 +149,13 @@ func (t *target) flush() uint64 {
 func (t *target) drop() {
 	t.out, t.replies, t.open, t.waiting = nil, nil, 0, 0
 	t.sent, t.acked = 0, 0
+	if t.lock.direct && (t.held != 0 || t.lock.releaseAt != 0) {
+		t.lock.Release(t.w.core.Rank())
+		t.lock.releaseAt = 0
+	}
+	t.givenBack()
 	t.held, t.granted, t.dirty = 0, false, false
+	t.w.forget(t)
 	t.busy.Store(false)
 	t.refused, t.refusing = false, false
 	t.posted, t.completed, t.access, t.exposed = 0, 0, false, false

@@ -53,7 +53,7 @@ func (s *Service) Prepare(c *p2p.Comm, mem []byte, notices int) (*Window, error)
 		s: s, core: c, ctx: c.Context(), runThrough: c.Profile() == p2p.RunThrough, mem: mem, notices: make([]uint64, notices),
 		targets: make([]target, members.Size()), results: make(map[uint32]*result),
 	}
-	w.lock.init(members.Size())
+	w.makeLock()
 	if s.sharer != nil && len(mem) > 0 && members.Size() > 1 {
 		w.shared, _ = s.sharer.Share(mem) // else messages reach it
 	}

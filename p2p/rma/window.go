@@ -24,7 +24,8 @@ type Window struct {
 	shared  fabric.Region // mem, for the adapters of peers; of length 0: it is not shared
 	notices []uint64
 	targets []target
-	lock    lock // of mem
+	lock    ownLock // of mem
+	waits   waits
 	failed  error
 	// impaired: a member has ended other than by its departure.
 	impaired bool
@@ -51,6 +52,7 @@ type target struct {
 	block []byte // the mapped block of at
 	mem   []byte // its memory, where this process reaches it
 	found bool   // mem has been looked for
+	lock  theirLock
 	// near is where mem begins, while operations may take it without the lock; see refresh. Busy: quiet
 	// does not hold.
 	near    atomic.Pointer[byte]
@@ -372,11 +374,13 @@ func (w *Window) Free(early bool) {
 	}
 	w.free(early)
 	w.closeMemory()
+	w.closeLocks()
 }
 
 func (w *Window) free(early bool) {
 	w.freed = true
 	delete(w.s.windows, w.ctx)
+	w.endLock()
 	for i := range w.targets {
 		if t := &w.targets[i]; early && !t.ended {
 			w.s.tellGone(w.s.e.Lookup(t.id), w.ctx)

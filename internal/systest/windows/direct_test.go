@@ -80,6 +80,9 @@ func countFrames(w *banyan.World, win *banyan.Window, direct bool) error {
 			if _, err := win.Rput(buf, 1, 1<<19).Wait(); err != nil {
 				return err
 			}
+			if err := errors.Join(win.Lock(banyan.LockExclusive, 1), win.Unlock(1), win.LockAll(), win.UnlockAll()); err != nil {
+				return err
+			}
 		}
 		if n := w.PeerCounters(1).FramesSent - before; (n < 10) != direct { // a heartbeat may come between
 			return fmt.Errorf("direct %t: %d frames", direct, n)

@@ -11,6 +11,7 @@ var roles = ranktest.Roles{
 	"all add":          allAdd,
 	"without messages": withoutMessages,
 	"random program":   randomProgram,
+	"turns":            turns,
 	"long operations":  func(w *banyan.World) error { return longOperations(w.Comm()) },
 	"operations":       func(w *banyan.World) error { return operations(w.Comm()) },
 }

@@ -1,0 +1,94 @@
+package bakery
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What may happen at a lock is tried: [Lock] as it is, in ordinary memory, by members that look at or write one word at a time, in any
+// order, each of which may die before any of these steps, also while it holds the lock. The keeper learns of a death some time after it, and wakes
+// sleepers some time after it was asked to. One look is several words long: whether a sleeper is kept. Each word must be seen once not to keep it, so it is as
+// if all had been read at the last one, and what keeps it ends the look.
+
+// exhaust tries everything, and gives the first thing that is wrong with the steps that led there.
+func exhaust(t task, most int) (states int, err error) {
+	seen := map[uint64]bool{}
+	var visit func(w *world, path []step) error
+	visit = func(w *world, path []step) error {
+		id := w.print()
+		if seen[id] || len(seen) >= most {
+			return nil
+		}
+		seen[id] = true
+		steps := w.steps()
+		if err := w.check(steps); err != nil {
+			return fmt.Errorf("%w, after %v", err, path)
+		}
+		for _, s := range steps {
+			next := w.clone()
+			next.do(s)
+			if err := visit(next, append(path, s)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	err = visit(newWorld(t), nil)
+	return len(seen), err
+}
+
+// Whatever happens to few members in few operations, nobody has the lock with one that excludes it, passes one that waited before
+// it came, or waits for ever.
+func TestExhaustive(t *testing.T) {
+	tasks := []task{
+		{ops: []string{"xx", "xx"}, crashes: 1},
+		{ops: []string{"xs", "sx"}, crashes: 1, withdraws: true},
+		{ops: []string{"xsx", "xxs"}},
+		{ops: []string{"x", "x", "x"}},
+		{ops: []string{"x", "s", "s"}},
+	}
+	if os.Getenv("BANYAN_LONG") != "" {
+		tasks = append(tasks, task{ops: []string{"x", "s", "s"}, crashes: 1}, task{ops: []string{"x", "x", "x"}, crashes: 1},
+			task{ops: []string{"x", "x", "s"}, crashes: 2}, task{ops: []string{"xxxx", "sxsx"}, crashes: 1, withdraws: true})
+	}
+	if testing.Short() { // under the race detector, which has nothing to find here
+		tasks = tasks[:1]
+	}
+	for _, j := range tasks {
+		t.Run(fmt.Sprintf("%+v", j), func(t *testing.T) {
+			states, err := exhaust(j, 1<<30)
+			t.Logf("%d states", states)
+			require.NoError(t, err)
+		})
+	}
+}
+
+// Each rule is needed, and the exploration finds it out.
+func TestMutants(t *testing.T) {
+	for name, j := range map[string]task{
+		"nobody says that it chooses":         {ops: []string{"x", "x"}, broken: hasty},
+		"nobody waits for one that chooses":   {ops: []string{"x", "x"}, broken: impatient},
+		"readers do not wait for that":        {ops: []string{"x", "s"}, broken: lax},
+		"equal numbers":                       {ops: []string{"x", "x"}, broken: level},
+		"no look after saying that it sleeps": {ops: []string{"x", "x"}, broken: blindNaps},
+		"who releases need not wake":          {ops: []string{"x", "x"}, broken: silentReleases},
+		"who has a number need not wake":      {ops: []string{"x", "x"}, broken: silentChoosers},
+		"the keeper need not wake":            {ops: []string{"x", "x"}, crashes: 1, broken: silentMarks},
+		"readers do not wait for writers":     {ops: []string{"x", "s"}, broken: greedy},
+		"readers pass writers that wait":      {ops: []string{"s", "x", "s"}, broken: unfair},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := exhaust(j, 1<<22)
+			require.Error(t, err)
+			t.Log(err)
+			j.broken = noMutant
+			if len(j.ops) == 2 {
+				_, err = exhaust(j, 1<<30)
+				require.NoError(t, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,106 @@
+package bakery
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// await polls until a member has the lock.
+func await(l Lock, me int) {
+	for at, ok := l.Granted(me, 0); !ok; at, ok = l.Granted(me, at) {
+		runtime.Gosched()
+	}
+}
+
+// Goroutines in the place of processes: writers exclude all others, and readers see what writers have left.
+func TestGoroutines(t *testing.T) {
+	const members, times = 6, 2000
+	l := Open(make([]Word, WordsOf(members)), members)
+	var all sync.WaitGroup
+	var one, two int // equal, but for who has the lock exclusive
+	for me := range members {
+		all.Go(func() {
+			for i := range times {
+				kind := Shared
+				if (i+me)%3 == 0 {
+					kind = Exclusive
+				}
+				l.Request(me, kind)
+				await(l, me)
+				assert.Equal(t, one, two)
+				if kind == Exclusive {
+					one++
+					two++
+				}
+				l.Release(me)
+			}
+		})
+	}
+	all.Wait()
+	assert.Equal(t, members*times/3, one)
+}
+
+// A member that has ended keeps nobody from the lock, whichever of many it is, and never gets it.
+func TestExcluded(t *testing.T) {
+	const members = 130
+	for _, dead := range []int{0, 63, 64, 129} {
+		words := make([]Word, WordsOf(members))
+		l, other := Open(words, members), Open(words, members)
+		l.Request(dead, Exclusive)
+		await(l, dead)
+		other.Request(65, Shared)
+		other.Sleep(65)
+		_, ok := other.Granted(65, 0)
+		assert.False(t, ok)
+		assert.Equal(t, -1, l.Next(0))
+		l.Exclude(dead)
+		assert.Equal(t, 65, l.Next(0))
+		assert.Equal(t, -1, l.Next(66))
+		_, ok = other.Granted(65, 0)
+		assert.True(t, ok)
+		assert.Equal(t, -1, l.Next(0), "it does not sleep any more")
+		other.Release(65)
+		l.Release(dead)
+		l.Request(dead, Exclusive)
+		_, ok = l.Granted(dead, 0)
+		assert.False(t, ok)
+	}
+}
+
+// Whatever stands in the words, every call returns, and touches no others.
+func TestAnyWords(t *testing.T) {
+	for _, v := range []uint64{1, 2, 3, choosing, asleep, ^uint64(0), ^uint64(0) &^ choosing, 1 << 63} {
+		words := make([]Word, WordsOf(3)+2)
+		l := Open(words[1:], 3)
+		for i := 1; i <= WordsOf(3); i++ {
+			words[i].v.Store(v)
+		}
+		l.Request(1, Exclusive)
+		_, _ = l.Granted(1, 0)
+		l.Sleep(1)
+		l.Next(0)
+		l.Release(1)
+		l.Exclude(2)
+		assert.Zero(t, words[0].v.Load())
+		assert.Zero(t, words[len(words)-1].v.Load())
+	}
+}
+
+// One lock and its release by a member that nobody disturbs.
+func BenchmarkAlone(b *testing.B) {
+	for _, members := range []int{2, 32, 128, 512} {
+		b.Run(fmt.Sprint(members), func(b *testing.B) {
+			l := Open(make([]Word, WordsOf(members)), members)
+			for b.Loop() {
+				l.Request(1, Exclusive)
+				_, _ = l.Granted(1, 0)
+				l.Release(1)
+				l.Next(0)
+			}
+		})
+	}
+}

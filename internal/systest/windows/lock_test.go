@@ -1,0 +1,90 @@
+package windows
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
+)
+
+// turns has ranks take the lock of rank 0 in turn, shared and exclusive, each sometimes for so long that the others
+// sleep. Rank 0 calls nothing meanwhile, but looks at its memory.
+func turns(w *banyan.World) error {
+	const times = 60
+	c := w.Comm()
+	win, err := c.AllocWindow(16)
+	if err == nil {
+		err = win.Fence()
+	}
+	if err != nil {
+		return err
+	}
+	if c.Rank() == 0 {
+		for binary.NativeEndian.Uint64(win.Bytes()[8:]) != uint64(c.Size()-1) {
+			w.Sleep(time.Millisecond)
+		}
+		if got := binary.NativeEndian.Uint64(win.Bytes()); got != uint64((c.Size()-1)*times) {
+			err = fmt.Errorf("%d increments under the lock, want %d", got, (c.Size()-1)*times)
+		}
+		return errors.Join(err, c.Barrier(), win.Free())
+	}
+	for i := range times {
+		long := (i+c.Rank())%16 == 0
+		if err := increments(w, win, long); err != nil {
+			return err
+		}
+		if err := readsTwice(w, win, long); err != nil {
+			return err
+		}
+	}
+	_, err = banyan.FetchAndOp[uint64](win, 1, 0, 1, banyan.AccSum)
+	return errors.Join(err, win.Flush(0), c.Barrier(), win.Free())
+}
+
+// increments adds one to a number under the exclusive lock.
+func increments(w *banyan.World, win *banyan.Window, long bool) error {
+	v := make([]uint64, 1)
+	err := errors.Join(win.Lock(banyan.LockExclusive, 0), banyan.Get(win, v, 0, 0), win.Flush(0))
+	if long {
+		w.Sleep(3 * time.Millisecond)
+	}
+	v[0]++
+	return errors.Join(err, banyan.Put(win, v, 0, 0), win.Unlock(0))
+}
+
+// readsTwice reads the number twice under one shared lock: nobody changes it.
+func readsTwice(w *banyan.World, win *banyan.Window, long bool) error {
+	one, two := make([]uint64, 1), make([]uint64, 1)
+	err := errors.Join(win.Lock(banyan.LockShared, 0), banyan.Get(win, one, 0, 0), win.Flush(0))
+	if long {
+		w.Sleep(3 * time.Millisecond)
+	}
+	err = errors.Join(err, banyan.Get(win, two, 0, 0), win.Flush(0), win.Unlock(0))
+	if err == nil && one[0] != two[0] {
+		err = fmt.Errorf("a shared lock: first %d, then %d", one[0], two[0])
+	}
+	return err
+}
+
+// Ranks that reach the words of a lock, ranks that ask by messages, and both at one target exclude each other, and none
+// sleeps for ever.
+func TestLocksInTurn(t *testing.T) {
+	for name, env := range ranktest.JoinedBy(ranktest.ByFabric) {
+		t.Run(name, func(t *testing.T) { ranktest.Succeed(t, 5, "turns", env...) })
+	}
+}
+
+func TestLocksInTurnInASimulation(t *testing.T) {
+	for i, reach := range reaches {
+		for seed := range uint64(ranktest.Scaled(20, 3)) {
+			err := banyan.Simulate(5, banyan.Simulation{Seed: seed, Configure: reach}, turns)
+			assert.NoError(t, err, "machine %d, seed %d", i, seed)
+		}
+	}
+}
