@@ -4,6 +4,8 @@ package verbs
 
 import (
 	"fmt"
+	"sync/atomic"
+	"time"
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/tcp"
@@ -20,9 +22,9 @@ type Conn struct {
 	pair       pair
 	mine       end
 	inlined    int
-	reads      *readPair // nil: there are none
-	joined     bool      // the pair receives and sends
-	heard      bool      // the peer's end receives
+	reads      atomic.Pointer[readPair] // nil: there are none
+	joined     bool                     // the pair receives and sends
+	heard      bool                     // the peer's end receives
 	// sending: frames go over the lane. receiving: they come over it.
 	sending, receiving bool
 	starving           bool // a frame was refused since credit was last available
@@ -59,6 +61,11 @@ type Conn struct {
 	carried  uint64 // frames sent over lanes, for Traffic
 	off      bool   // it has no lane any more, or never will
 	breaks   uint64 // lanes that have failed
+	heals    uint64 // lanes in place of those
+
+	testing, tested bool      // it waits for the acknowledgement of the test of a new lane; has had it
+	renewals        int       // lanes in a row that have failed soon
+	renewed         time.Time // when the lane comes back
 }
 
 // onWay is a message on its way, or a move (see moves.go). Its buffer is kept until the peer's adapter has it.
@@ -108,7 +115,7 @@ func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 }
 
 // awaitsLane reports whether frames wait for the lane. A peer may have sent before.
-func (c *Conn) awaitsLane() bool { return c.p.cfg.Wait && !c.off && !c.ended }
+func (c *Conn) awaitsLane() bool { return c.p.cfg.Wait && c.breaks == 0 && !c.off && !c.ended }
 
 // post sends a message, class 0 to bring credit only; false: there is no buffer. Where it follows others at once it is
 // sent with them: see batch.go.
@@ -245,6 +252,7 @@ func (c *Conn) Traffic() fabric.Traffic {
 	t.Sent += c.carried
 	t.Received += c.received
 	t.Broken += c.breaks
+	t.Healed += c.heals
 	return t
 }
 

@@ -17,7 +17,12 @@ import (
 //
 // A side whose pair fails says so. Both sides then send back, with the number of the first frame that has no
 // acknowledgement, and all frames from that on over the sockets; the receiver drops those that it has. So each frame
-// comes once, and in order. A new lane is not made for that connection.
+// comes once, and in order.
+//
+// A lane that has failed comes back. A side that has said so, and knows that nothing more comes over the lane (the peer
+// has said back, or that its end has failed without a note over before), is done with that generation, and offers the next one
+// after a while, or when the peer does. Each side writes nothing to the peer over the new pair, and sends the note over
+// when that has been acknowledged, so no frame waits for a path that is still broken.
 
 // begin offers the peer a lane.
 func (c *Conn) begin() {
@@ -39,8 +44,8 @@ func (c *Conn) begin() {
 		return
 	}
 	n := note{word: offer, credit: uint16(p.credit), end: mine}
-	if c.newReads(); c.reads != nil {
-		n.reads = c.reads.mine
+	if r := c.newReads(); r != nil {
+		n.reads = r.mine
 	}
 	c.say(&n)
 }
@@ -121,6 +126,9 @@ func (c *Conn) pump() (sent int) {
 		sent++
 		if last == over {
 			c.wantsTo, c.sending = false, true
+			if c.generation > 0 {
+				c.heals++
+			}
 			c.p.log.Info("sends over RDMA", "peer", int(c.Peer()), "device", c.p.cfg.Port.Device)
 			c.mayContinue()
 		}
@@ -136,9 +144,13 @@ func (c *Conn) pump() (sent int) {
 		c.p.outgoing.give(o.slot)
 		c.resend = c.resend[1:]
 		sent++
-		if len(c.resend) == 0 && c.starving {
+		if len(c.resend) > 0 {
+			continue
+		}
+		if c.starving {
 			c.starving, c.p.returned = false, true
 		}
+		c.change()
 	}
 	return sent
 }
@@ -174,6 +186,9 @@ func (p *Provider) heed(from proc.ID, payload []byte) {
 		c.corrupt()
 		return
 	}
+	if n.generation != c.generation { // one side could not make its end of the last lane
+		return
+	}
 	switch n.word {
 	case offer:
 		c.join(&n)
@@ -188,7 +203,9 @@ func (p *Provider) heed(from proc.ID, payload []byte) {
 			p.deliver(c, slot)
 		}
 	case broken:
-		c.fails(nil)
+		if c.fails(nil); !c.receiving {
+			c.renews()
+		}
 	case back:
 		c.comesBack(n.first)
 	}
@@ -232,9 +249,32 @@ func ackTimeout(all time.Duration) int {
 
 // change has the frames go over the lane if both ends receive.
 func (c *Conn) change() {
-	if c.joined && c.heard && !c.sending && !c.wantsTo && !c.off && !c.p.left {
+	switch {
+	case !c.joined || !c.heard || c.sending || c.wantsTo || c.off || c.p.left || len(c.resend) > 0:
+	case c.generation > 0 && !c.tested:
+		c.test()
+	default:
 		c.wantsTo = true
 		c.say(&note{word: over})
+	}
+}
+
+// test writes nothing to the peer: see passes.
+func (c *Conn) test() {
+	if c.testing {
+		return
+	}
+	c.p.endBatch()
+	c.testing = true
+	c.p.d.probe(c.pair, c.next-1)
+	c.p.roundTrip(1)
+}
+
+// passes notes that the lane has acknowledged something.
+func (c *Conn) passes() {
+	if c.testing {
+		c.testing, c.tested = false, true
+		c.change()
 	}
 }
 
@@ -245,6 +285,9 @@ func (c *Conn) fails(why error) {
 	}
 	c.off = true
 	c.breaks++
+	if time.Since(c.renewed) > longest {
+		c.renewals = 0 // it has lasted
+	}
 	c.p.log.Info("the lane over RDMA has failed: its messages go on over the sockets", "peer", int(c.Peer()),
 		"reason", reason(why))
 	c.pair.fail()
@@ -292,6 +335,45 @@ func (c *Conn) comesBack(first uint64) {
 	}
 	c.comes(false)
 	c.skip = c.got - first
+	c.got = first
+	c.renews()
+}
+
+// longest is the longest time after which a lane that has failed is offered again: the first time, doubled, and so on.
+const longest = time.Minute
+
+// renews frees a lane that has failed at both ends, and has the next one begin after a while.
+func (c *Conn) renews() {
+	if !c.off || c.ended || c.pair == (pair{}) {
+		return
+	}
 	c.release()
 	c.lose()
+	if c.p.left {
+		return
+	}
+	c.off, c.heard, c.testing, c.tested = false, false, false, false
+	c.owed, c.quiet = 0, 0
+	c.generation++
+	c.next++ // the number of the test
+	c.first = c.next
+	c.renewed = time.Now().Add(min(c.p.pause<<min(c.renewals, 16), longest))
+	c.renewals++
+	c.p.renewing = append(c.p.renewing, c)
+}
+
+// renewLanes begins the lanes whose time has come.
+func (p *Provider) renewLanes() {
+	now := time.Now()
+	p.renewing = slices.DeleteFunc(p.renewing, func(c *Conn) bool {
+		switch {
+		case c.ended || p.left || c.off || c.pair != (pair{}):
+		case now.Before(c.renewed):
+			return false
+		default:
+			c.wanted = true
+			c.queue()
+		}
+		return true
+	})
 }

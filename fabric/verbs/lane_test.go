@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -135,6 +136,105 @@ func TestLaneThatFails(t *testing.T) {
 			require.Zero(t, p[i].onWay)
 		}
 	}
+}
+
+// A lane that fails comes back, again and again, on whichever side it fails and also while the peer still returns to the
+// sockets; each frame comes once and in order.
+func TestLaneComesBack(t *testing.T) {
+	if noAdapter(t) {
+		return
+	}
+	const times = 8
+	p := newPeers(t)
+	p[0].pause, p[1].pause = time.Millisecond, time.Millisecond
+	c := lanes(t, p)
+	var sent [2]uint64
+	n := uint64(0)
+	for i := range times {
+		n += 300
+		sendNumbered(p, c, &sent, n, func() { poll(p) })
+		payload := make([]byte, 8)
+		for binary.LittleEndian.PutUint64(payload, sent[0]); c[0].TrySend(fabric.ClassTest, sent[0], payload); sent[0]++ {
+			binary.LittleEndian.PutUint64(payload, sent[0]+1)
+		}
+		before := c[0].generation
+		switch i % 4 {
+		case 0:
+			c[1].pair.fail()
+		case 1:
+			c[0].fails(errors.New("ours"))
+		case 2: // both at once
+			c[0].fails(errors.New("ours"))
+			c[1].fails(errors.New("theirs"))
+		default: // as soon as one of them sends again
+			c[0].fails(errors.New("ours"))
+			for c[1].generation == before || !c[1].sending {
+				poll(p)
+			}
+			c[1].fails(errors.New("theirs"))
+		}
+		for c[0].generation == before || !c[0].sending || !c[1].sending || !c[0].receiving || !c[1].receiving {
+			n = max(n, sent[0], sent[1]) + 1
+			sendNumbered(p, c, &sent, n, func() { poll(p) })
+		}
+	}
+	n += 300
+	sendNumbered(p, c, &sent, n, func() { poll(p) })
+	inOrder(t, p, int(n))
+	for i := range c {
+		require.GreaterOrEqual(t, c[i].Traffic().Broken, uint64(times))
+		require.NotZero(t, c[i].Traffic().Healed)
+		require.Contains(t, c[i].Describe(), "verbs ")
+		require.Equal(t, 1, p[i].lanes)
+		require.Equal(t, c[i].generation, c[1-i].generation)
+	}
+	for !p[0].EndBurst() || c[0].Unsent() {
+		poll(p)
+	}
+	p[0].Depart()
+	require.NoError(t, p[0].Close())
+	for p[1].leaves == 0 {
+		p[1].Poll(&p[1].sink)
+	}
+	require.Empty(t, p[1].downs)
+}
+
+// The note over comes after all frames of the last lane, which go over the sockets.
+func TestFramesOfLastLaneComeFirst(t *testing.T) {
+	c := &Conn{p: new(Provider), joined: true, heard: true, resend: make([]onWay, 1)}
+	c.change()
+	require.False(t, c.wantsTo)
+}
+
+// While the path is broken no frame waits for a new lane: it fails its test.
+func TestLaneThatStaysBroken(t *testing.T) {
+	if noAdapter(t) {
+		return
+	}
+	p := newPeers(t)
+	p[0].pause, p[1].pause = time.Millisecond, time.Millisecond
+	c := lanes(t, p)
+	var sent [2]uint64
+	sendNumbered(p, c, &sent, 100, func() { poll(p) })
+	c[0].fails(errors.New("broken"))
+	n, most := uint64(100), c[0].carried
+	for c[0].breaks < 3 {
+		for i := range c {
+			if c[i].joined && !c[i].off && c[i].generation > 0 {
+				c[i].pair.fail() // before the peer's test
+			}
+		}
+		n++
+		sendNumbered(p, c, &sent, n, func() { poll(p) })
+		require.False(t, c[0].sending)
+		require.Equal(t, most, c[0].carried)
+	}
+	for !c[0].sending || !c[1].sending {
+		poll(p)
+	}
+	n += 300
+	sendNumbered(p, c, &sent, n, func() { poll(p) })
+	inOrder(t, p, int(n))
 }
 
 // Frames that go over the sockets first and then over the lane come in order, and go over the lane in the end.

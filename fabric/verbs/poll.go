@@ -60,6 +60,9 @@ func (p *Provider) Poll(s *fabric.Sink) int {
 	if p.lanes == 0 || p.socketsDue() || len(p.pending) > 0 || len(p.leaving) > 0 {
 		others += p.Provider.Poll(&p.down)
 	}
+	if len(p.renewing) > 0 {
+		p.renewLanes()
+	}
 	if len(p.pending) > 0 {
 		others += p.pumpAll()
 	}
@@ -119,6 +122,7 @@ func (p *Provider) complete(done *completion) {
 	case done.status == 0:
 		if !c.off {
 			c.acknowledged(done.id + 1)
+			c.passes()
 		}
 	default:
 		c.fails(fmt.Errorf("verbs: %s", statusName(done.status)))
@@ -283,7 +287,7 @@ func (p *Provider) Ready() bool {
 		for _, c := range p.conns {
 			// Linux's rxe does not tell a process of a failed message where only messages of peers are asked for,
 			// against InfiniBand's rule: so a process that sleeps with messages on their way asks for all.
-			all = all || c.asked || c.sending && (c.starving || len(c.out) > 0)
+			all = all || c.asked || c.testing || c.sending && (c.starving || len(c.out) > 0)
 		}
 		p.d.drain()
 		p.armed = true

@@ -59,6 +59,7 @@ type Provider struct {
 	owing              []*Conn // connections to which credit is due
 	pending            []*Conn // connections with notes or frames to be sent over the sockets
 	leaving            []*Conn // departed peers of which frames are to come
+	renewing           []*Conn // connections whose lane comes back
 	moved              []*Conn // connections with moves that have ended, of which the sink has not been told
 	lanes              int     // connections with a queue pair
 	over               int     // connections whose frames come over their lane
@@ -74,9 +75,10 @@ type Provider struct {
 	ticked   int64        // the device's tick then
 	bare     bool         // there is a connection to a peer without an adapter
 	armed    bool
-	told     int  // frames of lanes and ends that the sink has been told of
-	returned bool // a refused sender has credit
-	left     bool // Depart has been called
+	told     int           // frames of lanes and ends that the sink has been told of
+	returned bool          // a refused sender has credit
+	left     bool          // Depart has been called
+	pause    time.Duration // until a lane that has failed is offered again
 	closed   bool
 }
 
@@ -88,7 +90,7 @@ type arrival struct {
 // Open makes the endpoint of this process.
 func Open(cfg Config) (*Provider, error) {
 	p := &Provider{
-		cfg: cfg, log: cfg.Sockets.Log, conns: make(map[proc.ID]*Conn), byPair: make(map[uint32]*Conn),
+		cfg: cfg, log: cfg.Sockets.Log, pause: time.Second, conns: make(map[proc.ID]*Conn), byPair: make(map[uint32]*Conn),
 		credit: min(mostCredit, max(leastCredit, jobCredit/max(1, cfg.Sockets.MaxProcs))),
 	}
 	if p.log == nil {
@@ -158,7 +160,7 @@ func (p *Provider) wrap(c *tcp.Conn, begin bool) fabric.Conn {
 		w = &Conn{Conn: c, p: p}
 		p.conns[peer] = w
 	}
-	if begin && w.pair == (pair{}) && !w.off && !w.ended && !w.wanted {
+	if begin && w.pair == (pair{}) && !w.off && !w.ended && !w.wanted && w.generation == 0 {
 		w.wanted = true
 		w.queue()
 	}

@@ -50,7 +50,7 @@ var errNoReads = fmt.Errorf("verbs: no reads from this peer: %w", fabric.ErrUnsu
 
 // Expose implements fabric.Conn, for registered memory.
 func (c *Conn) Expose(buf []byte) (fabric.Region, error) {
-	if r := c.reads; r == nil || !r.joined.Load() || r.over.Load() {
+	if r := c.reads.Load(); r == nil || !r.joined.Load() || r.over.Load() {
 		return fabric.Region{}, errNoReads
 	}
 	m := c.p.registeredAs(buf)
@@ -62,14 +62,14 @@ func (c *Conn) Expose(buf []byte) (fabric.Region, error) {
 
 // ReadInPlace reports whether a message is better announced, as the peer's adapter reads it.
 func (c *Conn) ReadInPlace(buf []byte) bool {
-	r := c.reads
+	r := c.reads.Load()
 	return r != nil && c.sending && r.joined.Load() && !r.over.Load() && c.p.registeredAs(buf) != nil
 }
 
 // Get implements fabric.Conn.
 func (c *Conn) Get(local []byte, remote fabric.Region, offset uint64) error {
 	key, ok := readKey(remote.Key)
-	r := c.reads
+	r := c.reads.Load()
 	if r == nil || !ok {
 		return errNoReads
 	}
@@ -197,19 +197,20 @@ func (g *get) fail(why error) error {
 }
 
 // newReads makes the queue pair for reads of a connection; without one messages go as frames.
-func (c *Conn) newReads() {
+func (c *Conn) newReads() *readPair {
 	r := &readPair{}
 	var err error
 	if r.at, r.mine, _, err = c.p.d.newPair(newPSN(), readsAtOnce, true); err != nil {
 		c.p.log.Info("no reads over RDMA", "peer", int(c.Peer()), "reason", err)
-		return
+		r = nil
 	}
-	c.reads = r
+	c.reads.Store(r)
+	return r
 }
 
 // joinReads joins it to the peer's.
 func (c *Conn) joinReads(theirs *end) {
-	if r := c.reads; r != nil && theirs.qp != 0 {
+	if r := c.reads.Load(); r != nil && theirs.qp != 0 {
 		if err := c.p.d.join(r.at, r.mine.psn, theirs, ackTimeout(readTimeout), retries); err != nil {
 			c.p.log.Info("no reads over RDMA", "peer", int(c.Peer()), "reason", err)
 			return
@@ -220,7 +221,7 @@ func (c *Conn) joinReads(theirs *end) {
 
 // endReads ends the reads of a connection. A Get may run: Poll frees the pair after it.
 func (c *Conn) endReads() {
-	if r := c.reads; r != nil && !r.ended {
+	if r := c.reads.Load(); r != nil && !r.ended {
 		r.over.Store(true)
 		r.ended = true
 		c.p.reading.used = append(c.p.reading.used, r)

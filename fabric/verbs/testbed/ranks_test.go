@@ -152,7 +152,7 @@ func waitsFor(w *banyan.World) error {
 }
 
 // goesOn: rank 0 and the last one exchange numbered messages of every protocol until a while after the file healed is
-// there.
+// there and they use RDMA again.
 func goesOn(w *banyan.World) error {
 	c := w.Comm()
 	if err := overRDMA(w); err != nil {
@@ -170,8 +170,12 @@ func goesOn(w *banyan.World) error {
 		}
 		size := []int{9, 3000, 200_000}[n%3]
 		out, in := ranktest.Pattern(n+c.Rank(), size), make([]byte, size)
-		if _, err := os.Stat(os.Getenv("RDMA_VM_SHARE") + "/healed"); err == nil && c.Rank() == 0 {
-			left--
+		if c.Rank() == 0 {
+			if again, err := healed(w, peer); err != nil {
+				return err
+			} else if again {
+				left--
+			}
 		}
 		out[0] = byte(min(left, 1)) // rank 0 says when it is over
 		if _, err := c.Sendrecv(out, peer, 1, in, peer, 1); err != nil {
@@ -185,6 +189,15 @@ func goesOn(w *banyan.World) error {
 		}
 	}
 	return c.Barrier()
+}
+
+// healed reports whether the link is up again, and messages to a peer go over RDMA again.
+func healed(w *banyan.World, peer int) (bool, error) {
+	if _, err := os.Stat(os.Getenv("RDMA_VM_SHARE") + "/healed"); err != nil {
+		return false, nil
+	}
+	route, err := w.Route(peer)
+	return w.PeerCounters(peer).Healed > 0 && strings.HasPrefix(route.Detail, "verbs"), err
 }
 
 // survives calls do until the victim has failed, writes how long the call lasted that has failed, and has the
