@@ -47,8 +47,9 @@
 //
 // All of them fold in the order of ranks and give the same bytes at all ranks.
 //
-// Where all ranks, up to 512, are on one machine, a blocking barrier, a broadcast of up to 2 KiB, and an allreduce
-// or allgather of up to 1 KiB (less among more than 21 ranks) go through shared memory: package coll/sm. Where those
+// Where all ranks, up to 512, are on one machine, a blocking barrier, a broadcast of up to 2 KiB, and an allreduce,
+// allgather(v), alltoall or reduce-scatter of equal blocks in which a rank gives up to 1 KiB (less among more than 21 ranks) go through
+// shared memory: package coll/sm. Where those
 // of each of several nodes are, a blocking barrier, broadcast or allreduce goes in two levels, in the memory of each node and by
 // messages among the nodes' lowest ranks.
 //

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/banyan-hpc/banyan/coll/sm"
 	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/p2p"
 )
@@ -121,17 +122,17 @@ func (s *Schedule) plan(a *Args) {
 	}
 	switch s.kind {
 	case Alltoall:
-		s.alltoall(equal(a.In, n), equal(a.Out, n))
+		s.alltoall(equal(a.In, n), equal(a.Out, n), a.In)
 	case Alltoallv:
-		s.alltoall(a.From, a.To)
+		s.alltoall(a.From, a.To, nil)
 	case Allgatherv:
 		s.allgatherv(a.In, a.To)
 	case Gatherv:
 		s.gatherv(a.In, a.To, a.Root)
 	case ReduceScatterBlock:
-		s.reduceScatter(equal(a.In, n), a.Out, a.Fold)
+		s.reduceScatter(equal(a.In, n), a.In, a.Out, a.Fold)
 	case ReduceScatter:
-		s.reduceScatter(s.divided(a.In, a.Counts, a.unit()), a.Out, a.Fold)
+		s.reduceScatter(s.divided(a.In, a.Counts, a.unit()), nil, a.Out, a.Fold)
 	case Scan, Exscan:
 		s.scan(a.In, a.Out, a.Fold, s.kind == Exscan)
 	case Scatterv:
@@ -147,12 +148,26 @@ func (s *Schedule) plan(a *Args) {
 	}
 }
 
-// alltoall sends each rank its block and receives one from each.
-func (s *Schedule) alltoall(from, to Blocks) {
+// alltoall sends each rank its block and receives one from each. Few bytes of blocks of one length, which lie in all, go
+// through shared memory.
+func (s *Schedule) alltoall(from, to Blocks, all []byte) {
 	if n := s.c.RemoteSize(); s.staged() || from.overlap(n, &to, n) {
 		to = s.apart(to)
 	}
-	s.pairwise(from.At, &to)
+	mine := s.c.Rank() * from.size
+	if s.kind != Alltoall || !s.inMemory(all, func(int) int { return len(all) }, func(rank int, part []byte) {
+		copy(to.At(s.w.OriginalRank(rank)), part[mine:][:from.size])
+	}) {
+		s.pairwise(from.At, &to)
+	}
+}
+
+// inMemory exchanges parts of few bytes among all ranks in shared memory, see sm.Segment.Exchange; false: they go by
+// messages, in which each rank waits for all others.
+func (s *Schedule) inMemory(mine []byte, want func(rank int) int, take func(rank int, part []byte)) bool {
+	return s.free() && !s.between() && s.alone(func(g *sm.Segment) (bool, error) {
+		return g.Exchange(s.kind.String(), mine, want, take)
+	})
 }
 
 // allgatherv sends all ranks the same. Ranks that passed on blocks of others would have to agree on the
@@ -161,7 +176,11 @@ func (s *Schedule) allgatherv(mine []byte, to Blocks) {
 	if s.staged() {
 		to = s.apart(to)
 	}
-	s.pairwise(func(int) []byte { return mine }, &to)
+	at := func(rank int) []byte { return to.At(s.w.OriginalRank(rank)) }
+	if !s.inMemory(mine, func(rank int) int { return len(at(rank)) },
+		func(rank int, part []byte) { copy(at(rank), part) }) {
+		s.pairwise(func(int) []byte { return mine }, &to)
+	}
 }
 
 // gatherv has the root receive from all others. They do not know how much the others send, so there is no

@@ -103,7 +103,9 @@ func add(acc, in []byte) {
 func act(c *rank, r *rand.Rand, number int) error {
 	size, root := []int{0, 1, 8, 24, 25, 64, 700, 1024, 1025, 2040, 2041}[r.IntN(11)], r.IntN(c.Size())
 	buf := make([]byte, size)
-	switch kind := r.IntN(5); kind {
+	switch kind := r.IntN(8); kind {
+	case 5, 6, 7:
+		return actInParts(c, kind, size, number)
 	case 0:
 		return c.coll.Barrier(c.Comm, Call{})
 	case 2:
@@ -140,6 +142,58 @@ func act(c *rank, r *rand.Rand, number int) error {
 		want := make([]byte, size)
 		if fill(want, number); !slices.Equal(want, buf) {
 			return fmt.Errorf("step %d, rank %d: not what rank %d has sent", number, c.Rank(), root)
+		}
+	}
+	return nil
+}
+
+// actInParts is act for those in which a rank gives a block for each, or blocks are of different lengths.
+func actInParts(c *rank, kind, size, number int) error {
+	n, me := c.Size(), c.Rank()
+	size /= n
+	in, out := make([]byte, n*size), make([]byte, n*size)
+	switch kind {
+	case 5:
+		for to := range n {
+			fill(in[to*size:][:size], number+10*me+to)
+		}
+		if err := c.coll.Do(c.Comm, Call{}, Alltoall, Args{In: in, Out: out}); err != nil {
+			return err
+		}
+		want := make([]byte, size)
+		for from := range n {
+			if fill(want, number+10*from+me); !slices.Equal(want, out[from*size:][:size]) {
+				return fmt.Errorf("step %d, rank %d: not the %d bytes that rank %d has sent", number, me, size, from)
+			}
+		}
+	case 6:
+		to := make([][]byte, n)
+		for rank := range to {
+			to[rank] = make([]byte, size+rank)
+		}
+		mine := make([]byte, size+me)
+		fill(mine, number+me)
+		if err := c.coll.Do(c.Comm, Call{}, Allgatherv, Args{In: mine, To: BlocksOf(to)}); err != nil {
+			return err
+		}
+		for rank, got := range to {
+			want := make([]byte, size+rank)
+			if fill(want, number+rank); !slices.Equal(want, got) {
+				return fmt.Errorf("step %d, rank %d: not the %d bytes that rank %d has given", number, me, len(got), rank)
+			}
+		}
+	default:
+		for i := range in {
+			in[i] = byte(i + me)
+		}
+		err := c.coll.Do(c.Comm, Call{}, ReduceScatterBlock, Args{In: in, Out: out[:size], Fold: Fold{Op: add, Unit: 1}})
+		if err != nil {
+			return err
+		}
+		for i, got := range out[:size] {
+			if want := byte(n*(me*size+i) + n*(n-1)/2); got != want {
+				return fmt.Errorf("step %d, rank %d: byte %d of %d summed is %d, want %d", number, me, i, size, got, want)
+			}
 		}
 	}
 	return nil

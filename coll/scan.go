@@ -8,9 +8,13 @@ import (
 )
 
 // reduceScatter sends each rank its block and folds those that come, in the order of ranks. Each rank sends
-// and receives as much as it has to in any algorithm, and all messages are under way at once.
-func (s *Schedule) reduceScatter(from Blocks, out []byte, f Fold) {
+// and receives as much as it has to in any algorithm, and all messages are under way at once. Few bytes of blocks of one
+// length, which lie in all, go through shared memory.
+func (s *Schedule) reduceScatter(from Blocks, all, out []byte, f Fold) {
 	s.fold = f.Op
+	if s.kind == ReduceScatterBlock && s.foldInMemory(s.c.Rank()*len(out), all, out, f) {
+		return
+	}
 	n := s.c.Size()
 	to := equal(s.mem.bytes(n*len(out)), n)
 	s.pairwise(from.At, &to)
@@ -19,6 +23,22 @@ func (s *Schedule) reduceScatter(from Blocks, out []byte, f Fold) {
 		s.add(stepFold, 0, acc, to.At(s.w.OriginalRank(rank)))
 	}
 	s.result = result{to: out, from: acc}
+}
+
+// foldInMemory folds the blocks of all ranks that begin at a place.
+func (s *Schedule) foldInMemory(at int, all, out []byte, f Fold) bool {
+	var acc, in []byte
+	return s.inMemory(all, func(int) int { return len(all) }, func(rank int, part []byte) {
+		block := part[at:][:len(out)]
+		if rank == 0 {
+			acc, in = s.mem.two(len(out))
+			s.result = result{to: out, from: acc}
+			copy(acc, block)
+		} else if len(out) > 0 { // without operands there may be no operation either
+			copy(in, block)
+			f.Op(acc, in)
+		}
+	})
 }
 
 // divided are blocks of so many elements for each rank, one after the other.

@@ -8,8 +8,8 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// Where all ranks share memory, a blocking barrier, bcast, allreduce or allgather of few bytes needs no
-// messages: see package sm. Where those of each node do, it is in two levels: see levels.go. A communicator finds out whether it can by messages, before its second
+// Where all ranks share memory, a blocking barrier, bcast, allreduce, allgather(v), alltoall or reduce-scatter of few
+// bytes needs no messages: see package sm. Where those of each node do, it is in two levels: see levels.go. A communicator finds out whether it can by messages, before its second
 // operation of these that is not a bcast, and again after each validate. So one that is used once costs
 // nothing, and no root waits where it did not before.
 //

@@ -158,15 +158,24 @@ func (s *Segment) foldGroups(length int, to []byte, op func(acc, in []byte)) err
 // Allgather puts mine of all members into all, in the order of ranks. Mine may lie in all in its place.
 // Done as of Allreduce.
 func (s *Segment) Allgather(mine, all []byte) (done bool, err error) {
-	if elsewhere, err := s.meet("Allgather", mine); elsewhere || err != nil {
+	same := func(int) int { return len(mine) }
+	return s.Exchange("Allgather", mine, same, func(rank int, part []byte) { copy(all[rank*len(mine):], part) })
+}
+
+// Exchange brings mine to all members, and has take look at those of all, in the order of ranks, of which want is the
+// length. What take gets lies in memory of another process, and stays until the next step. Op is the name of the
+// operation. Done as of Allreduce.
+func (s *Segment) Exchange(op string, mine []byte, want func(rank int) int, take func(rank int, part []byte)) (done bool,
+	err error) {
+	if elsewhere, err := s.meet(op, mine); elsewhere || err != nil {
 		return !elsewhere, err
 	}
 	for rank := range s.members {
 		part, length := s.phase.Brought(rank)
-		if err := s.sameLength(rank, length, len(mine)); err != nil {
+		if err := s.sameLength(rank, length, want(rank)); err != nil {
 			return true, err
 		}
-		copy(all[rank*length:], part)
+		take(rank, part)
 	}
 	return true, nil
 }
