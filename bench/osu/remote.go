@@ -127,6 +127,30 @@ func (r *Remote) Measure(name string, size, window, warmup, n int) (elapsed time
 	return elapsed, cmp.Or(err, r.p.sync())
 }
 
+// Locks does warmup and then n times a lock of rank 1's memory by rank 0 and its release, and returns how long those n
+// took, as Measure does.
+func (r *Remote) Locks(kind banyan.LockKind, warmup, n int) (elapsed time.Duration, err error) {
+	p := r.p
+	lock := func(n int) error {
+		if !p.first {
+			return nil
+		}
+		for range n {
+			if err := p.remote.win.Lock(kind, p.peer); err != nil {
+				return err
+			}
+			if err := p.remote.win.Unlock(p.peer); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err = lock(warmup); err == nil {
+		elapsed, err = p.timed(func() error { return lock(n) })
+	}
+	return elapsed, cmp.Or(err, p.sync())
+}
+
 func touched(n int) []byte {
 	b := pages(n)
 	for i := range b {

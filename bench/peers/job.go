@@ -33,6 +33,9 @@ const (
 	Get          Test = "get"
 	FetchAdd     Test = "fop"
 	PutBandwidth Test = "putbw"
+	// LockShared and LockExclusive: rank 0 locks the memory of rank 1 and releases it, nothing between.
+	LockShared    Test = "lock"
+	LockExclusive Test = "lockx"
 	// Bare: the second loop of the control, of no other peer.
 	Bare Test = "bare"
 )
@@ -66,7 +69,7 @@ func (j Job) Messages() float64 {
 		return float64(j.Window) * float64(j.Iters)
 	case Posted, Unexpected:
 		return MatchBatch * float64(j.Iters)
-	case Put, Get, FetchAdd:
+	case Put, Get, FetchAdd, LockShared, LockExclusive:
 		return float64(j.Iters)
 	}
 	return 2 * float64(j.Iters)
@@ -96,6 +99,8 @@ func (t Test) sizes() (smallest, largest int, known bool) {
 		return 0, MaxSize, true
 	case FetchAdd:
 		return FetchAddSize, FetchAddSize, true
+	case LockShared, LockExclusive:
+		return 0, 0, true
 	case Posted, Unexpected:
 		return MatchBatch, MaxEntries, true
 	}

@@ -177,6 +177,8 @@ func TestMPI(t *testing.T) {
 				{Test: Get, Size: 0, Window: 1, Iters: 1},
 				{Test: Get, Size: 8, Window: 1, Warmup: 10, Iters: 1000},
 				{Test: FetchAdd, Size: 8, Window: 1, Warmup: 10, Iters: 1000},
+				{Test: LockShared, Window: 1, Warmup: 10, Iters: 1000},
+				{Test: LockExclusive, Window: 1, Iters: 10},
 				{Test: PutBandwidth, Size: 1 << 20, Window: 64, Warmup: 1, Iters: 2},
 				{Test: PutBandwidth, Size: MaxSize, Window: 9, Iters: 1},
 				{Test: Latency, Size: 8, Window: 1, Iters: 10},

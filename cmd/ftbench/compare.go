@@ -91,7 +91,8 @@ Groups:
                --osu: OSU's own programs beside ftbench osu, in their buffers
   rma          put, get and fetch-and-add of 8 bytes on the memory of the other
                rank, each with a flush; bandwidth of puts of 1 MiB, with a
-               window of 64. The peers' windows are made by MPI_Win_allocate
+               window of 64; locks, shared and exclusive, that nobody else has.
+               The peers' windows are made by MPI_Win_allocate
   many         messages from each of 16 and 32 ranks to all others: the first
                ones in a fresh job (first contact), the second ones, later
                ones; shared memory of the node (ftbench many); by request only

@@ -105,7 +105,7 @@ func TestCompareRMA(t *testing.T) {
 		return
 	}
 	require.Contains(t, out, "fetch-and-add of 8 bytes and flush")
-	require.Len(t, r.Measures, 4)
+	require.Len(t, r.Measures, 6)
 	for _, m := range r.Measures {
 		require.Empty(t, m.Failed)
 		expectPeers(t, r, m.Rounds[0].Samples,

@@ -66,7 +66,12 @@ func (p *pairs) run(j peers.Job) (time.Duration, error) {
 		return p.match.Measure(series, j.Size, j.Warmup, j.Iters)
 	}
 	if name, ok := remoteBenchmarks[j.Test]; ok {
-		return p.operate(name, j)
+		return p.operate(func(r *osu.Remote) (time.Duration, error) {
+			return r.Measure(name, j.Size, j.Window, j.Warmup, j.Iters)
+		})
+	}
+	if kind, ok := locks[j.Test]; ok {
+		return p.operate(func(r *osu.Remote) (time.Duration, error) { return r.Locks(kind, j.Warmup, j.Iters) })
 	}
 	if _, err := p.transfer(j, j.Warmup); err != nil {
 		return 0, err
@@ -81,14 +86,17 @@ var matchSeries = map[peers.Test]string{peers.Posted: match.Posted, peers.Unexpe
 var remoteBenchmarks = map[peers.Test]string{peers.Put: "put_latency", peers.Get: "get_latency",
 	peers.FetchAdd: "fop_latency", peers.PutBandwidth: "put_bw"}
 
-// operate does a job of operations on memory. Both ranks make the window when the first one comes.
-func (p *pairs) operate(name string, j peers.Job) (d time.Duration, err error) {
+// locks are the kinds of the tests of locks.
+var locks = map[peers.Test]banyan.LockKind{peers.LockShared: banyan.LockShared, peers.LockExclusive: banyan.LockExclusive}
+
+// operate does a job on the other rank's memory. Both ranks make the window when the first one comes.
+func (p *pairs) operate(job func(*osu.Remote) (time.Duration, error)) (d time.Duration, err error) {
 	if p.remote == nil {
 		if p.remote, err = osu.NewRemote(p.world, peers.WindowBytes, 1); err != nil {
 			return 0, err
 		}
 	}
-	return p.remote.Measure(name, j.Size, j.Window, j.Warmup, j.Iters)
+	return job(p.remote)
 }
 
 // transfer does n iterations of a job that moves messages.

@@ -95,7 +95,7 @@ func TestPlansHaveTheBounds(t *testing.T) {
 
 	delete(c.runners, mpich)
 	require.Len(t, c.latencyPlans()[0].Sources, 4, "what is not installed is left out")
-	require.Len(t, c.remotePlans(), 4)
+	require.Len(t, c.remotePlans(), 6)
 	require.Len(t, c.remotePlans()[3].Sources, 3)
 }
 

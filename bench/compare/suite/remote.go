@@ -5,7 +5,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/peers"
 )
 
-// remotePlans are B20-2 and a part of B20-6: operations on the memory of the other rank. "At most 0.8 of
+// remotePlans are B20-2, a part of B20-6, and locks: operations on the memory of the other rank. "At most 0.8 of
 // the better one" is "at most 0.8 of each", and so for the bandwidth.
 func (c *Comparison) remotePlans() (plans []*compare.Plan) {
 	for _, m := range []struct {
@@ -19,6 +19,8 @@ func (c *Comparison) remotePlans() (plans []*compare.Plan) {
 			peers.Job{Test: peers.FetchAdd, Size: peers.FetchAddSize, Window: 1}, remoteTimes},
 		{"rma/putbw/1048576", "bandwidth of puts, window 64, 1048576 bytes",
 			peers.Job{Test: peers.PutBandwidth, Size: 1 << 20, Window: 64}, remoteRates},
+		{"rma/lock/shared", "shared lock and unlock", peers.Job{Test: peers.LockShared, Window: 1}, lockTimes},
+		{"rma/lock/exclusive", "exclusive lock and unlock", peers.Job{Test: peers.LockExclusive, Window: 1}, lockTimes},
 	} {
 		p := &compare.Plan{Name: m.name, Title: m.title, Precision: precisionRemote,
 			Sources: c.sources(m.job, participants[groupRMA]...)}
@@ -35,4 +37,5 @@ func (c *Comparison) remotePlans() (plans []*compare.Plan) {
 var (
 	remoteTimes = compare.Bound{ID: "B20-2", Ratio: compare.OfTimes, Limit: 0.8}
 	remoteRates = compare.Bound{ID: "B20-6", Ratio: compare.OfRates, Limit: 1}
+	lockTimes   = compare.Bound{Ratio: compare.OfTimes} // B20-9 has no limit
 )

@@ -15,6 +15,8 @@
  *   put, get, fop   ITERS operations of rank 0 on the memory of rank 1, each
  *        with MPI_Win_flush; fop is MPI_Fetch_and_op of 8 bytes
  *   putbw   ITERS windows of WINDOW MPI_Put, each with a flush
+ *   lock, lockx   ITERS times MPI_Win_lock by rank 0 of the memory of rank 1, shared
+ *        or exclusive, and MPI_Win_unlock
  *
  * The loops are those of bench/osu, one buffer per side, page aligned, and those
  * of bench/match.
@@ -259,11 +261,26 @@ static void operations(const char *test, int size, int window, long iters) {
     }
 }
 
+static int is_lock(const char *test) { return strcmp(test, "lock") == 0 || strcmp(test, "lockx") == 0; }
+
+static double locks(int kind, long iters) {
+    double start = now_ns();
+    for (long i = 0; i < iters; i++) {
+        MPI_Win_lock(kind, 1, 0, win);
+        MPI_Win_unlock(1, win);
+    }
+    return now_ns() - start;
+}
+
 /* Rank 1 waits in a barrier meanwhile. */
 static double one_sided(const char *test, int size, int window, long warmup, long iters) {
     double elapsed = 0;
     window_memory();
-    if (rank == 0) {
+    if (rank == 0 && is_lock(test)) {
+        int kind = strcmp(test, "lock") == 0 ? MPI_LOCK_SHARED : MPI_LOCK_EXCLUSIVE;
+        locks(kind, warmup);
+        elapsed = locks(kind, iters);
+    } else if (rank == 0) {
         MPI_Win_lock(MPI_LOCK_SHARED, 1, 0, win);
         operations(test, size, window, warmup);
         double start = now_ns();
@@ -276,7 +293,8 @@ static double one_sided(const char *test, int size, int window, long warmup, lon
 }
 
 static int is_one_sided(const char *test) {
-    return strcmp(test, "put") == 0 || strcmp(test, "get") == 0 || strcmp(test, "fop") == 0 || strcmp(test, "putbw") == 0;
+    return strcmp(test, "put") == 0 || strcmp(test, "get") == 0 || strcmp(test, "fop") == 0 || strcmp(test, "putbw") == 0 ||
+           is_lock(test);
 }
 
 static void transfer(const char *test, int size, int window, long iters) {
@@ -301,6 +319,7 @@ static double run(const char *test, int size, int window, long warmup, long iter
 static int is_job(const char *test, int size, int window, long warmup, long iters) {
     if (window < 1 || window > MAX_WINDOW || warmup < 0 || iters < 1) return 0;
     if (strcmp(test, "fop") == 0) return size == 8;
+    if (is_lock(test)) return size == 0;
     if (strcmp(test, "lat") == 0 || strcmp(test, "bw") == 0 || is_one_sided(test)) return size >= 0 && size <= MAX_BYTES;
     if (strcmp(test, "posted") == 0 || strcmp(test, "unexpected") == 0) return size >= BATCH && size <= MAX_ENTRIES;
     return 0;

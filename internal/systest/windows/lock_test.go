@@ -88,3 +88,35 @@ func TestLocksInTurnInASimulation(t *testing.T) {
 		}
 	}
 }
+
+// A rank that sleeps until it has a lock learns of the holder's death from nobody but the lock's owner.
+func TestHolderThatDiesLetsSleepersGoOn(t *testing.T) {
+	errDies := errors.New("dies")
+	for i, reach := range reaches {
+		err := banyan.Simulate(24, banyan.Simulation{Seed: 3, Configure: reach}, func(w *banyan.World) error {
+			c := w.Comm()
+			win, err := c.AllocWindow(64)
+			if err == nil {
+				err = win.Fence()
+			}
+			switch {
+			case err != nil:
+				return err
+			case c.Rank() == 0:
+				w.Sleep(time.Minute)
+				_, err = c.Recv(nil, 11, 0)
+			case c.Rank() == 11: // no collective has connected it to rank 23
+				w.Sleep(time.Second)
+				err = errors.Join(win.Lock(banyan.LockExclusive, 0), win.Unlock(0), c.Send(nil, 0, 0))
+			case c.Rank() == 23:
+				if err = win.Lock(banyan.LockExclusive, 0); err == nil {
+					w.Sleep(10 * time.Second)
+					err = errDies
+				}
+			}
+			return err
+		})
+		assert.ErrorIs(t, err, errDies, "machine %d", i)
+		assert.NotContains(t, fmt.Sprint(err), "\n", "another rank has an error, or waits for ever")
+	}
+}
