@@ -27,7 +27,7 @@ func (s *Schedule) allgather(mine, all []byte) {
 		}
 		switch {
 		case s.alone(func(g *sm.Segment) (bool, error) { return g.Allgather(mine, dense) }):
-		case n > 2 && n <= mostToAll && s.o.straight():
+		case n <= mostToAll && s.o.straight():
 			copy(dense[s.w.Rank()*size:], mine)
 			s.toAll(func(src int) []byte { return dense[src*size:][:size] }, func(int) []byte { return mine })
 		case n&(n-1) == 0:

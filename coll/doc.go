@@ -30,7 +30,7 @@
 //	                of ranks is kept at no cost
 //	Gather, Scatter of up to 64 ranks of one node: a message of each rank to the root, or of the root to each
 //	Bcast           of up to 16 ranks of one node, 64 that share cores: a message of the root to each
-//	Allgather       of three to 16 ranks of one node: a message of each to each
+//	Allgather       of up to 16 ranks of one node: a message of each to each
 //	Allreduce       recursive doubling; from 16 KiB on recursive halving and doubling, if the elements
 //	                can be folded apart
 //	Allgather       recursive doubling; Bruck's algorithm where the number of ranks is no power of two
