@@ -1,5 +1,5 @@
 // Package layout sends and receives elements of a slice that do not lie side by side: columns, faces of a
-// box, any blocks (MPI 5.1, derived datatypes).
+// box, any blocks (derived datatypes, MPI 4.1, 5.1).
 //
 //	column, err := layout.Vector(rows, 1, cols)           // of a matrix that lies row by row
 //	v, err := layout.Of(matrix[2:], column)               // its column 2
