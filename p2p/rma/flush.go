@@ -5,18 +5,20 @@ package rma
 func (w *Window) flushAll(wanted func(*target) bool) error {
 	var list []*target
 	for i := range w.targets {
-		if t := &w.targets[i]; !t.ended && wanted(t) && !t.quiet() {
-			if t.dirty {
-				t.flush()
-			}
-			list = append(list, t)
+		t := &w.targets[i]
+		if waits := !t.ended && !t.quiet(); !waits && !t.refused || !wanted(t) {
+			continue
 		}
+		if t.dirty && !t.ended {
+			t.flush()
+		}
+		list = append(list, t)
 	}
-	return w.awaitFlushed(list, wanted)
+	return w.awaitFlushed(list)
 }
 
-// awaitFlushed waits for the answers to flushes and the moves before them, and reports what the wanted targets have refused.
-func (w *Window) awaitFlushed(list []*target, wanted func(*target) bool) error {
+// awaitFlushed waits for the answers to flushes and the moves before them, and reports what the targets have refused.
+func (w *Window) awaitFlushed(list []*target) error {
 	err := w.await(func() (bool, error) {
 		for _, t := range list {
 			if !t.ended && !t.flushed() {
@@ -28,8 +30,8 @@ func (w *Window) awaitFlushed(list []*target, wanted func(*target) bool) error {
 	if err != nil {
 		return err
 	}
-	for i := range w.targets {
-		if t := &w.targets[i]; t.refused && wanted(t) {
+	for _, t := range list {
+		if t.refused {
 			err = t.refusal()
 			t.refused = false
 		}

@@ -387,5 +387,5 @@ func (w *Window) unlockAll(list []*target) error {
 	for _, t := range list {
 		t.unlock()
 	}
-	return w.awaitFlushed(list, func(t *target) bool { return slices.Contains(list, t) })
+	return w.awaitFlushed(list)
 }
