@@ -29,8 +29,8 @@ RACEPKGS = $(filter-out $(addprefix $(MODULE)/,$(NORACE)),$(PKGS))
 
 # Packages whose tests start jobs that spin on all cores, as far as that makes the two lanes last alike: the race
 # detector leaves out the programs, and slows down the others.
-SPINNING     = $(filter $(MODULE) $(addprefix $(MODULE)/,cmd/% internal/systest/collectives),$(PKGS))
-RACESPINNING = $(filter $(MODULE) $(addprefix $(MODULE)/,p2p internal/systest/collectives internal/systest/messages),$(RACEPKGS))
+SPINNING     = $(filter $(MODULE) $(addprefix $(MODULE)/,cmd/% fabric/board internal/systest/collectives),$(PKGS))
+RACESPINNING = $(filter $(MODULE) $(addprefix $(MODULE)/,p2p internal/systest/collectives internal/systest/detection internal/systest/messages),$(RACEPKGS))
 
 # -count=1: many tests draw random schedules or kill processes, so a cached pass
 # says nothing.
