@@ -48,7 +48,7 @@ type World struct {
 type grown struct {
 	// on is the communicator of collectives for which all below holds; a validate replaces it.
 	on *p2p.Comm
-	// dense: trees are of the ranks of on. Else they are of those of the communicator itself, of whom alive are left.
+	// dense: trees are of the ranks of on. Else they are of those of the communicator itself, of which alive are left.
 	dense bool
 	alive *tree.Alive
 	node  func(rank int) int // by rank of the tree

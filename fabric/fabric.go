@@ -284,7 +284,7 @@ const (
 type BlockName [24]byte
 
 // Blocks is a Provider over which processes share memory: a block is memory of one process that others
-// map. It stays as long as one of them uses it, whoever dies, and is not used again for something else.
+// map. It stays as long as one of them uses it, also if others die, and is not used again for something else.
 // So a process that is about to die changes nothing but the block.
 type Blocks interface {
 	Provider

@@ -92,7 +92,7 @@ func fanPass(o *Options) pass {
 	}
 }
 
-// fanWindow moves a window between each center and its peers, who answer or are answered.
+// fanWindow moves a window between each center and its peers, which answer or are answered.
 func (p *Pair) fanWindow(s, r []byte, window int) error {
 	reqs := p.reqs[:0]
 	for i := range window {

@@ -25,7 +25,7 @@
 //
 // A waiting member that wants to sleep says so in its word ([Lock.Sleep]) and looks once more. A member that may have let
 // another one go on, by its release or by its number, asks for sleepers that may ([Lock.Next]) and has them woken;
-// so does the keeper after a mark. Whoever is the last to let a sleeper go on sees it: each stores its own word
+// so does the keeper after a mark. The member that is the last to let a sleeper go on sees it: each stores its own word
 // before it looks at those of others.
 //
 // # Trust

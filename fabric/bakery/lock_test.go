@@ -21,7 +21,7 @@ func TestGoroutines(t *testing.T) {
 	const members, times = 6, 2000
 	l := Open(make([]Word, WordsOf(members)), members)
 	var all sync.WaitGroup
-	var one, two int // equal, but for who has the lock exclusive
+	var one, two int // equal, but for the member that has the lock exclusive
 	for me := range members {
 		all.Go(func() {
 			for i := range times {

@@ -3,8 +3,8 @@
 //
 // # Lanes
 //
-// A lane is a reliable-connected queue pair. Its ends meet by messages over the authenticated sockets, so a stranger
-// never gets a queue pair. The first frames go over the sockets; then a note says that the next ones come over the
+// A lane is a reliable-connected queue pair. Its ends meet by messages over the authenticated sockets, so an unauthenticated
+// peer never gets a queue pair. The first frames go over the sockets; then a note says that the next ones come over the
 // lane. A frame is copied to a registered buffer and sent. It is received in a buffer of a queue that all peers
 // share, in which each peer has room for as many messages as it has credit: a message never finds no buffer. Credit
 // comes back with frames, or in messages of its own.

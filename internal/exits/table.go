@@ -147,7 +147,7 @@ func (t *Table) Entries() uint64 {
 }
 
 // Watched reports whether a process with a pid is registered and has not ended: of that
-// one Ended will say when it ends. Who means to go by Ended asks this while the
+// one Ended will say when it ends. A caller that means to go by Ended asks this while the
 // process is known to live. Pids come back, also to processes that nobody registers:
 // an end that Ended tells of already may be that of an earlier one.
 func (t *Table) Watched(pid int) bool {

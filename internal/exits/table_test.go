@@ -27,8 +27,8 @@ func (k book) read() *Table {
 }
 
 // A reader that comes after more ends than the log has room for has lost some, and says
-// nothing of them; what the log still has it knows, and nobody is believed to live
-// or to have ended of whom it does not know.
+// nothing of them; what the log still has it knows, and it takes no process that it does not know for
+// living or for ended.
 func TestMoreEndsThanTheLogHasRoomFor(t *testing.T) {
 	k := book{make([]byte, LogSize)}
 	tab := k.read()

@@ -146,7 +146,7 @@ func (d *deaths) goOn(b bridge) error {
 		if all == 0 && !d.validate {
 			_ = b.c.Revoke()
 		}
-		// What the other side says, and what it has heard of this one. The flag counts, whoever has died.
+		// What the other side says, and what it has heard of this one. The flag counts, whatever rank has died.
 		theirs, _ := b.c.Agree(all)
 		if ours, _ := b.c.Agree(theirs); ours&theirs&1 == 1 {
 			return nil
