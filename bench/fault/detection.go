@@ -103,6 +103,15 @@ type Latencies struct {
 	Rounds []Round      `json:"rounds"`
 }
 
+// LatenciesOf are the times of each survivor in rounds measured elsewhere.
+func LatenciesOf(rounds [][]time.Duration) Latencies {
+	var all []Round
+	for _, times := range rounds {
+		all = append(all, Round{times})
+	}
+	return latencies(all)
+}
+
 func latencies(rounds []Round) Latencies {
 	l := Latencies{Rounds: rounds}
 	l.Each, l.Last = stats.SpreadOf(l.All()...), stats.SpreadOf(l.Lasts()...)

@@ -135,6 +135,7 @@ func (o Detection) survive(c *banyan.Comm, victim int, out io.Writer, resumed <-
 		return fmt.Errorf("fault detect: rank %d: %w", me, err)
 	}
 	s.At = at
+	time.Sleep(reportAfter)
 	if err := reportNote(out, s); err != nil {
 		return err
 	}
@@ -144,6 +145,10 @@ func (o Detection) survive(c *banyan.Comm, victim int, out io.Writer, resumed <-
 	}
 	return o.gather(c, tagDone)
 }
+
+// reportAfter is the time from a survivor's error to its report: where ranks share cores, the launcher
+// that reads reports would delay the survivors that have not noticed yet.
+const reportAfter = 20 * time.Millisecond
 
 // hold keeps a survivor idle until all have noticed: where ranks share cores, its work would delay
 // the others. The limit lets a job with a failed rank end by itself with that rank's error.

@@ -15,6 +15,7 @@ func FuzzOutput(f *testing.F) {
 	f.Add("bcast 8 1250.5\n")
 	f.Add("ok 1250.5\n")
 	f.Add("passed 99\n")
+	f.Add("99\n")
 	f.Add("Tcp: InSegs OutSegs\nTcp: 1 2\n")
 	f.Add("cpu  1\ncpu0 1 2 3 4 5 6 7 8\ncpu1 inf nan 3 4 5 6 7 8\n")
 	f.Add("bcast 8 inf\n")
@@ -34,6 +35,9 @@ func FuzzOutput(f *testing.F) {
 		}
 		d, err := parseReply(text)
 		require.True(t, err != nil || d >= 0)
+		if rounds, err := parseDeaths(text, 1, 1); err == nil {
+			require.Positive(t, rounds[0][0])
+		}
 		last, err := parsePasses(text, 1)
 		require.True(t, err != nil || last > 0)
 		if n, err := parseSegments(text); err == nil {

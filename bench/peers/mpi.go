@@ -16,7 +16,7 @@ import (
 // The benchmarks in C: mpi/peer.c takes samples on command, startup.c times the start of a job,
 // coll.c and ulfm.c operations of all ranks; bare/turns.c needs no MPI.
 //
-//go:embed mpi/*.c bare/turns.c
+//go:embed mpi/*.c bare/*.c
 var sources embed.FS
 
 // MPI is one implementation of MPI, by the names that Debian gives its tools.

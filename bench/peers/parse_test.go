@@ -96,3 +96,13 @@ func TestParsePasses(t *testing.T) {
 		require.Error(t, err, "%q", bad)
 	}
 }
+
+func TestParseDeaths(t *testing.T) {
+	rounds, err := parseDeaths("70 90\n80 60\n", 2, 2)
+	require.NoError(t, err)
+	require.Equal(t, [][]time.Duration{{70, 90}, {80, 60}}, rounds)
+	for _, bad := range []string{"", "70 90\n", "70\n80 60\n", "70 90 1\n80 60\n", "70 -1\n80 60\n", "70 x\n80 60\n", "1 2\n3 4\n5 6\n"} {
+		_, err := parseDeaths(bad, 2, 2)
+		require.ErrorContains(t, err, "peers: ", bad)
+	}
+}

@@ -2,13 +2,16 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/bench/fault"
 	"github.com/banyan-hpc/banyan/bench/figure"
+	"github.com/banyan-hpc/banyan/bench/peers"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/internal/launch/join"
@@ -24,6 +27,7 @@ type faultDetectCmd struct {
 	Settle    time.Duration `default:"20ms" help:"Time between the last survivor's report that it is about to wait, and the kill; varied by half. Default: ${default}."`
 	Timeout   time.Duration `default:"10s" help:"How long a survivor may take to learn of the death. Default: ${default}."`
 	Start     time.Duration `name:"start-timeout" placeholder:"TIME" help:"How long the ranks of a job may take to be ready. Default: 30 s, and half a second more for each."`
+	Bare      bool          `help:"Also kill processes of bare C, half of the kills before and half after: survivors wait at a word that the kernel marks, and do nothing else. Needs a C compiler."`
 	Plot      string        `placeholder:"FILE" help:"Draw the share of survivors without the error against the time since the kill; .svg or .png."`
 	paceFlags
 	exitsFlag
@@ -51,7 +55,7 @@ Examples:
   ftbench fault detect -n 8 --wait barrier --per-job 10
   ftbench fault detect -n 400 --kills 5 --timeout 1m
   ftbench fault detect --exits off
-  ftbench fault detect --wait poll --kills 200 --victim-rss 10
+  ftbench fault detect --wait poll --kills 200 --victim-rss 10 --bare
   ftbench fault detect --fabric tcp`
 }
 
@@ -59,6 +63,7 @@ Examples:
 type faultDetectResults struct {
 	Fabric string `json:"fabric"` // as given; "": all
 	*fault.DetectionResult
+	Bare *fault.Latencies `json:"bare,omitempty"`
 }
 
 // Run measures, or is a rank of a job that it has started.
@@ -107,10 +112,21 @@ func (c *faultDetectCmd) measure(o fault.Detection, files outputs, to *call) err
 		job.InitTimeout = o.StartLimit(perJob)
 	}
 	out := to.words(c.JSON).out
+	bare := bareDeaths{o: o}
+	if c.Bare {
+		if err := bare.kill(ctx, (o.Kills+1)/2); err != nil {
+			return orInterrupt(ctx, err)
+		}
+	}
 	watch := fault.Watch{Round: func(fault.Round) { bar.Step(1) }, Waiting: bar.Note}
 	result, err := o.Measure(ctx, job.Start, bar.Over(out), watch)
 	if err != nil {
 		return orInterrupt(ctx, err)
+	}
+	if c.Bare && result.Cut == nil {
+		if err := bare.kill(ctx, o.Kills/2); err != nil {
+			return orInterrupt(ctx, err)
+		}
 	}
 	bar.Stop()
 	title := fmt.Sprintf("# Banyan failure detection, from kill to error, µs; %d ranks, %d kills, wait: %s", o.Ranks, o.Kills, o.Wait)
@@ -120,10 +136,55 @@ func (c *faultDetectCmd) measure(o fault.Detection, files outputs, to *call) err
 	if err := latencyTable(out, title, &result.Latencies, time.Microsecond); err != nil {
 		return err
 	}
+	if err := bare.print(out, &result.Latencies); err != nil {
+		return err
+	}
 	if err := printCut(out, result.Cut); err != nil {
 		return err
 	}
-	return files.keep(file, faultDetectResults{string(c.Fabric), result}, faultDetectChart(result), to)
+	return files.keep(file, faultDetectResults{string(c.Fabric), result, bare.latencies()}, faultDetectChart(result), to)
+}
+
+// bareDeaths are the same deaths among processes of bare C.
+type bareDeaths struct {
+	o      fault.Detection
+	rounds [][]time.Duration
+}
+
+// kill adds so many deaths.
+func (b *bareDeaths) kill(ctx context.Context, kills int) error {
+	if kills == 0 {
+		return nil
+	}
+	more, err := peers.Deaths(ctx, b.o.Ranks-1, kills, b.o.VictimMB, b.o.Wait == fault.Polling)
+	b.rounds = append(b.rounds, more...)
+	return err
+}
+
+// latencies are nil if nothing was killed.
+func (b *bareDeaths) latencies() *fault.Latencies {
+	if len(b.rounds) == 0 {
+		return nil
+	}
+	l := fault.LatenciesOf(b.rounds)
+	return &l
+}
+
+// print writes a table of them, and the ratio of the ranks' times to theirs.
+func (b *bareDeaths) print(out io.Writer, ours *fault.Latencies) error {
+	l := b.latencies()
+	if l == nil {
+		return nil
+	}
+	title := fmt.Sprintf("# Processes of bare C, from kill to their words, µs; %d kills", len(b.rounds))
+	if err := latencyTable(out, title, l, time.Microsecond); err != nil {
+		return err
+	}
+	ratio := func(a, b time.Duration) float64 { return float64(a) / float64(b) }
+	_, err := fmt.Fprintf(out, "# Ranks over bare processes: each %.2f, 90 %% %.2f; last %.2f, 90 %% %.2f\n",
+		ratio(ours.Each.P50, l.Each.P50), ratio(ours.Each.P90, l.Each.P90), ratio(ours.Last.P50, l.Last.P50),
+		ratio(ours.Last.P90, l.Last.P90))
+	return err
 }
 
 // faultDetectChart draws the tails.

@@ -3,7 +3,9 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -46,6 +48,35 @@ func TestFaultDetect(t *testing.T) {
 	require.Positive(t, stored.Results.Each.P50)
 	require.Len(t, stored.Results.Rounds, 4)
 	require.Len(t, stored.Results.Rounds[0].Survivors, 2)
+}
+
+// With --bare there are as many deaths among processes of bare C, of which the file has the times too.
+func TestFaultDetectBare(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "detect.json")
+	code, out, errs := ftbench(t, "fault", "detect", "-n", "3", "--kills", "3", "--settle", "1ms", "--bare", "--json", file)
+	if _, err := exec.LookPath("cc"); err != nil {
+		require.Equal(t, 1, code)
+		require.Contains(t, errs, "gcc")
+		return
+	}
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "# Processes of bare C, from kill to their words, µs; 3 kills")
+	require.Len(t, regexp.MustCompile(`(?m)^each +6( +\d+\.\d){5}$`).FindAllString(out, -1), 2)
+	require.Regexp(t, `# Ranks over bare processes: each \d+\.\d+, 90 % \d+\.\d+; last`, out)
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var stored struct {
+		Results struct {
+			Bare struct {
+				Rounds []struct {
+					Survivors []int64 `json:"survivors_ns"`
+				}
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal(text, &stored))
+	require.Len(t, stored.Results.Bare.Rounds, 3)
+	require.Len(t, stored.Results.Bare.Rounds[2].Survivors, 2)
 }
 
 // The command refuses to run in another launcher's job, where no rank is killed.
