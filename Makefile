@@ -12,7 +12,7 @@ LONGTIMEOUT ?= 60m
 # the detector's state machines, which their drivers bring in again, and packages that have no goroutine, nor have their
 # tests. Exchanges among neighbours and collectives of intercommunicators are schedules like those of other collectives;
 # ft/control and random programs under many failures are tested in the simulator alone.
-NORACE = bench/% cmd/% examples examples/% fabric/fabrictest internal/lint internal/pattern coll/tree ft/agree ft/detect internal/proc internal/settings \
+NORACE = bench/% cmd/% examples examples/% fabric/fabrictest internal/explore internal/lint internal/pattern coll/tree ft/agree ft/detect internal/proc internal/settings \
 	ft/control ft/create ft/repair coll/topology fabric/heap fabric/route internal/few internal/varint internal/vector \
 	internal/exits/hook internal/systest/chaos internal/systest/topologies internal/systest/intercomms
 # And tests that count allocations or memory, of which the detector takes its own, that only compute or look for

@@ -6,39 +6,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/internal/explore"
 )
 
 // What may happen at a lock is tried: [Lock] as it is, in ordinary memory, by members that look at or write one word at a time, in any
 // order, each of which may die before any of these steps, also while it holds the lock. The keeper learns of a death some time after it, and wakes
 // sleepers some time after it was asked to. One look is several words long: whether a sleeper is kept. Each word must be seen once not to keep it, so it is as
 // if all had been read at the last one, and what keeps it ends the look.
-
-// exhaust tries everything, and gives the first thing that is wrong with the steps that led there.
-func exhaust(t task, most int) (states int, err error) {
-	seen := map[uint64]bool{}
-	var visit func(w *world, path []step) error
-	visit = func(w *world, path []step) error {
-		id := w.print()
-		if seen[id] || len(seen) >= most {
-			return nil
-		}
-		seen[id] = true
-		steps := w.steps()
-		if err := w.check(steps); err != nil {
-			return fmt.Errorf("%w, after %v", err, path)
-		}
-		for _, s := range steps {
-			next := w.clone()
-			next.do(s)
-			if err := visit(next, append(path, s)); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	err = visit(newWorld(t), nil)
-	return len(seen), err
-}
 
 // Whatever happens to few members in few operations, nobody has the lock with one that excludes it, passes one that waited before
 // it came, or waits for ever.
@@ -59,7 +34,7 @@ func TestExhaustive(t *testing.T) {
 	}
 	for _, j := range tasks {
 		t.Run(fmt.Sprintf("%+v", j), func(t *testing.T) {
-			states, err := exhaust(j, 1<<30)
+			states, err := explore.All(newWorld(j), 1<<30)
 			t.Logf("%d states", states)
 			require.NoError(t, err)
 		})
@@ -81,12 +56,12 @@ func TestMutants(t *testing.T) {
 		"readers pass writers that wait":      {ops: []string{"s", "x", "s"}, broken: unfair},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := exhaust(j, 1<<22)
+			_, err := explore.All(newWorld(j), 1<<22)
 			require.Error(t, err)
 			t.Log(err)
 			j.broken = noMutant
 			if len(j.ops) == 2 {
-				_, err = exhaust(j, 1<<30)
+				_, err = explore.All(newWorld(j), 1<<30)
 				require.NoError(t, err)
 			}
 		})

@@ -84,7 +84,7 @@ func newWorld(t task) *world {
 	return w
 }
 
-func (w *world) clone() *world {
+func (w *world) Clone() *world {
 	c := *w
 	c.actors, c.words, c.text = slices.Clone(w.actors), make([]Word, len(w.words)), nil
 	for i := range c.words {
@@ -96,8 +96,8 @@ func (w *world) clone() *world {
 
 var seed = maphash.MakeSeed()
 
-// print tells a state from others by all that counts in it.
-func (w *world) print() uint64 {
+// Print tells a state from others by all that counts in it.
+func (w *world) Print() uint64 {
 	out := w.text[:0]
 	put := func(numbers ...uint64) {
 		for _, n := range numbers {
@@ -134,8 +134,8 @@ type step struct {
 
 func (s step) String() string { return fmt.Sprintf("%c%d", s.what, s.who) }
 
-// steps lists what can happen.
-func (w *world) steps() (out []step) {
+// Steps lists what can happen.
+func (w *world) Steps() (out []step) {
 	for who := range w.actors {
 		a := &w.actors[who]
 		if a.crashed {
@@ -199,8 +199,8 @@ func (w *world) precedes(other, who int) bool {
 	return w.lock.precedes(other, who, mine)
 }
 
-// do has a step happen.
-func (w *world) do(s step) {
+// Do has a step happen.
+func (w *world) Do(s step) {
 	a := &w.actors[s.who]
 	switch s.what {
 	case 'c':
@@ -328,8 +328,8 @@ func (w *world) release(who int) {
 	a.op++
 }
 
-// check gives what is wrong with a state in which these steps are possible.
-func (w *world) check(steps []step) error {
+// Check gives what is wrong with a state in which these steps are possible.
+func (w *world) Check(steps []step) error {
 	if w.wrong != nil || slices.ContainsFunc(steps, func(s step) bool { return s.what != 'c' && s.what != 'n' && s.what != 'q' }) {
 		return w.wrong
 	}

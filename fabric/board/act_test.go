@@ -288,8 +288,8 @@ func (w *world) owed(a *actor) bool {
 	})
 }
 
-// check gives what is wrong with a state in which these steps are possible.
-func (w *world) check(steps []step) error {
+// Check gives what is wrong with a state in which these steps are possible.
+func (w *world) Check(steps []step) error {
 	if w.wrong != nil || slices.ContainsFunc(steps, func(s step) bool { return s.what != 'c' && s.what != 'z' }) {
 		return w.wrong
 	}

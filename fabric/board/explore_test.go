@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/internal/explore"
 )
 
 // What may happen in a segment is tried: [Phase] and [Segment] as they are, in ordinary memory, by members that do one step at a
@@ -15,33 +17,6 @@ import (
 // process has departed, some time after it; a frame wakes a sleeper some time after it was sent; operations that take another way end
 // when all have gone there; those who live validate together. A look that reads several slots is one step: what they say only grows, so it
 // is as if all had been read at the last one.
-
-// exhaust tries everything, and gives the first thing that is wrong with the steps that led there.
-func exhaust(t task, most int) (states int, err error) {
-	seen := map[uint64]bool{}
-	var visit func(w *world, path []step) error
-	visit = func(w *world, path []step) error {
-		id := w.print()
-		if seen[id] || len(seen) >= most {
-			return nil
-		}
-		seen[id] = true
-		steps := w.steps()
-		if err := w.check(steps); err != nil {
-			return fmt.Errorf("%w, after %v", err, path)
-		}
-		for _, s := range steps {
-			next := w.clone()
-			next.do(s)
-			if err := visit(next, append(path, s)); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	err = visit(newWorld(t), nil)
-	return len(seen), err
-}
 
 // Everything that may happen to few members in few operations is right: nobody waits for ever, or ends a step to which somebody has not come, or
 // reads what does not belong there; and nobody fails while all live.
@@ -80,7 +55,7 @@ func TestExhaustive(t *testing.T) {
 	}
 	for _, j := range tasks {
 		t.Run(fmt.Sprintf("%+v", j), func(t *testing.T) {
-			states, err := exhaust(j, 1<<30)
+			states, err := explore.All(newWorld(j), 1<<30)
 			t.Logf("%d states", states)
 			require.NoError(t, err)
 		})
@@ -93,8 +68,8 @@ func play(j task, seed uint64) error {
 	w := newWorld(j)
 	rarely := 1 + rng.IntN(60)
 	for path := []step(nil); ; {
-		steps := w.steps()
-		if err := w.check(steps); err != nil {
+		steps := w.Steps()
+		if err := w.Check(steps); err != nil {
 			return fmt.Errorf("%w, after %v", err, path)
 		}
 		if len(steps) == 0 {
@@ -107,7 +82,7 @@ func play(j task, seed uint64) error {
 			continue
 		}
 		path = append(path, s)
-		w.do(s)
+		w.Do(s)
 	}
 }
 
@@ -151,12 +126,12 @@ func TestMutants(t *testing.T) {
 		"memory of one that may go on":    {n: 3, ops: "mm", crashes: 1, zombies: true, broken: hasty},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := exhaust(j, 1<<20)
+			_, err := explore.All(newWorld(j), 1<<20)
 			require.Error(t, err)
 			t.Log(err)
 			j.broken = noMutant
 			if j.n == 2 {
-				_, err = exhaust(j, 1<<30)
+				_, err = explore.All(newWorld(j), 1<<30)
 				require.NoError(t, err)
 			}
 		})

@@ -137,7 +137,7 @@ func (w *world) meet(m *memory) {
 	}
 }
 
-func (w *world) clone() *world {
+func (w *world) Clone() *world {
 	c := *w
 	c.actors, c.members = slices.Clone(w.actors), slices.Clone(w.members)
 	copies := map[*memory]*memory{}
@@ -170,8 +170,8 @@ func (w *world) clone() *world {
 	return &c
 }
 
-// print tells a state from others by all that counts in it.
-func (w *world) print() uint64 {
+// Print tells a state from others by all that counts in it.
+func (w *world) Print() uint64 {
 	out := w.text[:0]
 	put := func(numbers ...uint64) {
 		for _, n := range numbers {
@@ -220,8 +220,8 @@ type step struct {
 
 func (s step) String() string { return fmt.Sprintf("%c%d", s.what, s.who) }
 
-// steps lists what can happen.
-func (w *world) steps() (out []step) {
+// Steps lists what can happen.
+func (w *world) Steps() (out []step) {
 	settled := true
 	for who := range w.actors {
 		a := &w.actors[who]
@@ -287,8 +287,8 @@ func value(op, epoch, who int) byte { return byte(1 + op*16 + epoch*5 + who) }
 // root is who lays something in an op: its place in the segment.
 func (a *actor) root(op byte) int { return int(op-'0') % a.n }
 
-// do has a step happen.
-func (w *world) do(s step) {
+// Do has a step happen.
+func (w *world) Do(s step) {
 	a := &w.actors[s.who]
 	switch s.what {
 	case 'c':
