@@ -1,6 +1,8 @@
 package detect
 
 import (
+	"slices"
+
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
@@ -172,6 +174,7 @@ func (m *Machine) flush() {
 		return
 	}
 	m.newDeaths = false
+	m.sends = slices.Grow(m.sends, len(m.neighbours)) // the first time, while others wait for a core
 	for i := range m.neighbours {
 		m.sendLog(&m.neighbours[i], 0)
 	}
