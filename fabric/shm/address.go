@@ -9,7 +9,7 @@ import (
 
 const (
 	magic       = 0x314d48534e594e42 // "BNYNSHM1"
-	wireVersion = 6
+	wireVersion = 7
 	tokenBytes  = 16
 )
 
@@ -21,10 +21,11 @@ type address struct {
 	started      uint64 // start time of pid, clock ticks since boot: distinguishes a reused pid
 	probe        uint64 // address of the token in the owner's memory
 	token        [tokenBytes]byte
-	holderThread uint32 // the thread that holds the segment's robust words; 0: none
+	holderList   uint64 // where the kernel has the list of the segment's robust words
+	holderThread uint32 // the thread that holds them; 0: none
 }
 
-const addressBytes = 8 + 4*6 + 8*2 + tokenBytes + 4
+const addressBytes = 8 + 4*6 + 8*2 + tokenBytes + 8 + 4
 
 func (a *address) encode() []byte {
 	b := make([]byte, 0, addressBytes)
@@ -36,6 +37,7 @@ func (a *address) encode() []byte {
 	b = le.AppendUint64(b, a.started)
 	b = le.AppendUint64(b, a.probe)
 	b = append(b, a.token[:]...)
+	b = le.AppendUint64(b, a.holderList)
 	return le.AppendUint32(b, a.holderThread)
 }
 
@@ -55,7 +57,8 @@ func decodeAddress(b []byte) (address, error) {
 	a.pid, a.fd = le.Uint32(b[24:]), le.Uint32(b[28:])
 	a.started, a.probe = le.Uint64(b[32:]), le.Uint64(b[40:])
 	copy(a.token[:], b[48:])
-	a.holderThread = le.Uint32(b[48+tokenBytes:])
+	a.holderList = le.Uint64(b[48+tokenBytes:])
+	a.holderThread = le.Uint32(b[56+tokenBytes:])
 	if a.pid == 0 || a.pid > math.MaxInt32 || a.fd > math.MaxInt32 || a.holderThread > math.MaxInt32 {
 		return a, errNotShm
 	}

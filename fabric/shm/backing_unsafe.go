@@ -49,17 +49,28 @@ func openBacking(dir string) (int, error) {
 // fabric.ErrPeerGone: the endpoint has been closed or the process is ending, because descriptors
 // are closed before the pidfd reports the end.
 func (c *Conn) findBacking(a *address) (fd int, err error) {
+	fd, traced, err := c.takeBacking(a)
+	if traced {
+		err = checkToken(fd, a)
+	}
+	return fd, err
+}
+
+// takeBacking is findBacking. If the kernel lets this process trace the peer, nothing has shown yet
+// that the file is the one that the address means.
+func (c *Conn) takeBacking(a *address) (fd int, traced bool, err error) {
 	fd, err = unix.PidfdGetfd(c.reader.pidfd, int(a.fd), 0)
 	switch {
 	case err == nil:
+		return fd, true, nil
 	case errors.Is(err, unix.EBADF) || errors.Is(err, unix.ESRCH):
-		return -1, fabric.ErrPeerGone
+		return -1, false, fabric.ErrPeerGone
 	case remedy(err) != "":
-		return -1, fmt.Errorf("shm: taking the peer's segment: pidfd_getfd: %w%s", err, remedy(err))
+		return -1, false, fmt.Errorf("shm: taking the peer's segment: pidfd_getfd: %w%s", err, remedy(err))
 	default: // it needs more rights than /proc
-		return openBackingOf(a)
+		fd, err = openBackingOf(a)
+		return fd, false, err
 	}
-	return fd, checkToken(fd, a)
 }
 
 // openBackingOf opens the descriptor that an address names in its process by its name in /proc. The
@@ -117,10 +128,10 @@ func holdsToken(fd int, a *address) error {
 	switch {
 	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS):
 		return fmt.Errorf("shm: reading the peer's segment: pread64: %w", err)
-	case err != nil || n != len(b) || h.magic != magic || h.version != wireVersion || h.token != a.token:
+	case err != nil || n != len(b):
 		return fabric.ErrPeerGone
 	}
-	return nil
+	return h.check(a)
 }
 
 // checkSealed makes sure that nobody can shrink the segment under our mapping, which would end this

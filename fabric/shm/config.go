@@ -141,9 +141,22 @@ func (g geometry) check() error {
 	return nil
 }
 
-// knockBytes is the size of the newcomers' bitmap, whole pages.
+// knockBytes is the size of the newcomers' bitmap behind the header, whole pages; 0: the header
+// holds it.
 func (g geometry) knockBytes() int64 {
-	return roundUp(int64(g.procs+7)/8, pageBytes)
+	n := int64(g.procs+63) / 64 * 8
+	if n <= wordsAt-knocksAt {
+		return 0
+	}
+	return roundUp(n, pageBytes)
+}
+
+// knockOffset is where the bitmap is.
+func (g geometry) knockOffset() int64 {
+	if g.knockBytes() == 0 {
+		return knocksAt
+	}
+	return headerBytes
 }
 
 // pageOffset is where the page of a process is: its address, the cursors and its short ring.

@@ -51,7 +51,9 @@ type Conn struct {
 	// execs is the peer's number of exec calls in Config.Exits at the time of connecting. As
 	// exitWatched.
 	execs uint32
-	get   bool
+	// traced: the kernel has let this process take a descriptor of the peer.
+	traced bool
+	get    bool
 	// suspected: the failure detector has asked whether the peer runs. Set by Runs, read by the
 	// watcher.
 	suspected atomic.Bool

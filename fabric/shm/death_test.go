@@ -289,6 +289,17 @@ func TestExitsReportDeath(t *testing.T) {
 	require.Equal(t, unix.SIGKILL, v.signaled())
 }
 
+// An end that Exits has lost is reported by the pidfd, which is registered after a while.
+func TestEndThatTheRecordLacks(t *testing.T) {
+	p, _ := reportedExit(t)
+	v := spawn(t, role{Self: 1, MaxProcs: 2})
+	c := v.connect(p)
+	p.deaths.forget(c)
+	v.kill()
+	require.Equal(t, killed, newObserver().end(p))
+	require.EqualValues(t, 1, p.watch.by[byPidfd].Load())
+}
+
 // A peer that has called exec has failed, and the new program is killed.
 func TestExitsReportExec(t *testing.T) {
 	p, _ := reportedExit(t)

@@ -44,8 +44,9 @@
 //
 // # Large messages
 //
-// Get is a single kernel copy (process_vm_readv), probed when the connection is made. Where the
-// kernel refuses it, Caps.Get is false and the engine streams frames through the ring, a pipelined
+// Get is a single kernel copy (process_vm_readv). The right to take the descriptor of the peer's segment
+// is the right to read its memory; without that descriptor a copy is tried when the connection is made.
+// Where the kernel refuses it, Caps.Get is false and the engine streams frames through the ring, a pipelined
 // double copy.
 //
 // # Death
@@ -56,7 +57,8 @@
 // before it frees the process's memory. A watcher waits at the peers' words, up to 127 per thread,
 // at Config.Exits, and at the peers' pidfds. Pidfds report every end, but late, by about 20 µs per
 // resident megabyte; they are the backstop where the kernel, a seccomp profile or an overwritten
-// word disable the others. Detection returns what a machine has.
+// word disable the others; that of a peer whose end Config.Exits reports is watched from a second after the
+// first contact on. Detection returns what a machine has.
 //
 // The watcher may have to wait for the core on which the process polls. So a process that polls
 // calls PollDeaths, which loads the number of entries of Config.Exits and the word of one peer, in

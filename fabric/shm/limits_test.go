@@ -82,7 +82,9 @@ func mountTmpfs(t *testing.T, size string) (dir string, ok bool) {
 // leaks.
 func TestFullTmpfs(t *testing.T) {
 	dir, ok := mountTmpfs(t, "4k")
-	if !ok {
+	if ok {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "all"), make([]byte, pageBytes), 0o600))
+	} else {
 		t.Log("mounting is not permitted: only the error of a missing directory is tested")
 		_, err := Open(Config{MaxProcs: 1, Dir: filepath.Join(t.TempDir(), "absent")})
 		require.ErrorIs(t, err, os.ErrNotExist)
@@ -92,7 +94,7 @@ func TestFullTmpfs(t *testing.T) {
 	require.ErrorIs(t, err, ErrNoSpace)
 	require.ErrorContains(t, err, "remount")
 
-	roomy, _ := mountTmpfs(t, "16k")
+	roomy, _ := mountTmpfs(t, "8k")
 	a, err := Open(Config{MaxProcs: 2, Dir: roomy})
 	require.NoError(t, err)
 	defer a.Close()

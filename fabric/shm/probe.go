@@ -37,3 +37,11 @@ func probeSegment(a *address, unsealed bool) (err error) {
 	}
 	return err
 }
+
+// readsItself reports whether the kernel copies memory, by a copy of this process's own.
+func (p *Provider) readsItself() bool {
+	var token [tokenBytes]byte
+	self := reader{pid: int(p.self.pid)}
+	n, _ := self.copy(token[:], p.self.probe)
+	return n == len(token) && token == p.self.token
+}

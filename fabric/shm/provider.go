@@ -22,9 +22,11 @@ type Provider struct {
 	// deaths is for a process that polls, beside watch.
 	deaths deathPoll
 	// wordHolder holds the words by which peers see this process die; nil: the kernel does not
-	// allow it.
+	// allow it, and this process watches no words either.
 	wordHolder *robust.Holder
-	conns      map[proc.ID]*Conn
+	// reads: the kernel has process_vm_readv.
+	reads bool
+	conns map[proc.ID]*Conn
 	// barred: peers that may never connect, and why; see bar.go.
 	barred map[proc.ID]error
 	// inbound: the connections whose ring Poll reads; see quiet.go.
@@ -80,6 +82,7 @@ func Open(cfg Config) (*Provider, error) {
 	p.holdWords()
 	if !cfg.NoGet {
 		allowReading()
+		p.reads = p.readsItself()
 	}
 	return p, nil
 }
@@ -240,14 +243,19 @@ func (p *Provider) creditReturned() bool {
 }
 
 // holdWords makes the kernel report this process's end to peers. Without it they see only their
-// pidfds.
+// pidfds. Where the kernel does not say who holds words, a mark proves nothing, and there are none.
 func (p *Provider) holdWords() {
-	var err error
-	if p.wordHolder, err = robust.Hold(p.own.words()); err != nil {
-		p.cfg.Log.Info("peers learn of this process's end late", "reason", err)
-		return
+	holder, err := robust.Hold(p.own.words())
+	if err == nil {
+		var self robust.Seen
+		if self, err = robust.See(holder.Tid()); err == nil {
+			p.wordHolder = holder
+			p.self.holderThread, p.self.holderList = uint32(holder.Tid()), self.At()
+			return
+		}
+		holder.Release()
 	}
-	p.self.holderThread = uint32(p.wordHolder.Tid())
+	p.cfg.Log.Info("ends are seen late, by pidfd", "reason", err)
 }
 
 // releaseWords releases the robust words, so that peers ignore this process's end.

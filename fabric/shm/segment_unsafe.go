@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/internal/futex"
 	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/robust"
@@ -52,6 +54,10 @@ const (
 	stateDeparted = 1
 	stateClosed   = 2 // without departing, which is a failure
 )
+
+// knocksAt is where the bitmap of newcomers is in the header's page, if there is room for it. A block
+// has its markers there.
+const knocksAt = 256
 
 // The header's page ends with the robust words. The owner's holder thread holds them; when it ends,
 // the kernel marks them and wakes the process whose word it is. Peers set the bit that asks for the
@@ -104,7 +110,7 @@ type segment struct {
 func (s *segment) head() *header { return (*header)(unsafe.Pointer(unsafe.SliceData(s.header))) }
 
 func (s *segment) knockWord(i int) *atomic.Uint64 {
-	return (*atomic.Uint64)(unsafe.Pointer(&s.header[headerBytes+8*i]))
+	return (*atomic.Uint64)(unsafe.Pointer(&s.header[s.knockOffset()+8*int64(i)]))
 }
 
 func entryOf(page []byte) *entry { return (*entry)(unsafe.Pointer(unsafe.SliceData(page))) }
@@ -187,21 +193,46 @@ func (c *Conn) openPeer(a *address) (*segment, error) {
 		return nil, fmt.Errorf("shm: the peer has room for %d processes and none for %v: open all endpoints with the "+
 			"same MaxProcs", a.procs, self)
 	}
-	err := c.openSegment(s, a)
-	if err == nil {
-		s.header, err = mapRange(s.fd, 0, s.pageOffset(self)+pageBytes)
+	var err error
+	if s.fd, c.traced, err = c.takeBacking(a); err == nil {
+		err = s.mapFront(a, s.pageOffset(self)+pageBytes, c.p.cfg.Dir != "")
 	}
 	if err == nil {
 		err = s.back(s.pageOffset(self), s.page(self))
-	}
-	if err == nil { // a first read would map the pages of others along with the header
-		err = s.back(0, s.header[:headerBytes])
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	// The mappings keep the segment: a peer costs one descriptor, its pidfd.
 	return s, s.closeFile()
+}
+
+// mapFront maps the first n bytes of the file, which has been taken for that of the segment with an
+// address, and makes sure that it is. Seals show that it is of a kind that may be mapped and read.
+func (s *segment) mapFront(a *address, n int64, unsealed bool) (err error) {
+	if unsealed {
+		err = holdsToken(s.fd, a)
+	}
+	if err == nil {
+		err = s.checkSealed(unsealed)
+	}
+	if err == nil {
+		s.header, err = mapRange(s.fd, 0, n)
+	}
+	if err != nil { // it may be another file
+		return cmp.Or(holdsToken(s.fd, a), err)
+	}
+	h := s.head()
+	h.knocks.Add(0) // a first read would map the pages of others along with the header
+	return h.check(a)
+}
+
+// check makes sure that it is the header of the segment with an address.
+func (h *header) check(a *address) error {
+	if h.magic != magic || h.version != wireVersion || h.token != a.token {
+		return fabric.ErrPeerGone
+	}
+	return nil
 }
 
 // openSegment opens the file of the peer's segment.

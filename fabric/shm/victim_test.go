@@ -215,6 +215,7 @@ func (p *Provider) stopWatcher(c *Conn, to ...evidence) {
 	for _, by := range to {
 		switch by {
 		case byPidfd:
+			p.watch.registerLate()
 			p.watch.set.Remove(c.reader.pidfd)
 		case byWord:
 			p.watch.words.Remove(c.watchKey)

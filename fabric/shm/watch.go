@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -24,12 +25,16 @@ type watcher struct {
 	// predecessor is pending.
 	conns map[int32]*Conn
 	next  int32
-	done  chan struct{}
-	ring  func()
-	words *robust.Watch // nil if the kernel does not support it
-	exits Exits
-	log   *slog.Logger
-	warn  func(format string, args ...any)
+	// late: the keys of peers whose pidfds are registered when lateTimer rings.
+	late      []int32
+	lateTimer *time.Timer
+	closed    bool
+	done      chan struct{}
+	ring      func()
+	words     *robust.Watch // nil if the kernel does not support it
+	exits     Exits
+	log       *slog.Logger
+	warn      func(format string, args ...any)
 	// by counts the ends by their first evidence.
 	by [evidences]atomic.Uint32
 }
@@ -172,22 +177,20 @@ func (w *watcher) add(c *Conn, seg *segment, a *address) error {
 	w.next++
 	w.conns[c.watchKey] = c
 	w.mu.Unlock()
-	if err := w.register(c.reader.pidfd, c.watchKey, unix.EPOLLONESHOT); err != nil {
+	if c.exitWatched {
+		w.registerLater(c)
+	} else if err := w.registerPidfd(c); err != nil {
 		w.mu.Lock()
 		delete(w.conns, c.watchKey)
 		w.mu.Unlock()
 		return err
 	}
-	if a.holderThread != 0 {
-		// The process is the right one and was alive a moment ago: see openProcess.
-		if seen, err := robust.See(int(a.holderThread)); err == nil {
-			c.polled = polledWord{c: c, word: seg.word(c.p.cfg.Self), thread: seen}
-			// two simultaneous reports would wake two threads, one of which waits for the other
-			if w.words != nil && !c.exitWatched {
-				w.words.Add(c.watchKey, c.polled.word, seen)
-			}
-		} else if !c.ended() {
-			w.log.Info("its end is seen late, by pidfd", "peer", int(c.peer), "reason", err)
+	if a.holderThread != 0 && c.p.wordHolder != nil {
+		seen := robust.Known(int(a.holderThread), a.holderList)
+		c.polled = polledWord{c: c, word: seg.word(c.p.cfg.Self), thread: seen}
+		// two simultaneous reports would wake two threads, one of which waits for the other
+		if w.words != nil && !c.exitWatched {
+			w.words.Add(c.watchKey, c.polled.word, seen)
 		}
 	}
 	if c.exitWatched {
@@ -198,7 +201,47 @@ func (w *watcher) add(c *Conn, seg *segment, a *address) error {
 	return nil
 }
 
-// forget ends the watch of c; its descriptor may be closed afterwards, and its segment unmapped.
+func (w *watcher) registerPidfd(c *Conn) error {
+	return w.register(c.reader.pidfd, c.watchKey, unix.EPOLLONESHOT)
+}
+
+// latePause is how long after a first contact the pidfds of peers are registered whose ends
+// Config.Exits reports: they stand behind it, and cost a first exchange of all with all a tenth of its
+// time.
+const latePause = time.Second
+
+// registerLater makes registerLate register the pidfd of c.
+func (w *watcher) registerLater(c *Conn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.late = append(w.late, c.watchKey)
+	switch {
+	case len(w.late) > 1 || w.closed:
+	case w.lateTimer == nil:
+		w.lateTimer = time.AfterFunc(latePause, w.registerLate)
+	default:
+		w.lateTimer.Reset(latePause)
+	}
+}
+
+// registerLate registers the pidfds that registerLater has put off.
+func (w *watcher) registerLate() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, key := range w.late {
+		c := w.conns[key]
+		if c == nil || w.closed {
+			continue
+		}
+		if err := w.registerPidfd(c); err != nil {
+			w.log.Info("its end is seen by the record alone", "peer", int(c.peer), "reason", err)
+		}
+	}
+	w.late = nil
+}
+
+// forget ends the watch of c; its segment may be unmapped afterwards. An event of its descriptor, which
+// epoll has until it is closed, finds no connection.
 func (w *watcher) forget(c *Conn) {
 	w.mu.Lock()
 	delete(w.conns, c.watchKey)
@@ -206,10 +249,14 @@ func (w *watcher) forget(c *Conn) {
 	if w.words != nil {
 		w.words.Remove(c.watchKey)
 	}
-	w.set.Remove(c.reader.pidfd)
 }
 
 func (w *watcher) close() {
+	w.mu.Lock()
+	if w.closed = true; w.lateTimer != nil {
+		w.lateTimer.Stop()
+	}
+	w.mu.Unlock()
 	if w.words != nil {
 		w.words.Close()
 	}

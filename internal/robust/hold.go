@@ -119,6 +119,13 @@ func See(tid int) (Seen, error) {
 	return Seen{tid, at}, nil
 }
 
+// At is where the kernel has the list, in the memory of its process.
+func (s Seen) At() uint64 { return uint64(s.at) }
+
+// Known is a holder whose process has published the Tid and the At that it sees itself. Gone answers
+// false where the right to trace it is missing.
+func Known(tid int, at uint64) Seen { return Seen{tid, uintptr(at)} }
+
 // Gone asks the kernel whether the thread has ended, or is ending so far that
 // it has marked its words.
 func (s Seen) Gone() bool {
