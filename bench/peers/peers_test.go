@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -267,4 +268,21 @@ func TestServeWithoutDriver(t *testing.T) {
 	}
 	require.NoError(t, Serve(dir, 1, "late", nil, nil))
 	require.ErrorIs(t, Serve(dir, 0, "late", nil, nil), unix.ENXIO)
+}
+
+// What Open MPI starts its daemons with enters the namespace of an address.
+func TestAgentText(t *testing.T) {
+	text := agentText([]Host{{"a", netip.MustParseAddr("10.0.0.1")}, {"b", netip.MustParseAddr("10.0.0.2")}})
+	agent := filepath.Join(t.TempDir(), "agent")
+	require.NoError(t, os.WriteFile(agent, []byte(text), 0o700))
+	bin := t.TempDir() // in place of nsenter
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "nsenter"), []byte("#!/bin/sh\nfor w; do echo \"$w\"; done\n"), 0o700))
+	cmd := exec.Command(agent, "10.0.0.2", "orted", "-x", "1 2")
+	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	require.Equal(t, "--net=/run/netns/b\nunshare\n--uts\nsh\n-c\nhostname b; orted -x 1 2\n", string(out))
+	out, err = exec.Command(agent, "10.0.0.3", "orted").CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "there is no host 10.0.0.3")
 }

@@ -14,7 +14,7 @@ import (
 )
 
 type compareCmd struct {
-	Only    []string      `enum:"latency,bw,aware,netpipe,match,startup,coll,crowd,many,ulfm,rma,memory,tcp,unix,unauthenticated,strangers" default:"latency,bw,aware,netpipe,match,startup,coll,crowd,rma,tcp,unauthenticated" placeholder:"GROUPS" help:"Groups of measures: ${enum}. Default: ${default}."`
+	Only    []string      `enum:"latency,bw,aware,netpipe,match,startup,coll,crowd,hosts,many,ulfm,rma,memory,tcp,unix,unauthenticated,strangers" default:"latency,bw,aware,netpipe,match,startup,coll,crowd,rma,tcp,unauthenticated" placeholder:"GROUPS" help:"Groups of measures: ${enum}. Default: ${default}."`
 	Pairs   int           `default:"9" help:"Pairs below which nothing is decided."`
 	MaxTime time.Duration `default:"2m" help:"Budget for each measure; what is not decided by then is undecided, and a round that is under way is dropped, but for the first."`
 	quickFlag
@@ -47,6 +47,7 @@ Examples:
   ftbench compare --only rma --max-time 30s
   ftbench compare --only many --many-ranks 16 --many-sizes 8,65536
   ftbench compare --only crowd --crowd-ranks 65,128
+  ftbench compare --only hosts
   ftbench compare --only coll --collectives all --max-time 5m
   ftbench compare --only crowd --crowd-ranks 8 --collectives bcast,gather
   ftbench compare --only coll --collectives scatter --osu ~/osu-7.4
@@ -89,6 +90,10 @@ Groups:
                call. Each sample starts a job; mean over calls and ranks, and
                the longest call. Without --collectives crowd has one size.
                --osu: OSU's own programs beside ftbench osu, in their buffers
+  hosts        barrier, broadcast and sum of 8 ranks on each of 2 and 4 network
+               namespaces, beside Open MPI in namespaces of the same kind: ranks
+               of one share memory, TCP joins them. By request only; it needs
+               the privileges of ftbench run --netns
   rma          put, get and fetch-and-add of 8 bytes on the memory of the other
                rank, each with a flush; bandwidth of puts of 1 MiB, with a
                window of 64; locks, shared and exclusive, that nobody else has.

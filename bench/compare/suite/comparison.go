@@ -12,6 +12,7 @@ import (
 
 	"github.com/banyan-hpc/banyan/bench/compare"
 	"github.com/banyan-hpc/banyan/bench/peers"
+	"github.com/banyan-hpc/banyan/internal/netns"
 )
 
 // The names of the implementations in results and bounds.
@@ -63,6 +64,8 @@ type Comparison struct {
 
 	netpipes map[string][]netpipeRun // by group; Banyan first
 	jobs     map[string][]jobRun     // by kind; Banyan first
+	net      *netns.Net              // of group hosts
+	agent    string                  // the directory of the program that starts on its hosts
 	words    map[string]string       // how each describes itself
 	commands map[string]string       // how each was started
 	absent   map[string]string       // why a peer does not take part
@@ -136,6 +139,8 @@ func (c *Comparison) add(ctx context.Context, name string) error {
 		return c.addNetpipes(ctx, netpipeGroups[name])
 	case startups, collectives, recoveries, messages:
 		return c.addJobs(ctx, name)
+	case groupHosts:
+		return c.addHosts(ctx)
 	case openmpi, openmpiRMA:
 		s, err = peers.OpenMPI.Start(ctx, c.cpus)
 	case mpich, mpichRMA:
@@ -256,6 +261,7 @@ func (c *Comparison) Close() error {
 	if c.control != nil {
 		errs = append(errs, c.control.Close())
 	}
+	errs = append(errs, c.closeHosts())
 	return errors.Join(errs...)
 }
 

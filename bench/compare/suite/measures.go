@@ -39,6 +39,7 @@ const (
 	groupStartup    = "startup"
 	groupCollective = "coll"
 	groupCrowd      = "crowd"
+	groupHosts      = "hosts"
 	groupULFM       = "ulfm"
 	groupMany       = "many"
 	groupRMA        = "rma"
@@ -59,6 +60,7 @@ var participants = map[string][]string{
 	groupStartup:    {startups},
 	groupCollective: {collectives},
 	groupCrowd:      {collectives},
+	groupHosts:      {groupHosts},
 	groupULFM:       {recoveries},
 	groupMany:       {messages},
 	groupRMA:        {oursRMA, openmpiRMA, mpichRMA},
@@ -94,6 +96,8 @@ func (c *Comparison) sweeps(group string) []*compare.Sweep {
 		return c.pairCollectives()
 	case groupCrowd:
 		return c.crowdCollectives()
+	case groupHosts:
+		return c.hostCollectives()
 	case groupMany:
 		return c.manySweeps()
 	case groupULFM:

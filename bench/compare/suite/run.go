@@ -101,7 +101,7 @@ type Results struct {
 	// Busy is the share of the CPUs that other processes took before the start.
 	Busy     float64           `json:"busy"`
 	Measures []*compare.Result `json:"measures"`
-	// Curves are measures of many points: netpipe, tcp, unix, startup, coll, crowd, many and ulfm.
+	// Curves are measures of many points: netpipe, tcp, unix, startup, coll, crowd, hosts, many and ulfm.
 	Curves []*compare.Curve `json:"curves,omitempty"`
 	// Flood is the flood of unauthenticated connections and its effect on the rank.
 	Flood *flood `json:"unauthenticated,omitempty"`
