@@ -31,7 +31,7 @@ type Provider struct {
 	barred map[proc.ID]error
 	// inbound: the connections whose ring Poll reads; see quiet.go.
 	inbound []*Conn
-	polls   uint32 // since the last call of cool
+	looks   int // at rings since the last call of cool
 	// long: the connections that send through long rings, spent the memory of these, share what this
 	// process should keep to. next is where the search for an idle one goes on.
 	long         []*Conn
@@ -186,7 +186,7 @@ func (p *Provider) Poll(s *fabric.Sink) int {
 		p.deaths.pollAll(p.watch)
 	}
 	if len(p.inbound) > keptHot {
-		if p.polls++; p.polls >= coolPolls {
+		if p.looks += len(p.inbound); p.looks >= coolReads {
 			p.cool()
 		}
 	}

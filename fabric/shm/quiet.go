@@ -17,8 +17,9 @@ import (
 const (
 	// keptHot is the number of rings that are read in any case.
 	keptHot = 2
-	// coolPolls is the number of polls between two searches for quiet rings.
-	coolPolls = 1024
+	// coolReads is the number of reads of rings between two searches for quiet ones. A mark costs the next
+	// frame as much as some 15 reads.
+	coolReads = 4096
 )
 
 // heat makes Poll read a ring.
@@ -40,7 +41,7 @@ func (p *Provider) removeInbound(c *Conn) {
 
 // cool stops the reading of rings that have delivered nothing since the last call.
 func (p *Provider) cool() {
-	p.polls = 0
+	p.looks = 0
 	quiet := 0
 	for _, c := range p.inbound {
 		if n := c.in.received(); n != c.visited {

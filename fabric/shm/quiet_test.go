@@ -26,7 +26,7 @@ func TestQuietRings(t *testing.T) {
 	p.Poll(&obs.Sink)
 	require.Len(t, p.inbound, peers)
 	quiet := func() {
-		for range 3 * coolPolls {
+		for range 3 * coolReads {
 			require.Zero(t, p.Poll(&obs.Sink))
 		}
 		require.LessOrEqual(t, len(p.inbound), keptHot)
@@ -83,7 +83,7 @@ func TestQuietRingsRace(t *testing.T) {
 	}
 	for len(obs.got) < peers*frames {
 		p.Poll(&obs.Sink)
-		p.polls = coolPolls // search each time
+		p.looks = coolReads // search each time
 	}
 	for range peers {
 		<-done

@@ -26,9 +26,10 @@ type Table struct {
 	// Ended without. The log is only gone through when it differs from head.
 	seen atomic.Uint64
 	mu   sync.Mutex
-	// asked has the pids that somebody has asked for, so that memory is bounded by
-	// them and not by what happens on the machine.
-	asked askedPIDs
+	// asked has the pids that somebody has asked for, and the first that were registered: of those a first question costs
+	// nothing. So memory is bounded, whatever happens on the machine. foreseen is the number of the latter.
+	asked    askedPIDs
+	foreseen int
 }
 
 // askedPIDs maps pids to their words. It is read without a lock. The part that gains a pid is replaced: with
@@ -182,12 +183,22 @@ func (t *Table) catchUp() {
 			i = oldest(head) - 1 // it was overwritten: what it said is lost
 			continue
 		}
-		if word := t.asked.get(t.pidOf(e)); word != nil {
+		pid := t.pidOf(e)
+		word := t.asked.get(pid)
+		if word == nil && e.status == Registered && pid > 0 && t.foreseen < mostForeseen {
+			t.foreseen++
+			word = new(atomic.Uint64)
+			t.asked.add(pid, word)
+		}
+		if word != nil {
 			word.Store(e.after(word.Load()))
 		}
 	}
 	t.seen.Store(i)
 }
+
+// mostForeseen is how many registered processes a table keeps that nobody has asked for: those of a job.
+const mostForeseen = 1024
 
 // ask begins to keep what the log says about a pid.
 func (t *Table) ask(pid int) *atomic.Uint64 {
