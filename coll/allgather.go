@@ -1,14 +1,13 @@
 package coll
 
-import "github.com/banyan-hpc/banyan/coll/sm"
-
-// mostToAll is the largest number of ranks of which each sends its block straight to all others. Of 32 it takes 1.4 of the
-// time of recursive doubling for 1 KiB, and 0.6 for 8 KiB; of 64 twice the time.
-const mostToAll = 16
+import (
+	"github.com/banyan-hpc/banyan/coll/choose"
+	"github.com/banyan-hpc/banyan/coll/sm"
+)
 
 // allgather gathers at the lowest rank over a chosen tree and broadcasts from there. Else it needs no
 // root: it goes straight from each rank to each, or by recursive doubling, or by Bruck's algorithm where the number
-// of ranks is no power of two.
+// of ranks is no power of two, or around a ring.
 func (s *Schedule) allgather(mine, all []byte) {
 	if s.ended {
 		return
@@ -25,15 +24,8 @@ func (s *Schedule) allgather(mine, all []byte) {
 		if dense = all[:min(len(all), n*size)]; s.staged() || n < s.c.Size() {
 			dense = s.mem.bytes(n * size)
 		}
-		switch {
-		case s.alone(func(g *sm.Segment) (bool, error) { return g.Allgather(mine, dense) }):
-		case n <= mostToAll && s.o.straight():
-			copy(dense[s.w.Rank()*size:], mine)
-			s.toAll(func(src int) []byte { return dense[src*size:][:size] }, func(int) []byte { return mine })
-		case n&(n-1) == 0:
-			s.recursiveDoublingAllgather(mine, dense)
-		default:
-			dense = s.bruck(mine)
+		if !s.alone(func(g *sm.Segment, most int) (bool, error) { return g.Allgather(mine, dense, most) }) {
+			dense = s.allgatherByMessages(mine, dense)
 		}
 	}
 	s.result = result{to: all, from: dense}
@@ -43,6 +35,65 @@ func (s *Schedule) allgather(mine, all []byte) {
 			s.order = append(s.order, s.w.OriginalRank(rank))
 		}
 		s.result.order, s.result.block = s.order, size
+	}
+}
+
+// allgatherByMessages takes the algorithm from the table, and gives the place of all blocks: dense, or other memory.
+func (s *Schedule) allgatherByMessages(mine, dense []byte) []byte {
+	m, n, size := s.menu(), s.w.Size(), len(mine)
+	if ahead(m, size) {
+		s.agreeOnLength(m.First(), mine)
+	}
+	switch by := m.At(size); {
+	case by == choose.Straight:
+		copy(dense[s.w.Rank()*size:], mine)
+		s.toAll(func(src int) []byte { return dense[src*size:][:size] }, func(int) []byte { return mine })
+	case by == choose.Ring:
+		s.ringAllgather(mine, dense)
+	case n&(n-1) == 0:
+		s.recursiveDoublingAllgather(mine, dense)
+	default:
+		dense = s.bruck(mine)
+	}
+	return dense
+}
+
+// agreeOnLength has all ranks send a length header in place of a block, as an algorithm sends blocks, and ends the
+// operation at all ranks unless all are the same.
+func (s *Schedule) agreeOnLength(by choose.Algorithm, block []byte) {
+	h, n, me := s.headers(), s.w.Size(), s.w.Rank()
+	mine := h[0].set(len(block), 0)
+	if by == choose.Straight {
+		if len(s.heads) < n*headerLen {
+			s.heads = make([]byte, n*headerLen)
+		}
+		at := func(rank int) []byte { return s.heads[rank*headerLen:][:headerLen] }
+		s.toAll(at, func(int) []byte { return mine })
+		for rank := range n {
+			if rank != me {
+				s.add(stepSame, 0, mine, at(rank))
+			}
+		}
+	} else {
+		for d := 1; d < n; d *= 2 {
+			dst, src := (me+n-d)%n, (me+d)%n
+			if n&(n-1) == 0 {
+				dst, src = me^d, me^d
+			}
+			s.exchange(dst, mine, src, h[1][:])
+			s.add(stepSame, 0, mine, h[1][:])
+		}
+	}
+	s.add(stepAgreed, 0, block, mine)
+}
+
+// ringAllgather has each rank, in each step, send the block that came last to the rank above.
+func (s *Schedule) ringAllgather(mine, dense []byte) {
+	n, me, size := s.w.Size(), s.w.Rank(), len(mine)
+	copy(dense[me*size:], mine)
+	block := func(back int) []byte { return dense[(me+n-back)%n*size:][:size] }
+	for d := 1; d < n; d++ {
+		s.exchange((me+1)%n, block(d-1), (me+n-1)%n, block(d))
 	}
 }
 

@@ -3,14 +3,12 @@ package coll
 import (
 	"math/bits"
 
+	"github.com/banyan-hpc/banyan/coll/choose"
 	"github.com/banyan-hpc/banyan/coll/sm"
 )
 
-// longAllreduce is the length, in bytes, from which buffers are folded in parts, a part at each rank.
-const longAllreduce = 16 << 10
-
 // allreduce reduces to the lowest rank over a chosen tree and broadcasts from there. Else it needs no
-// root: it goes by recursive doubling, or for long buffers by recursive halving and doubling.
+// root: it goes by recursive doubling, or long buffers, of which each rank folds a part, in another way.
 func (s *Schedule) allreduce(in, out []byte, f Fold) {
 	switch {
 	case s.ended:
@@ -23,11 +21,11 @@ func (s *Schedule) allreduce(in, out []byte, f Fold) {
 	default:
 		to, scratch := s.toFold(out, len(in))
 		s.result = result{to: out, from: to}
-		if !s.alone(func(g *sm.Segment) (bool, error) { return g.Allreduce(in, to, f.Op) }) {
+		if !s.alone(func(g *sm.Segment, most int) (bool, error) { return g.Allreduce(in, to, f.Op, most) }) {
 			s.fold = f.Op
 			copyTo(to, in)
-			if l := s.overNodes(); l != nil && (l.inOrder || f.AnyOrder) {
-				s.allreduceOverNodes(l, to, scratch, f)
+			if l, most := s.overNodes(); l != nil && (l.inOrder || f.AnyOrder) {
+				s.allreduceOverNodes(l, most, to, scratch, f)
 			} else {
 				s.rootless(to, scratch, f)
 			}
@@ -38,25 +36,27 @@ func (s *Schedule) allreduce(in, out []byte, f Fold) {
 // rootless folds to without a root. Before long buffers are folded in parts, all ranks agree on the length
 // by a length header.
 func (s *Schedule) rootless(to, scratch []byte, f Fold) {
-	h := cubeAt(s.w.Size(), s.w.Rank(), same)
-	if unit, ahead := s.headed(h, to, f); ahead {
+	h, m := cubeAt(s.w.Size(), s.w.Rank(), same), s.menu()
+	by, unit := h.folding(m, len(to), f)
+	if by != m.First() || len(to) == headerLen && !m.One() {
 		m := s.headers()
-		s.add(stepAgreed, 0, nil, s.recursiveDoubling(h, m[0].set(len(to), unit), m[1][:], stepSame))
+		s.add(stepAgreed, 0, to, s.recursiveDoubling(h, m[0].set(len(to), unit), m[1][:], stepSame))
 	}
-	s.foldAll(h, to, scratch, f)
+	s.foldAll(h, by, to, scratch, f)
 }
 
-// headed reports whether a header goes ahead of a buffer, and with which unit: 0 where it is not folded in parts.
-func (s *Schedule) headed(h cube, buf []byte, f Fold) (unit int, ahead bool) {
-	if h.parts(len(buf), f.Unit) {
-		return f.Unit, true
+// folding is the algorithm for a buffer of a length, and the length of the elements at whose boundaries it is parted; 0: it
+// is not.
+func (h *cube) folding(m *choose.Menu, length int, f Fold) (by choose.Algorithm, unit int) {
+	if by = m.At(length); by != choose.Doubling && f.Unit > 0 && length/f.Unit >= h.size {
+		return by, f.Unit
 	}
-	return 0, len(buf) == headerLen
+	return choose.Doubling, 0
 }
 
-// foldAll folds to of all ranks, in parts if it is long.
-func (s *Schedule) foldAll(h cube, to, scratch []byte, f Fold) {
-	if h.parts(len(to), f.Unit) {
+// foldAll folds to of all ranks.
+func (s *Schedule) foldAll(h cube, by choose.Algorithm, to, scratch []byte, f Fold) {
+	if by == choose.Halving {
 		s.halvingDoubling(h, to, scratch, f)
 	} else {
 		to = s.recursiveDoubling(h, to, scratch, stepFold)
@@ -87,11 +87,6 @@ func cubeAt(n, me int, ordered func(at int) int) cube {
 		h.me = -1
 	}
 	return h
-}
-
-// parts reports whether buffers of a length are folded in parts, of elements of so many bytes.
-func (h *cube) parts(length, unit int) bool {
-	return unit > 0 && length >= longAllreduce && length/unit >= h.size
 }
 
 // rank is the rank at a place.

@@ -16,6 +16,7 @@ type ascent struct {
 	from, to, scratch []byte
 	into              []byte // for the first message of a child
 	stride            int    // from one part of scratch to the next; segments take them in turn
+	spare             []byte // memory for scratch of buffers that are shorter than all its parts
 	own               int    // how many messages follow this rank's header
 	promised          []int  // by child, how many follow its header
 	rounds            int    // the most of these
@@ -24,12 +25,14 @@ type ascent struct {
 	asked             int    // for how many messages there is, or was, a receive
 	// coming and up are the messages under way from the children and to the parent that no step waits for
 	// yet.
-	coming [ahead]p2p.Handle
+	coming [underway]p2p.Handle
 	up     p2p.Handle
 }
 
 // reset makes it ready for the next operation.
-func (a *ascent) reset() { *a = ascent{children: a.children[:0], promised: a.promised[:0]} }
+func (a *ascent) reset() {
+	*a = ascent{children: a.children[:0], promised: a.promised[:0], spare: a.spare}
+}
 
 // segments is how many messages follow the header of a message of a length.
 func segments(length int) int { return (length + segment - 1) / segment }
@@ -44,8 +47,8 @@ func (s *Schedule) climb(r *route, in, out []byte, f Fold) (to []byte) {
 
 // climbIn is climb in two buffers as long as in; to is the place of the result, and may be in.
 func (s *Schedule) climbIn(r *route, in, to, scratch []byte, f Fold) {
-	if s.o.segmented() {
-		s.climbLong(r, in, to, scratch, f.streams(len(in)))
+	if m := s.climbing(); m != nil {
+		s.climbLong(r, in, to, scratch, f.streams(m, len(in)))
 		return
 	}
 	acc, got, with := in, scratch, scratch
@@ -86,8 +89,11 @@ func (s *Schedule) climbLong(r *route, from, to, scratch []byte, long bool) {
 	}
 	if long {
 		a.own = segments(len(from))
-		if len(from) < segment {
-			a.stride, a.scratch = len(from), make([]byte, ahead*len(from))
+		if len(from) < underway*segment {
+			if a.stride = min(segment, len(from)); len(a.spare) < underway*a.stride {
+				a.spare = make([]byte, underway*a.stride)
+			}
+			a.scratch = a.spare
 		}
 		if a.parent >= 0 {
 			s.add(stepSend, a.parent, nil, s.headers()[0].set(len(from), 0))
@@ -170,16 +176,16 @@ func (s *Schedule) climbOn() {
 		a.up = s.isend(s.data(piece(a.out(), round*segment)), a.parent)
 	}
 	a.at++
-	for ; a.asked < min(a.at+ahead, a.rounds*a.width()); a.asked++ {
+	for ; a.asked < min(a.at+underway, a.rounds*a.width()); a.asked++ {
 		if child, in := a.incoming(a.asked); child >= 0 {
-			a.coming[a.asked%ahead] = s.irecv(in, child)
+			a.coming[a.asked%underway] = s.irecv(in, child)
 		}
 	}
 	if a.at == a.rounds*a.width() {
 		return
 	}
 	_, in := a.incoming(a.at)
-	s.now(&a.coming[a.at%ahead], len(in))
+	s.now(&a.coming[a.at%underway], len(in))
 	s.at = a.again
 }
 
@@ -208,7 +214,7 @@ func (a *ascent) incoming(at int) (child int, in []byte) {
 		return -1, nil
 	}
 	if round < a.own {
-		in = a.scratch[at%ahead*a.stride:][:len(piece(a.from, round*segment))]
+		in = a.scratch[at%underway*a.stride:][:len(piece(a.from, round*segment))]
 	}
 	return a.children[turn], in
 }

@@ -3,11 +3,12 @@ package coll
 import (
 	"slices"
 
+	"github.com/banyan-hpc/banyan/coll/choose"
 	"github.com/banyan-hpc/banyan/coll/sm"
 )
 
-// barrier goes up a chosen tree and down again. Else it is a dissemination: in step k each rank sends
-// to the rank 2^k above and receives from the one 2^k below.
+// barrier goes up a tree and down again, or is a dissemination: in step k each rank sends to the rank 2^k above and
+// receives from the one 2^k below.
 func (s *Schedule) barrier() {
 	switch {
 	case s.ended:
@@ -18,14 +19,16 @@ func (s *Schedule) barrier() {
 	case !s.free():
 		s.roundTrip(s.o.to(0))
 		return
-	case s.alone((*sm.Segment).Barrier):
+	case s.alone(func(g *sm.Segment, _ int) (bool, error) { return g.Barrier() }):
 		return
 	}
-	if l := s.overNodes(); l != nil {
+	if l, _ := s.overNodes(); l != nil {
 		s.barrierOverNodes(l)
-		return
+	} else if s.menu().First() == choose.Binomial {
+		s.roundTrip(s.o.to(0))
+	} else {
+		s.disseminate(s.w.Rank(), s.w.Size(), same)
 	}
-	s.disseminate(s.w.Rank(), s.w.Size(), same)
 }
 
 // disseminate has n ranks wait for each other, of which this is the one at a place; rank is that at another.

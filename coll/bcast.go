@@ -1,19 +1,21 @@
 package coll
 
-import "github.com/banyan-hpc/banyan/coll/sm"
+import (
+	"github.com/banyan-hpc/banyan/coll/choose"
+	"github.com/banyan-hpc/banyan/coll/sm"
+)
 
 const (
 	// segment is the length of the pieces of a long message over a tree, in bytes.
 	segment = 128 << 10
-	// longTree is the length, in bytes, from which a message goes in segments where more than two ranks
-	// would wait for the whole of it in turn.
+	// longTree is the length, in bytes, from which a message goes in segments over a tree that was chosen.
 	longTree = 4 * segment
-	// ahead is how many segments are under way at a time: to all children together, or from them into
+	// underway is how many segments are under way at a time: to all children together, or from them into
 	// as many parts of a reduction's scratch memory.
-	ahead = longTree / segment
+	underway = 4
 )
 
-// bcast goes down the tree.
+// bcast goes down a tree, or another way.
 func (s *Schedule) bcast(buf []byte, root int) {
 	root, left := s.rooted(root)
 	if !left {
@@ -28,41 +30,59 @@ func (s *Schedule) bcast(buf []byte, root int) {
 		s.spread(s.hanging(root), to)
 		return
 	}
-	if s.free() && s.alone(func(g *sm.Segment) (bool, error) { return g.Bcast(to, root) }) {
-		return
+	switch {
+	case !s.free():
+		s.spread(s.o.to(root), to)
+	case s.alone(func(g *sm.Segment, most int) (bool, error) { return g.Bcast(to, root, most) }):
+	default:
+		if l, most := s.overNodes(); l != nil {
+			s.bcastOverNodes(l, most, to, root)
+		} else {
+			s.bcastByMessages(to, root)
+		}
 	}
-	if l := s.overNodes(); l != nil {
-		s.bcastOverNodes(l, to, root)
-		return
-	}
-	if s.o.readStraight() {
-		s.bcastStraight(to, root)
-		return
-	}
-	s.spread(s.o.to(root), to)
 }
 
-// bcastStraight has each rank receive from the root.
-func (s *Schedule) bcastStraight(buf []byte, root int) {
-	if s.w.Rank() != root {
-		s.add(stepRecv, root, buf, nil)
-		s.wait()
-		return
+// bcastByMessages takes the algorithm from the table.
+func (s *Schedule) bcastByMessages(buf []byte, root int) {
+	m, r := s.menu(), s.o.to(root)
+	switch {
+	case !m.One():
+		s.spreadLong(r, buf, m)
+	case m.First() == choose.Straight:
+		flat := s.ownRoute()
+		flat.straight(s.w.Rank(), s.w.Size(), root)
+		s.spreadWhole(flat, buf)
+	default:
+		s.spreadWhole(r, buf)
 	}
-	for d := 1; d < s.w.Size(); d++ {
-		s.add(stepSend, (root+d)%s.w.Size(), nil, buf)
-	}
-	s.wait()
 }
 
-// spread sends buf of the root down the tree. A length that does not fit, and a child that has failed,
-// keep nothing from the other ranks, which would wait: they get what the root sent, or an empty message,
-// which fits none of them.
+// straight takes the tree in which the root has all others for children, from the next one on.
+func (r *route) straight(me, n, root int) {
+	r.parent, r.children = root, r.children[:0]
+	if me != root {
+		return
+	}
+	r.parent = -1
+	for d := 1; d < n; d++ {
+		r.children = append(r.children, (root+d)%n)
+	}
+}
+
+// spread sends buf of the root down a tree.
 func (s *Schedule) spread(r *route, buf []byte) {
 	if s.o.segmented() {
-		s.spreadLong(r, buf)
-		return
+		s.spreadLong(r, buf, segmentedTrees)
+	} else {
+		s.spreadWhole(r, buf)
 	}
+}
+
+// spreadWhole sends buf of the root down a tree. A length that does not fit, and a child that has failed,
+// keep nothing from the other ranks, which would wait: they get what the root sent, or an empty message,
+// which fits none of them.
+func (s *Schedule) spreadWhole(r *route, buf []byte) {
 	kind := stepSend
 	if r.parent >= 0 {
 		kind = stepRelay
@@ -74,10 +94,6 @@ func (s *Schedule) spread(r *route, buf []byte) {
 	}
 	s.wait()
 }
-
-// streamed reports whether a message of a length goes in segments, after a length header, where there
-// are any.
-func streamed(length int) bool { return length >= longTree || length == headerLen }
 
 // piece is the segment of buf that starts at a place.
 func piece(buf []byte, at int) []byte { return buf[at:min(at+segment, len(buf))] }

@@ -3,6 +3,7 @@ package coll
 import (
 	"sync/atomic"
 
+	"github.com/banyan-hpc/banyan/coll/choose"
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
@@ -48,7 +49,7 @@ func (o *Comm) nonblocking(c *p2p.Comm, k Kind, call Call) *Schedule {
 
 // Barrier returns when all ranks have called it.
 func (o *Comm) Barrier(c *p2p.Comm, call Call) error {
-	if g := o.quick(c, call.plain()); g != nil {
+	if g, _ := o.quick(c, choose.Barrier, call.plain()); g != nil {
 		_, err := g.Barrier()
 		return ended(c, Barrier, 0, err)
 	}
@@ -74,9 +75,9 @@ func (o *Comm) Ibarrier(c *p2p.Comm, call Call) p2p.Handle {
 // agreed to have failed it does nothing.
 func (o *Comm) Bcast(c *p2p.Comm, call Call, buf []byte, root int) error {
 	tried := false
-	if g := o.quick(c, call.plain()); g != nil {
+	if g, most := o.quick(c, choose.Bcast, call.plain()); g != nil {
 		if at, left, err := c.CollRank(root); left && err == nil {
-			done, err := g.Bcast(buf, at)
+			done, err := g.Bcast(buf, at, most)
 			if done {
 				return ended(c, Bcast, root, err)
 			}
@@ -119,9 +120,9 @@ func (o *Comm) Ireduce(c *p2p.Comm, call Call, in, out []byte, f Fold, root int)
 // Allreduce folds the ins of all ranks and leaves the result in each out, the same bytes at all ranks.
 // Out may be in, which else is only read. Ranks that are agreed to have failed contribute nothing.
 func (o *Comm) Allreduce(c *p2p.Comm, call Call, in, out []byte, f Fold) error {
-	g := o.quick(c, call.plain())
+	g, most := o.quick(c, choose.Allreduce, call.plain())
 	if g != nil {
-		if done, err := g.Allreduce(in, out, f.Op); done {
+		if done, err := g.Allreduce(in, out, f.Op, most); done {
 			return ended(c, Allreduce, 0, err)
 		}
 	}
@@ -180,8 +181,8 @@ func (o *Comm) Iscatter(c *p2p.Comm, call Call, all, mine []byte, root int) p2p.
 // all in its place. The places of ranks that are agreed to have failed stay as they are.
 func (o *Comm) Allgather(c *p2p.Comm, call Call, mine, all []byte) error {
 	tried := false
-	if g := o.quick(c, call.plain()); g != nil && c.Coll().Size() == c.Size() {
-		done, err := g.Allgather(mine, all)
+	if g, most := o.quick(c, choose.Allgather, call.plain()); g != nil && c.Coll().Size() == c.Size() {
+		done, err := g.Allgather(mine, all, most)
 		if done {
 			return ended(c, Allgather, 0, err)
 		}

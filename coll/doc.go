@@ -21,19 +21,19 @@
 //	Allreduce       reduce to the lowest remaining rank, then broadcast
 //	Allgather       gather to it, then broadcast
 //
-// With [Choice].Auto, unless the design keeps the places of failed ranks, an operation takes another way
-// where that is faster:
+// With [Choice].Auto, unless the design keeps the places of failed ranks, an operation takes the way that the
+// table of package coll/choose has for its communicator and length:
 //
-//	Barrier         dissemination
+//	Barrier         dissemination, or up and down a tree
 //	Bcast, Reduce,
 //	Gather, Scatter a binomial tree whose subtrees are neighbours: blocks need no sorting, and the order
-//	                of ranks is kept at no cost
-//	Gather, Scatter of up to 64 ranks of one node: a message of each rank to the root, or of the root to each
-//	Bcast           of up to 16 ranks of one node, 64 that share cores: a message of the root to each
-//	Allgather       of up to 16 ranks of one node: a message of each to each
-//	Allreduce       recursive doubling; from 16 KiB on recursive halving and doubling, if the elements
-//	                can be folded apart
-//	Allgather       recursive doubling; Bruck's algorithm where the number of ranks is no power of two
+//	                of ranks is kept at no cost; in segments
+//	Bcast           along a chain in segments
+//	Bcast, Gather,
+//	Scatter         a message of the root to each rank, or of each rank to the root
+//	Allgather       a message of each to each; recursive doubling; Bruck's algorithm where the number of ranks is no
+//	                power of two; a ring
+//	Allreduce       recursive doubling; recursive halving and doubling, if the elements can be folded apart
 //
 // Whatever the choice:
 //
@@ -64,8 +64,8 @@
 //
 // Lengths that do not fit are ft.ErrArgument. A rank that meets one, or has other arguments that are
 // wrong, goes on with empty messages, which fit no rank: so no rank waits for it, and none takes a part for
-// the whole. Where a long message would go another way than a short one, a length header goes the short
-// one's way first: so ranks whose lengths would have them go different ways learn of it there, and ranks
+// the whole. Where a message would go another way than the shortest ones, a length header goes their
+// way first: so ranks whose lengths would have them go different ways learn of it there, and ranks
 // that fold in parts also of elements of different lengths. A header is 61 bytes, and so data of that
 // length follow one as well.
 //

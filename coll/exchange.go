@@ -165,8 +165,8 @@ func (s *Schedule) alltoall(from, to Blocks, all []byte) {
 // inMemory exchanges parts of few bytes among all ranks in shared memory, see sm.Segment.Exchange; false: they go by
 // messages, in which each rank waits for all others.
 func (s *Schedule) inMemory(mine []byte, want func(rank int) int, take func(rank int, part []byte)) bool {
-	return s.free() && !s.between() && s.alone(func(g *sm.Segment) (bool, error) {
-		return g.Exchange(s.kind.String(), mine, want, take)
+	return s.free() && !s.between() && s.alone(func(g *sm.Segment, most int) (bool, error) {
+		return g.Exchange(s.kind.String(), mine, most, want, take)
 	})
 }
 

@@ -1,6 +1,10 @@
 package coll
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/banyan-hpc/banyan/coll/choose"
+)
 
 // blocks are those of a subtree on their way up or down a tree.
 type blocks struct {
@@ -23,7 +27,7 @@ func (s *Schedule) gather(mine, all []byte, root int) {
 		s.gatherBetween(mine, all, root)
 		return
 	}
-	if s.o.straight() {
+	if s.goesStraight() {
 		s.gatherStraight(mine, equal(all, s.c.Size()), root)
 		return
 	}
@@ -50,6 +54,9 @@ func (s *Schedule) gather(mine, all []byte, root int) {
 	}
 	s.result = result{to: all, from: b.stage, order: s.order, block: b.size}
 }
+
+// goesStraight reports whether a gather or scatter goes straight between the root and each other rank.
+func (s *Schedule) goesStraight() bool { return s.free() && s.menu().First() == choose.Straight }
 
 // blocksOn are the blocks of a tree, and memory to put them together. A rank without children passes on
 // its own block as it is.
@@ -119,7 +126,7 @@ func (s *Schedule) scatter(all, mine []byte, root int) {
 		s.scatterBetween(all, mine, root)
 		return
 	}
-	if s.o.straight() {
+	if s.goesStraight() {
 		s.scatterStraight(equal(all, s.c.Size()), mine, root)
 		return
 	}

@@ -60,12 +60,15 @@ func levelsOf(names []int, me int) *levels {
 	return l
 }
 
-// overNodes gives the levels over which the operation goes, or nil.
-func (s *Schedule) overNodes() *levels {
-	if !s.blocks || s.ended || !s.free() || s.o.grown == nil {
-		return nil
+// overNodes gives the levels over which the operation goes, and the longest length that goes over them; or nil.
+func (s *Schedule) overNodes() (l *levels, most int) {
+	if !s.blocks || s.ended || s.o.levels == nil {
+		return nil, 0
 	}
-	return s.o.levels
+	if most = s.menu().Levels; most < 0 {
+		return nil, 0
+	}
+	return s.o.levels, most
 }
 
 // barrierOverNodes is a dissemination among the leaders.
@@ -81,19 +84,16 @@ func (s *Schedule) barrierOverNodes(l *levels) {
 }
 
 // allreduceOverNodes folds to of all ranks.
-func (s *Schedule) allreduceOverNodes(l *levels, to, scratch []byte, f Fold) {
-	if len(to) <= l.room && len(to) != headerLen {
+func (s *Schedule) allreduceOverNodes(l *levels, most int, to, scratch []byte, f Fold) {
+	if len(to) <= min(most, l.room) && len(to) != headerLen {
 		s.result.from = s.foldOverNodes(l, to, scratch, stepFold)
 		return
 	}
 	h := cubeAt(s.w.Size(), s.w.Rank(), same)
-	unit := 0
-	if h.parts(len(to), f.Unit) {
-		unit = f.Unit
-	}
+	by, unit := h.folding(s.menu(), len(to), f)
 	m := s.headers()
-	s.add(stepAgreed, 0, nil, s.foldOverNodes(l, m[0].set(len(to), unit), m[1][:], stepSame))
-	s.foldAll(h, to, scratch, f)
+	s.add(stepAgreed, 0, to, s.foldOverNodes(l, m[0].set(len(to), unit), m[1][:], stepSame))
+	s.foldAll(h, by, to, scratch, f)
 }
 
 // foldOverNodes folds buffers that memory has room for, and gives the one with the result.
@@ -111,7 +111,7 @@ func (s *Schedule) foldOverNodes(l *levels, to, scratch []byte, fold stepKind) [
 }
 
 // bcastOverNodes sends buf of the root to the leaders, over a binomial tree.
-func (s *Schedule) bcastOverNodes(l *levels, buf []byte, root int) {
+func (s *Schedule) bcastOverNodes(l *levels, most int, buf []byte, root int) {
 	me, nodes, top := s.w.Rank(), len(l.leaders), int(l.node[root])
 	if me != l.head(root) {
 		s.add(stepTakeData, root, buf, nil)
@@ -119,7 +119,8 @@ func (s *Schedule) bcastOverNodes(l *levels, buf []byte, root int) {
 	}
 	t := s.streaming()
 	t.buf, t.into = buf, buf
-	if streamed(len(buf)) || me != root && len(buf) < headerLen {
+	long := len(buf) > most || len(buf) == headerLen
+	if long || me != root && len(buf) < headerLen {
 		t.into = s.headers()[0][:]
 	}
 	r := &l.across
@@ -130,7 +131,7 @@ func (s *Schedule) bcastOverNodes(l *levels, buf []byte, root int) {
 		kind = stepRelay
 		s.add(stepRecvFirst, l.headOf(r.parent, root), t.into, nil)
 		s.wait()
-	} else if streamed(len(buf)) {
+	} else if long {
 		s.headers()[0].set(len(buf), 0)
 		t.long = true
 	}
@@ -245,7 +246,7 @@ func (s *Schedule) takeData(root int, buf []byte) error {
 // spreadAgain goes on without memory: a long message follows.
 func (s *Schedule) spreadAgain(root int, buf []byte) {
 	s.streaming().reset()
-	s.spread(s.o.to(root), buf)
+	s.bcastByMessages(buf, root)
 }
 
 // within is the place of a rank in the binomial tree of its node below another rank.

@@ -1,5 +1,7 @@
 package coll
 
+import "github.com/banyan-hpc/banyan/coll/choose"
+
 // Op folds in into acc, which are of the same length. It is associative.
 type Op func(acc, in []byte)
 
@@ -19,10 +21,10 @@ type Fold struct {
 // swaps reports whether two operands may be swapped.
 func (f *Fold) swaps() bool { return f.Swaps || f.AnyOrder }
 
-// streams reports whether a buffer of a length goes in segments, after a length header, where there are
+// streams reports whether a buffer of a length goes in segments, after a length header, by a menu that has
 // any: if they can be folded apart, or it is one.
-func (f *Fold) streams(length int) bool {
-	return length == headerLen || streamed(length) && f.Unit > 0 && segment%f.Unit == 0
+func (f *Fold) streams(m *choose.Menu, length int) bool {
+	return length == headerLen || m.At(length) == choose.Pipelined && f.Unit > 0 && segment%f.Unit == 0
 }
 
 // reduce folds up a tree.

@@ -114,6 +114,7 @@ func (s *Schedule) advance() bool {
 			s.pend(s.irecv(st.to, int(st.peer)), len(st.to))
 		case stepExchange:
 			s.swap(st)
+		case stepReach:
 		case stepWait:
 			if !s.await() {
 				return false
@@ -134,10 +135,15 @@ func (s *Schedule) handOver() bool {
 	if s.e.EndBursts() || s.ended || s.w == nil {
 		return true
 	}
-	for _, st := range s.steps { // segments go only to ranks that steps have sent to
+	for _, st := range s.steps {
 		switch st.kind {
 		case stepSend, stepRelay, stepExchange:
 			s.pend(s.w.HandOver(int(st.peer)), sent)
+		}
+	}
+	if s.stream != nil && s.stream.passed > 0 { // other segments go to ranks that steps have sent to
+		for _, child := range s.stream.children {
+			s.pend(s.w.HandOver(child), sent)
 		}
 	}
 	return s.await()
@@ -168,7 +174,7 @@ func (s *Schedule) work(st step) {
 		arrange(st.to, st.from, s.sorted, len(st.to)/len(s.sorted))
 	case stepAgreed:
 		if !s.spoiled && !isHeader(st.from, len(st.from)) {
-			s.fail(disagreed(len(s.result.to)))
+			s.fail(disagreed(len(st.to)))
 		}
 		s.ended = s.ended || s.spoiled // all ranks have learned of it
 	case stepTurn:

@@ -45,6 +45,7 @@ type Schedule struct {
 	order  []int   // memory for the order of result
 	sorted []int   // memory for the order of stepSort
 	places []int   // memory for Blocks.at
+	heads  []byte  // memory for the length headers of all ranks
 	moved  moved   // memory for that of result
 	stream *stream // nil until there is need, and for most operations
 	ascent *ascent // likewise
@@ -211,6 +212,7 @@ const (
 	stepSend               // an empty message if a length did not fit
 	stepRelay              // as much as was received last
 	stepIrecv              // stepRecv that the next stepWait waits for, also if the operation blocks
+	stepReach              // nothing: start connects to the rank, with which later steps may have messages
 	stepExchange           // stepRecv and stepSend at once
 	stepWait               // for all messages of the steps before, and for those of Schedule.now
 	stepFold

@@ -3,6 +3,7 @@ package coll
 import (
 	"errors"
 
+	"github.com/banyan-hpc/banyan/coll/choose"
 	"github.com/banyan-hpc/banyan/coll/sm"
 	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/p2p"
@@ -21,12 +22,15 @@ import (
 const findAt = 2
 
 // quick gives the segment of a plain blocking operation that needs no check and no memory of
-// its own; nil: it needs a schedule.
-func (o *Comm) quick(c *p2p.Comm, plain bool) *sm.Segment {
+// its own, and the longest length that goes there; nil: it needs a schedule.
+func (o *Comm) quick(c *p2p.Comm, op choose.Op, plain bool) (g *sm.Segment, most int) {
 	if !plain || o.grown == nil || o.segment == nil || !o.free() || c.Ready() != nil || o.on != c.Coll() {
-		return nil
+		return nil, 0
 	}
-	return o.segment
+	if m := o.menus[op]; m != nil && m.Memory >= 0 {
+		return o.segment, m.Memory
+	}
+	return nil, 0
 }
 
 // ended is the outcome of a blocking operation without a schedule. After a failure ranks that wait for
@@ -58,17 +62,19 @@ func (s *Schedule) shared() *sm.Segment {
 	return g.segment
 }
 
-// alone runs a blocking operation in shared memory; false: it goes by messages.
-func (s *Schedule) alone(do func(*sm.Segment) (done bool, err error)) (done bool) {
-	if s.tried || !s.blocks {
+// alone runs a blocking operation in shared memory, where the longest length that goes there is most; false: it goes by
+// messages.
+func (s *Schedule) alone(do func(g *sm.Segment, most int) (done bool, err error)) (done bool) {
+	m := s.menu()
+	if s.tried || !s.blocks || m.Memory < 0 && m.Levels < 0 {
 		return false
 	}
 	g := s.shared()
-	if s.ended || g == nil {
+	if s.ended || g == nil || m.Memory < 0 {
 		return s.ended
 	}
 	s.tried = true
-	done, err := do(g)
+	done, err := do(g, m.Memory)
 	if err != nil {
 		s.fail(err)
 	}

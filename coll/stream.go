@@ -1,27 +1,35 @@
 package coll
 
-import "github.com/banyan-hpc/banyan/p2p"
+import (
+	"github.com/banyan-hpc/banyan/coll/choose"
+	"github.com/banyan-hpc/banyan/p2p"
+)
 
-// stream is a broadcast of a tree where a length header may come in place of the data. A rank learns
-// from the first message whether segments follow, so the steps of its schedule are replaced then
+// stream is a broadcast where a length header may come in place of the data. It goes the way of the shortest lengths.
+// A rank learns from it which way the data go, so the steps of its schedule are replaced then
 // ([Schedule.turn]). A broadcast is the last part of each operation that has one.
 type stream struct {
 	headers  [2]header
-	parent   int // -1 at the root
+	menu     *choose.Menu
+	tree     route // of the algorithms that have no other one
+	parent   int   // of the way at hand; -1 at the root
 	children []int
-	buf      []byte            // of the caller
-	into     []byte            // for the first message
-	total    int               // the length of the message
-	at       int               // how much of it is here
-	long     bool              // a length header has come
-	useless  bool              // the length is not buf's: segments pass through two halves of other memory in turn
-	again    int               // the step that waits for the next segment
-	passed   int               // how many segments have been sent; the last ones are under way
-	under    [ahead]p2p.Handle // those
+	buf      []byte               // of the caller
+	into     []byte               // for the first message
+	total    int                  // the length of the message
+	size     int                  // that of a segment, or total
+	at       int                  // how much of it is here
+	long     bool                 // a length header has come
+	useless  bool                 // the length is not buf's: segments pass through two halves of other memory in turn
+	again    int                  // the step that waits for the next segment
+	passed   int                  // how many segments have been sent; the last ones are under way
+	under    [underway]p2p.Handle // those
 }
 
 // reset makes it ready for the next operation.
-func (t *stream) reset() { *t = stream{children: t.children[:0]} }
+func (t *stream) reset() {
+	*t = stream{children: t.children[:0], tree: route{children: t.tree.children[:0]}}
+}
 
 // streaming gives the stream of the operation.
 func (s *Schedule) streaming() *stream {
@@ -38,11 +46,14 @@ func (s *Schedule) headers() *[2]header {
 	return h
 }
 
-// spreadLong is spread where length headers may come.
-func (s *Schedule) spreadLong(r *route, buf []byte) {
-	long, t := streamed(len(buf)), s.streaming()
-	t.parent, t.children, t.buf = r.parent, append(t.children[:0], r.children...), buf
-	if r.parent < 0 {
+// spreadLong sends buf of the root by the algorithms of a menu that has several, of which r is the tree.
+func (s *Schedule) spreadLong(r *route, buf []byte, m *choose.Menu) {
+	long, t := ahead(m, len(buf)), s.streaming()
+	t.menu, t.buf = m, buf
+	t.tree.root, t.tree.parent, t.tree.children = r.root, r.parent, append(t.tree.children[:0], r.children...)
+	s.reach(m)
+	s.take(m.First())
+	if t.parent < 0 {
 		first := buf
 		if long {
 			first, t.total = s.headers()[0].set(len(buf), 0), len(buf)
@@ -50,7 +61,7 @@ func (s *Schedule) spreadLong(r *route, buf []byte) {
 		s.toChildren(stepSend, first)
 		s.wait()
 		if long {
-			s.segments()
+			s.goOn()
 		}
 		return
 	}
@@ -59,10 +70,44 @@ func (s *Schedule) spreadLong(r *route, buf []byte) {
 		into = s.headers()[0][:]
 	}
 	t.into = into
-	s.add(stepRecvFirst, r.parent, into, nil)
+	s.add(stepRecvFirst, t.parent, into, nil)
 	s.wait()
 	s.add(stepTurn, 0, nil, nil)
-	s.toChildren(stepRelay, nil) // not run: start connects to the ranks of all steps
+	s.toChildren(stepReach, nil)
+}
+
+// reach has start connect to the ranks to which the data behind a length header may go, or come from.
+func (s *Schedule) reach(m *choose.Menu) {
+	for _, by := range [...]choose.Algorithm{choose.Binomial, choose.Straight, choose.Chain} {
+		if by == m.First() || !m.Has(by) && !(by == choose.Binomial && m.Has(choose.Pipelined)) {
+			continue
+		}
+		if s.take(by); s.stream.parent >= 0 {
+			s.add(stepReach, s.stream.parent, nil, nil)
+		}
+		s.toChildren(stepReach, nil)
+	}
+}
+
+// take takes the places of an algorithm for the messages that follow.
+func (s *Schedule) take(by choose.Algorithm) {
+	t, me, n := s.stream, s.w.Rank(), s.w.Size()
+	t.children = t.children[:0]
+	switch by {
+	case choose.Straight:
+		flat := s.ownRoute()
+		flat.straight(me, n, t.tree.root)
+		t.parent, t.children = flat.parent, append(t.children, flat.children...)
+	case choose.Chain:
+		if t.parent = (me + n - 1) % n; me == t.tree.root {
+			t.parent = -1
+		}
+		if next := (me + 1) % n; next != t.tree.root {
+			t.children = append(t.children, next)
+		}
+	default:
+		t.parent, t.children = t.tree.parent, append(t.children, t.tree.children...)
+	}
 }
 
 func (s *Schedule) toChildren(kind stepKind, buf []byte) {
@@ -93,19 +138,30 @@ func (s *Schedule) turn() {
 		s.wait()
 		return
 	}
-	if t.total != len(t.buf) {
-		s.fail(mismatch(t.total, len(t.buf)))
-		t.useless, t.buf = true, make([]byte, 2*segment)
-	}
 	s.toChildren(stepRelay, into)
-	s.add(stepRecv, t.parent, t.piece(0), nil)
-	s.wait()
-	s.segments()
+	s.goOn()
 }
 
-// segments adds the loop over segments. The step before it waits.
-func (s *Schedule) segments() {
-	s.stream.again = len(s.steps) - 1
+// goOn adds the steps behind a length header: a loop over segments, or over the one piece of a message that goes whole.
+func (s *Schedule) goOn() {
+	t := s.stream
+	by := t.menu.At(t.total)
+	s.take(by)
+	inParts := by == choose.Pipelined || by == choose.Chain
+	if t.size = t.total; inParts {
+		t.size = segment
+	}
+	if t.total != len(t.buf) {
+		s.fail(mismatch(t.total, len(t.buf)))
+		if t.useless = inParts; t.useless {
+			t.buf = make([]byte, 2*segment)
+		}
+	}
+	if t.parent >= 0 {
+		s.add(stepRecv, t.parent, t.piece(0), nil)
+	}
+	s.wait()
+	t.again = len(s.steps) - 1
 	s.add(stepSegment, 0, nil, nil)
 	s.wait()
 }
@@ -115,7 +171,7 @@ func (t *stream) piece(at int) []byte {
 	if t.useless {
 		return t.buf[at/segment%2*segment:][:min(segment, t.total-at)]
 	}
-	return piece(t.buf, at)
+	return t.buf[min(at, len(t.buf)):min(at+t.size, len(t.buf))]
 }
 
 // segment passes on a segment that is here, while the next one arrives, and goes back to the wait for
@@ -126,7 +182,7 @@ func (s *Schedule) segment() {
 		return
 	}
 	here := t.piece(t.at)
-	t.at += segment
+	t.at += t.size
 	if t.parent >= 0 {
 		here = here[:min(s.got, len(here))]
 		if t.at < t.total {
@@ -135,14 +191,14 @@ func (s *Schedule) segment() {
 		}
 	}
 	for _, child := range t.children {
-		h := &t.under[t.passed%ahead]
+		h := &t.under[t.passed%underway]
 		t.passed++
 		s.now(h, sent)
 		*h = s.isend(here, child)
 	}
 	// Half of other memory must be free for the next segment but one. And a child that has not called yet
 	// holds one message of those that a link allows, not four.
-	if t.useless || t.at == segment {
+	if t.useless || t.at == t.size {
 		s.awaitStream()
 	}
 	if t.at < t.total {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 
+	"github.com/banyan-hpc/banyan/coll/choose"
 	"github.com/banyan-hpc/banyan/coll/sm"
 	"github.com/banyan-hpc/banyan/coll/tree"
 	"github.com/banyan-hpc/banyan/ft"
@@ -11,7 +12,7 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// Choice is over which trees the operations of a communicator go. It is the same at all members.
+// Choice is the way that the operations of a communicator go. It is the same at all members.
 type Choice struct {
 	// Design says what becomes of a tree when ranks are gone.
 	Design tree.Design
@@ -20,6 +21,8 @@ type Choice struct {
 	Auto bool
 	// Shape is that of the trees.
 	Shape tree.Shape
+	// Table chooses the algorithms where Auto leaves them to the operation; nil: the default.
+	Table *choose.Table
 }
 
 // Trees are the trees of one communicator. An operation walks them in the ranks of p2p.Comm.Coll, which
@@ -56,6 +59,9 @@ type grown struct {
 	home, away route
 
 	spread reach
+	// place is this communicator in the table of algorithms, and menus are what that has for it: nil until an operation asks.
+	place choose.Place
+	menus [choose.NumOps]*choose.Menu
 
 	// segment is the shared memory of the communicator of collectives sharing, or nil; calls counts the
 	// operations until it is looked for.
@@ -74,35 +80,6 @@ const (
 	unasked reach = iota
 	oneNode
 	manyNodes
-)
-
-// segmented reports whether long messages go in segments. On one node, where the receiver copies from
-// the sender's memory and ranks may share cores, each segment costs more than it gains, except over a
-// chain.
-func (t *Trees) segmented() bool {
-	if t.on.Size() <= 2 {
-		return false
-	}
-	return t.Shape == tree.Chain && !t.Auto || !t.onOneNode()
-}
-
-// straight reports whether a gather, scatter or allgather goes straight between each two ranks: where the way is
-// free, and few ranks are all on one node. What others pass on is copied at each of them, and waits for its core.
-// With 64 ranks on two cores a root's 63 messages take a tenth of the time of the tree, at every length.
-func (t *Trees) straight() bool {
-	return t.free() && t.World != nil && t.on.Size() <= mostStraight && t.onOneNode()
-}
-
-// readStraight is straight for a bcast, where ranks with cores of their own would all read the root's memory at once.
-func (t *Trees) readStraight() bool {
-	return t.straight() && (t.Crowded || t.on.Size() <= mostReaders)
-}
-
-const (
-	// mostStraight is the largest number of such ranks.
-	mostStraight = 64
-	// mostReaders is the largest number of ranks that read one rank's memory at once.
-	mostReaders = 16
 )
 
 // onOneNode reports whether all ranks are.
@@ -155,6 +132,8 @@ func (t *Trees) Renew(c *p2p.Comm) {
 	whole := w.Size() == c.Size()
 	t.on, t.dense, t.node = w, whole || t.Design == tree.Rebalance || c.Local() != nil, nil
 	t.sides, t.spread = sidesOf(c, w), unasked
+	t.place = choose.Place{}
+	clear(t.menus[:])
 	switch {
 	case c.Local() != nil:
 		return // no tree of these

@@ -52,9 +52,9 @@ func (s *Segment) Barrier() (done bool, err error) {
 	return true, s.enter("Barrier", board.Everyone)
 }
 
-// Bcast copies the root's buf into that of each member. Done: false if it is too long, at all members
-// whose buf is not.
-func (s *Segment) Bcast(buf []byte, root int) (done bool, err error) {
+// Bcast copies the root's buf into that of each member. Done: false if that is too long, or longer than most, at all
+// members.
+func (s *Segment) Bcast(buf []byte, root, most int) (done bool, err error) {
 	s.m.e.Lock()
 	defer s.m.e.Unlock()
 	if s.left {
@@ -62,7 +62,11 @@ func (s *Segment) Bcast(buf []byte, root int) (done bool, err error) {
 	}
 	s.c.CountInParent()
 	if s.me == root {
-		s.phase.Lay(buf)
+		if len(buf) <= most {
+			s.phase.Lay(buf)
+		} else {
+			s.phase.LayElsewhere()
+		}
 	}
 	laid, length, err := s.spread("Bcast", root)
 	switch {
@@ -92,10 +96,10 @@ func (s *Segment) spread(op string, root int) (laid []byte, length int, err erro
 }
 
 // Allreduce folds the froms of all members, in the order of ranks, into to, which may be the same
-// memory. Done: false if the from of a member is too long, which all members learn. Then each waits
+// memory. Done: false if the from of a member is too long, or longer than most, which all members learn. Then each waits
 // for messages of all before it comes to another step.
-func (s *Segment) Allreduce(from, to []byte, op func(acc, in []byte)) (done bool, err error) {
-	if elsewhere, err := s.meet("Allreduce", from); elsewhere || err != nil {
+func (s *Segment) Allreduce(from, to []byte, op func(acc, in []byte), most int) (done bool, err error) {
+	if elsewhere, err := s.meet("Allreduce", from, most); elsewhere || err != nil {
 		return !elsewhere, err
 	}
 	if s.scratch == nil {
@@ -157,17 +161,17 @@ func (s *Segment) foldGroups(length int, to []byte, op func(acc, in []byte)) err
 
 // Allgather puts mine of all members into all, in the order of ranks. Mine may lie in all in its place.
 // Done as of Allreduce.
-func (s *Segment) Allgather(mine, all []byte) (done bool, err error) {
+func (s *Segment) Allgather(mine, all []byte, most int) (done bool, err error) {
 	same := func(int) int { return len(mine) }
-	return s.Exchange("Allgather", mine, same, func(rank int, part []byte) { copy(all[rank*len(mine):], part) })
+	return s.Exchange("Allgather", mine, most, same, func(rank int, part []byte) { copy(all[rank*len(mine):], part) })
 }
 
 // Exchange brings mine to all members, and has take look at those of all, in the order of ranks, of which want is the
 // length. What take gets lies in memory of another process, and stays until the next step. Op is the name of the
 // operation. Done as of Allreduce.
-func (s *Segment) Exchange(op string, mine []byte, want func(rank int) int, take func(rank int, part []byte)) (done bool,
-	err error) {
-	if elsewhere, err := s.meet(op, mine); elsewhere || err != nil {
+func (s *Segment) Exchange(op string, mine []byte, most int, want func(rank int) int,
+	take func(rank int, part []byte)) (done bool, err error) {
+	if elsewhere, err := s.meet(op, mine, most); elsewhere || err != nil {
 		return !elsewhere, err
 	}
 	for rank := range s.members {
@@ -181,16 +185,22 @@ func (s *Segment) Exchange(op string, mine []byte, want func(rank int) int, take
 }
 
 // meet enters the next step with a part and returns when all members have entered it. Elsewhere: some
-// member came with a part that is too long. Whether the parts fit together is for the caller to check,
+// member came with a part that is too long, or longer than most. Whether the parts fit together is for the caller to check,
 // until the next step with parts.
-func (s *Segment) meet(op string, part []byte) (elsewhere bool, err error) {
+func (s *Segment) meet(op string, part []byte, most int) (elsewhere bool, err error) {
 	s.m.e.Lock()
 	defer s.m.e.Unlock()
 	if s.left {
 		return false, s.interrupted()
 	}
 	s.c.CountInParent()
-	if !s.phase.Bring(part) {
+	waits := len(part) <= most
+	if waits {
+		waits = s.phase.Bring(part)
+	} else {
+		s.phase.BringElsewhere()
+	}
+	if !waits {
 		s.phase.Enter(board.Everyone)
 		s.phase.End() // by the messages that follow
 		s.rouse()

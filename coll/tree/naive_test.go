@@ -22,7 +22,7 @@ func spell(s Shape, n int) [][]int {
 	for r := range n {
 		switch s.kind {
 		case binomial, knomial:
-			k := max(s.radix, 2)
+			k := int(max(s.radix, 2))
 			for power := 1; power < n; power *= k {
 				for d := 1; power > r && d < k; d++ {
 					give(r, r+d*power)

@@ -70,7 +70,7 @@ func (p *Plan) rebalance(s Shape, a *Alive, node func(int) int, root, me int) {
 // sparse makes the form that is over all ranks, of which the living are in the tree.
 func (p *Plan) sparse(s Shape, a *Alive, node func(int) int, root int) {
 	p.numbers, p.leave = nil, a
-	p.form = form{kind: s.kind, radix: s.radix, n: a.n, root: root}
+	p.form = form{kind: s.kind, radix: int(s.radix), n: a.n, root: root}
 	if s.kind == twoLevel {
 		p.form.nodes = p.place(a, false, node)
 	}
@@ -83,7 +83,7 @@ func (p *Plan) dense(s Shape, a *Alive, node func(int) int, root int) {
 		at = 0
 	}
 	p.numbers, p.leave = a, nil
-	p.form = form{kind: s.kind, radix: s.radix, n: a.count, root: at}
+	p.form = form{kind: s.kind, radix: int(s.radix), n: a.count, root: at}
 	if s.kind == twoLevel {
 		p.form.nodes = p.place(a, true, node)
 	}

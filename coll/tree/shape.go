@@ -9,7 +9,7 @@ import (
 // Shape is the form of a tree. Shapes can be compared; the zero Shape is Binomial.
 type Shape struct {
 	kind  kind
-	radix int // of k-nomial trees, else 0
+	radix int32 // of k-nomial trees, else 0
 }
 
 type kind uint8
@@ -46,7 +46,7 @@ func KNomial(k int) Shape {
 	if k < 2 || k > MaxRadix {
 		panic(fmt.Sprintf("tree: k-nomial tree of radix %d, want 2 … %d", k, MaxRadix))
 	}
-	return Shape{kind: knomial, radix: k}
+	return Shape{kind: knomial, radix: int32(k)}
 }
 
 var shapes = map[string]Shape{
@@ -56,7 +56,7 @@ var shapes = map[string]Shape{
 // String gives the words that ParseShape reads.
 func (s Shape) String() string {
 	if s.kind == knomial {
-		return "knomial:" + strconv.Itoa(s.radix)
+		return "knomial:" + strconv.Itoa(int(s.radix))
 	}
 	for name, shape := range shapes {
 		if shape == s {

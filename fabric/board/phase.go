@@ -39,6 +39,13 @@ func (p *Phase) Bring(part []byte) (waits bool) {
 	return len(part) <= p.segment.room
 }
 
+// BringElsewhere is Bring of a part that is too long.
+func (p *Phase) BringElsewhere() {
+	p.turn ^= 1
+	p.parts = p.step + 1
+	p.segment.bringElsewhere(p.me, p.parts, p.turn)
+}
+
 // Collect has this member read the parts of the next step, to which it brings none itself.
 func (p *Phase) Collect() { p.turn ^= 1 }
 

@@ -185,8 +185,7 @@ func (g *Segment) Bring(member int, step uint64, turn int, part []byte) {
 	s := &g.slots[member]
 	switch n := len(part); {
 	case n > g.room:
-		s.lengths[turn] = tooLong
-		g.common.apart.rise(step)
+		g.bringElsewhere(member, step, turn)
 		return
 	case n > slotBytes:
 		copy(g.part(member, turn), part)
@@ -208,6 +207,12 @@ func (g *Segment) Brought(member, turn int) (part []byte, length int) {
 		return g.part(member, turn)[:n], n
 	}
 	return nil, Elsewhere
+}
+
+// bringElsewhere is Bring of a part that is too long.
+func (g *Segment) bringElsewhere(member int, step uint64, turn int) {
+	g.slots[member].lengths[turn] = tooLong
+	g.common.apart.rise(step)
 }
 
 // stampOf tells the payload of a member in a step from those of other members and other steps.

@@ -34,6 +34,7 @@ var house = []place{
 	{"fabric/route", 10},                // pure: two processes' cards in, the fabrics between them out
 	{"ft", 10},                          // the words of failure
 	{"coll/tree", 10},                   // pure: alive set in, plan out
+	{"coll/choose", 10},                 // pure: operation, place and bytes in, algorithm out
 	{"ft/agree", 10},                    // pure: event in, actions out
 	{"fabric/heap", 15},                 // memory in blocks of a provider
 	{"fabric/fabrictest", 15},           // the conformance suite stands on the contract it checks
