@@ -145,6 +145,12 @@ func WithTree(t Tree) Option {
 	}
 }
 
+// WithAlgorithms gives the table by which collectives take their algorithms where the tree is [AutoTree], by operation, number of
+// ranks, ranks per node and bytes: the text of a file as ftbench tune coll makes it (docs/tuning.md). What it has no rule for goes
+// as without it. Without this option the user's settings decide (BANYAN_COLL_ALGORITHMS), none by default. All ranks give the
+// same, or Init is ErrArgument at each. A wrong line is ErrArgument. [Comm.Algorithm] shows what holds.
+func WithAlgorithms(table string) Option { return func(o *options) { o.Algorithms = &table } }
+
 // WithDebug makes every call check what MPI leaves to the program: types of both sides, buffers that
 // change during an operation, collectives that differ among ranks, requests and communicators that
 // are left at Finalize (docs/guide.md, "Finding mistakes"). Mistakes are ErrArgument, or a report on

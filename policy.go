@@ -287,6 +287,33 @@ func (c *Comm) SetTree(t Tree) error {
 // Tree is the tree in force.
 func (c *Comm) Tree() Tree { return treeOf(c.valid().coll.Choice) }
 
+// SetAlgorithms gives the table by which collectives of this communicator take their algorithms where its tree is
+// [AutoTree], in the form of [WithAlgorithms] and in place of its table; "" is the default one. As SetDesign otherwise.
+func (c *Comm) SetAlgorithms(table string) error {
+	if err := c.present("SetAlgorithms"); err != nil {
+		return err
+	}
+	c = c.valid()
+	choice, err := job.WithAlgorithms(c.coll.Choice, "table", table)
+	if err != nil {
+		return c.notifyOf("SetAlgorithms", err)
+	}
+	c.coll.Set(choice)
+	return nil
+}
+
+// Algorithm names the algorithm of a blocking collective by the table in force. Operation and bytes are those of a table
+// (docs/tuning.md): "reduce_scatter_block". "memory" and "levels" are known from the second barrier or allreduce on. It is ""
+// where a tree was chosen. It must not be called while a collective is under way. Error: ErrArgument.
+func (c *Comm) Algorithm(op string, bytes int) (string, error) {
+	if err := c.present("Algorithm"); err != nil {
+		return "", err
+	}
+	c = c.valid()
+	by, err := c.coll.Algorithm(c.core, op, bytes)
+	return by, c.notifyOf("Algorithm", err)
+}
+
 // Order says in which order a reduction may take its operands.
 type Order uint8
 

@@ -27,6 +27,8 @@ type Card struct {
 	Quota uint32
 	// Debug: it checks the calls of its program, as all ranks of a job do or none.
 	Debug bool
+	// Algorithms is the sum of its table of collectives' algorithms, which all ranks have alike; 0: it has none.
+	Algorithms uint64
 	// Cores are those on which it may run, a bit each, byte by byte.
 	Cores []byte
 }
@@ -50,12 +52,12 @@ func (c *Card) Address(provider string) []byte {
 // The published form of a card, numbers little endian:
 //
 //	version 1 | fabrics 1 | hidden 1 | debug 1 | boot 16 | pids 8 | users 8 | net 8 |
-//	uid 4 | gid 4 | caps 8 | quota 4 | name: length 1, bytes |
+//	uid 4 | gid 4 | caps 8 | quota 4 | algorithms 8 | name: length 1, bytes |
 //	addresses: count 1, each: length 1, name, length 2, blob |
 //	enclosed: length 1, bytes | no shm: length 1, bytes | adapter: length 1, bytes |
 //	cores: length 2, bytes
 const (
-	cardVersion  = 5
+	cardVersion  = 6
 	maxAddresses = 8
 	maxProvider  = 16
 	// maxBlob is the limit of the providers' contract.
@@ -79,6 +81,7 @@ func (c *Card) Encode() []byte {
 	}
 	b = le.AppendUint32(le.AppendUint32(b, n.UID), n.GID)
 	b = le.AppendUint32(le.AppendUint64(b, n.Caps), c.Quota)
+	b = le.AppendUint64(b, c.Algorithms)
 	b = append(append(b, byte(len(n.Name))), n.Name...)
 	b = append(b, byte(len(c.Addresses)))
 	for _, a := range c.Addresses {
@@ -114,7 +117,7 @@ func DecodeCard(b []byte) (Card, error) {
 	copy(n.Boot[:], r.bytes(len(n.Boot)))
 	n.PIDs, n.Users, n.Net = r.uint(8), r.uint(8), r.uint(8)
 	n.UID, n.GID = uint32(r.uint(4)), uint32(r.uint(4))
-	n.Caps, c.Quota = r.uint(8), uint32(r.uint(4))
+	n.Caps, c.Quota, c.Algorithms = r.uint(8), uint32(r.uint(4)), r.uint(8)
 	n.Name = string(r.counted(1, maxName))
 	count := r.uint(1)
 	if count > maxAddresses {

@@ -247,19 +247,33 @@ func child(t *testing.T) Node {
 	return c.Node
 }
 
-// All ranks learn of one that differs in debug.
+// All ranks learn of one that differs in debug, or in the table of algorithms.
 func TestDiffers(t *testing.T) {
-	for want, odd := range [][3]bool{{}, {false, true, false}, {true, true, false}} {
-		topo, err := Survey(3, func(rank int) (*Card, error) {
-			return plain(func(c *Card) { c.Debug = odd[rank] }), nil
-		})
-		require.NoError(t, err)
-		again, err := DecodeTopology(topo.Encode(), 3)
-		require.NoError(t, err)
-		require.Equal(t, []int{want, want}, []int{topo.Differs, again.Differs})
+	for in, set := range []func(c *Card, odd bool){
+		InDebug: func(c *Card, odd bool) { c.Debug = odd },
+		InAlgorithms: func(c *Card, odd bool) {
+			if odd {
+				c.Algorithms = 1 << 40
+			}
+		},
+	} {
+		for want, odd := range [][3]bool{{}, {false, true, false}, {true, true, false}} {
+			topo, err := Survey(3, func(rank int) (*Card, error) {
+				return plain(func(c *Card) { set(c, odd[rank]) }), nil
+			})
+			require.NoError(t, err)
+			again, err := DecodeTopology(topo.Encode(), 3)
+			require.NoError(t, err)
+			require.Equal(t, []int{want, want}, []int{topo.Differs, again.Differs})
+			if want > 0 {
+				require.Equal(t, []Setting{Setting(in), Setting(in)}, []Setting{topo.In, again.In})
+			}
+		}
 	}
-	_, err := DecodeTopology([]byte{topologyVersion, 0, 3, 1, 0, 3, 0}, 3)
+	_, err := DecodeTopology([]byte{topologyVersion, 0, 0, 3, 1, 0, 3, 0}, 3)
 	require.Error(t, err, "there is no such rank")
+	_, err = DecodeTopology([]byte{topologyVersion, 0, byte(settings), 0, 1, 0, 3, 0}, 3)
+	require.Error(t, err, "there is no such setting")
 }
 
 func full() *Card {
@@ -269,7 +283,7 @@ func full() *Card {
 			c.Addresses = append(c.Addresses, Address{strings.Repeat("p", maxProvider-1) + strconv.Itoa(i),
 				slices.Repeat([]byte{byte(i)}, maxBlob)})
 		}
-		c.Enclosed, c.Debug = strings.Repeat("e", maxEnclosed), true
+		c.Enclosed, c.Debug, c.Algorithms = strings.Repeat("e", maxEnclosed), true, 1<<63
 		c.Cores = slices.Repeat([]byte{0xff}, maxCores)
 	})
 }

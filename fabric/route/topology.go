@@ -12,13 +12,24 @@ import (
 type Topology struct {
 	// Apart: some two ranks do not share memory, or may not, so sockets are needed.
 	Apart bool
-	// Differs is the lowest rank that differs from rank 0 in Card.Debug; 0: none does.
+	// Differs is the lowest rank that differs from rank 0 in a setting that all have alike, In; 0: none does.
 	Differs int
+	In      Setting
 	size    int
 	nodes   int
 	runs    []run
 	crowded []bool // of each node
 }
+
+// Setting is one that all ranks have alike.
+type Setting uint8
+
+// The settings.
+const (
+	InDebug      Setting = iota // Card.Debug
+	InAlgorithms                // Card.Algorithms
+	settings
+)
 
 // run is a block of ranks from first on that share one node.
 type run struct{ first, node int }
@@ -49,7 +60,7 @@ type survey struct {
 	quotas []coreShare // of each node: ranks, and the least quota
 	boots  [][16]byte
 	places map[machine]*coreShare
-	debug  bool // of rank 0
+	first  *Card // of rank 0
 }
 
 // place is a machine: all its processes share its cores, in whatever namespaces.
@@ -77,10 +88,14 @@ func (s *survey) add(rank int, c *Card) {
 		t.runs = append(t.runs, run{rank, node})
 	}
 	t.Apart = t.Apart || !c.Allowed.Has(Shm)
-	if rank == 0 {
-		s.debug = c.Debug
-	} else if c.Debug != s.debug && t.Differs == 0 {
-		t.Differs = rank
+	switch {
+	case rank == 0:
+		s.first = c
+	case t.Differs > 0:
+	case c.Debug != s.first.Debug:
+		t.Differs, t.In = rank, InDebug
+	case c.Algorithms != s.first.Algorithms:
+		t.Differs, t.In = rank, InAlgorithms
 	}
 	q := &s.quotas[node]
 	q.ranks++
@@ -153,16 +168,16 @@ func One(size int) *Topology {
 }
 
 const (
-	topologyVersion = 2
+	topologyVersion = 3
 	// maxRuns bounds the decoded number: a job has at most as many ranks.
 	maxRuns = 1 << 20
 )
 
-// Encode returns the published form: version, Apart, Differs, the number of nodes, a bit for each that is
+// Encode returns the published form: version, Apart, In, Differs, the number of nodes, a bit for each that is
 // crowded, and the runs, each as its length and its node. Runs of one rank that alternate between
 // nodes are the worst case: two to four bytes per rank.
 func (t *Topology) Encode() []byte {
-	b := []byte{topologyVersion, flag(t.Apart)}
+	b := []byte{topologyVersion, flag(t.Apart), byte(t.In)}
 	b = binary.AppendUvarint(b, uint64(t.Differs))
 	b = binary.AppendUvarint(b, uint64(t.nodes))
 	crowded := make([]byte, (t.nodes+7)/8)
@@ -186,11 +201,11 @@ var errTopology = errors.New("route: not the topology of this job: start all ran
 // DecodeTopology reads the result of Encode for a job of that size.
 func DecodeTopology(b []byte, size int) (*Topology, error) {
 	r := reader{rest: b}
-	version, apart, differs, nodes := r.uint(1), r.uint(1), r.uvarint(), r.uvarint()
-	if version != topologyVersion || differs >= size || nodes < 1 || nodes > min(size, maxRuns) {
+	version, apart, in, differs, nodes := r.uint(1), r.uint(1), Setting(r.uint(1)), r.uvarint(), r.uvarint()
+	if version != topologyVersion || in >= settings || differs >= size || nodes < 1 || nodes > min(size, maxRuns) {
 		return nil, errTopology
 	}
-	t := &Topology{Apart: apart != 0, Differs: differs, size: size, nodes: nodes}
+	t := &Topology{Apart: apart != 0, Differs: differs, In: in, size: size, nodes: nodes}
 	for i, bytes := 0, r.bytes((nodes+7)/8); i < nodes && !r.short; i++ {
 		t.crowded = append(t.crowded, bytes[i/8]>>(i%8)&1 != 0)
 	}

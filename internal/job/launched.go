@@ -151,8 +151,12 @@ func (l *launched) alike() error {
 	if l.nodes.Differs == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: rank 0 and rank %d differ in debug: set BANYAN_DEBUG or WithDebug alike on all ranks",
-		ft.ErrArgument, l.nodes.Differs)
+	what, cure := "debug", "set BANYAN_DEBUG or WithDebug alike on all ranks"
+	if l.nodes.In == route.InAlgorithms {
+		what = "their tables of collectives' algorithms"
+		cure = "give all ranks the same rules by coll.algorithms, BANYAN_COLL_ALGORITHMS or WithAlgorithms, or none"
+	}
+	return fmt.Errorf("%w: rank 0 and rank %d differ in %s: %s", ft.ErrArgument, l.nodes.Differs, what, cure)
 }
 
 // next is a fence of the start after the first one: the death of a rank meanwhile does not stop the

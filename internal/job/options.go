@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/banyan-hpc/banyan/coll"
+	"github.com/banyan-hpc/banyan/coll/choose"
 	"github.com/banyan-hpc/banyan/coll/tree"
 	"github.com/banyan-hpc/banyan/fabric/route"
 	"github.com/banyan-hpc/banyan/fabric/shm"
@@ -35,6 +36,7 @@ type Options struct {
 	ErrorsFatal     *bool
 	Design          *tree.Design
 	Tree            *string
+	Algorithms      *string // a table, as the files of settings.CollAlgorithms have it
 	Debug           *bool
 	Log             *slog.Logger // nil: no log
 }
@@ -190,7 +192,7 @@ func wholeMillis(d time.Duration) int {
 	return int(d.Milliseconds())
 }
 
-// chooseTrees takes the trees of collectives from the options, else from s.
+// chooseTrees takes the trees and algorithms of collectives from the options, else from s.
 func (o *Options) chooseTrees(s *settings.Set) (coll.Choice, error) {
 	design := tree.Design(s.Int(settings.CollDesign))
 	if o.Design != nil {
@@ -208,6 +210,28 @@ func (o *Options) chooseTrees(s *settings.Set) (coll.Choice, error) {
 	if err != nil {
 		return coll.Choice{}, fmt.Errorf("WithTree: %w", err)
 	}
+	if o.Algorithms != nil {
+		return WithAlgorithms(choice, "WithAlgorithms", *o.Algorithms)
+	}
+	choice.Table, err = s.Algorithms()
+	return choice, err
+}
+
+// sumOfAlgorithms is that of the table of algorithms, 0 where there is none.
+func (c *config) sumOfAlgorithms() uint64 {
+	if c.trees.Table == nil {
+		return 0
+	}
+	return c.trees.Table.Sum()
+}
+
+// WithAlgorithms gives a choice a table of algorithms. The name is for errors.
+func WithAlgorithms(choice coll.Choice, name, table string) (coll.Choice, error) {
+	t, err := choose.Parse(name, table)
+	if err != nil {
+		return choice, fmt.Errorf("%w: %w", ft.ErrArgument, err)
+	}
+	choice.Table = t
 	return choice, nil
 }
 
@@ -280,7 +304,7 @@ func (o *Options) logSettings(s *settings.Set) {
 	}
 	for i, k := range settings.Knobs() {
 		if id := settings.ID(i); s.Changed(id) {
-			o.Log.Info("settings: "+k.Name+" = "+k.Format(s.Int(id)), "origin", s.Origin(id))
+			o.Log.Info("settings: "+k.Name+" = "+s.Format(id), "origin", s.Origin(id))
 		}
 	}
 }

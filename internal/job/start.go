@@ -72,7 +72,7 @@ func start(ctx context.Context, link *join.Job, c *config, set *settings.Set) (j
 	if l.self, err = here(&c.Options, link); err != nil {
 		return nil, err
 	}
-	l.self.Debug = c.debug
+	l.self.Debug, l.self.Algorithms = c.debug, c.sumOfAlgorithms()
 	if err := futex.Probe(); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package settings
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -20,6 +21,7 @@ type entry struct {
 	part  string // the machine; "": everywhere
 	id    ID
 	value int
+	file  string // of a Path: its name, which begins at the folder of this file
 	line  int
 }
 
@@ -94,7 +96,13 @@ func (f *File) set(part, line string, n int) error {
 	if err != nil {
 		return err
 	}
-	f.entries = append(f.entries, entry{part, id, v, n})
+	e := entry{part: part, id: id, value: v, line: n}
+	if Of(id).Unit == Path {
+		if e.file = text; !filepath.IsAbs(text) && !strings.EqualFold(text, NoFile) {
+			e.file = filepath.Join(filepath.Dir(f.Path), text)
+		}
+	}
+	f.entries = append(f.entries, e)
 	return nil
 }
 

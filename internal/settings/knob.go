@@ -45,6 +45,7 @@ const (
 	Errors
 	CollDesign
 	CollTree
+	CollAlgorithms
 	Debug
 	numKnobs
 )
@@ -53,7 +54,8 @@ const (
 type Unit string
 
 // The units. A switch is 0 or 1, written off and on; milliseconds are written with
-// their unit, as 500ms, 30s or 2m; a word is the number of its place in Knob.Words.
+// their unit, as 500ms, 30s or 2m; a word is the number of its place in Knob.Words. A file has a name and no number, see
+// Set.File.
 const (
 	Bytes  Unit = "bytes"
 	Lines  Unit = "cache lines"
@@ -61,6 +63,7 @@ const (
 	Millis Unit = "milliseconds"
 	Switch Unit = "on or off"
 	Word   Unit = "a word"
+	Path   Unit = "a file"
 )
 
 // Auto is the value of a knob whose number is left to the library. It is one that
@@ -285,6 +288,13 @@ var table = [numKnobs]Knob{
 			"messages between nodes cost more than within. Others to be compared.",
 		},
 	},
+	CollAlgorithms: {
+		Name: "coll.algorithms", Unit: Path,
+		Meaning: []string{
+			"A table of the algorithms of collectives, by operation, ranks, ranks per node and bytes, where coll.tree",
+			"is auto: ftbench tune coll makes one. none: the library's own. Alike on all ranks.",
+		},
+	},
 	Debug: {
 		Name: "debug", Unit: Switch, Max: onOff,
 		Meaning: []string{
@@ -339,8 +349,11 @@ func (k *Knob) Range() string {
 	if k.Unit == Switch {
 		return string(Switch)
 	}
-	if k.Unit == Word {
+	switch k.Unit {
+	case Word:
 		return strings.Join(k.Words, " or ")
+	case Path:
+		return NoFile + ", or the name of a file"
 	}
 	s := fmt.Sprintf("%s … %s", k.Format(k.Min), k.Format(k.Max))
 	if k.PowerOfTwo {
@@ -370,6 +383,8 @@ func (k *Knob) Format(v int) string {
 		return "auto"
 	case k.Unit == Switch:
 		return map[int]string{0: "off", 1: "on"}[v]
+	case k.Unit == Path:
+		return NoFile
 	case k.Unit == Word && v >= k.Min && v <= k.Max:
 		return k.Words[v]
 	case k.Unit == Bytes:

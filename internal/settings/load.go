@@ -70,6 +70,7 @@ type Source struct {
 type Set struct {
 	values [numKnobs]struct {
 		number int
+		file   string // of a Path; "": none
 		origin string
 	}
 	// Sources are the files that were looked for, the strongest first.
@@ -91,6 +92,17 @@ func Defaults() *Set {
 // Int is a knob's value; [Auto] where it is left to the library.
 func (s *Set) Int(id ID) int { return s.values[id].number }
 
+// File is the name of a file, "" for none.
+func (s *Set) File(id ID) string { return s.values[id].file }
+
+// Format writes a knob's value as a file of settings has it.
+func (s *Set) Format(id ID) string {
+	if file := s.File(id); file != "" {
+		return file
+	}
+	return Of(id).Format(s.Int(id))
+}
+
 // On is the value of a switch.
 func (s *Set) On(id ID) bool { return s.values[id].number == onOff }
 
@@ -111,8 +123,14 @@ func (s *Set) Override(id ID, v int, origin string) error {
 	return nil
 }
 
-func (s *Set) put(id ID, v int, origin string) {
-	s.values[id].number, s.values[id].origin = v, origin
+func (s *Set) put(id ID, v int, origin string) { s.putFile(id, v, "", origin) }
+
+// putFile is put with the name of a file, which none is not.
+func (s *Set) putFile(id ID, v int, file, origin string) {
+	if Of(id).Unit != Path || strings.EqualFold(file, NoFile) {
+		file = ""
+	}
+	s.values[id].number, s.values[id].file, s.values[id].origin = v, file, origin
 }
 
 // Load finds the values. Errors name the file and line, or the variable, and
@@ -180,7 +198,7 @@ func (s *Set) read(path string, named bool, machine func() string) error {
 		here = machine()
 	}
 	for _, e := range f.on(here) {
-		s.put(e.id, e.value, fmt.Sprintf("%s:%d", path, e.line))
+		s.putFile(e.id, e.value, e.file, fmt.Sprintf("%s:%d", path, e.line))
 	}
 	if others := f.strange(here); others != nil {
 		state := fmt.Sprintf("has nothing measured on this machine, [%s]; its parts are for [%s]", here, strings.Join(others, "], ["))
@@ -240,7 +258,7 @@ func (s *Set) environment(environ []string) error {
 			errs = append(errs, fmt.Errorf("%s=%s: %w", name, text, err))
 			continue
 		}
-		s.put(ID(i), v, name)
+		s.putFile(ID(i), v, strings.TrimSpace(text), name)
 	}
 	for _, e := range environ {
 		name, _, _ := strings.Cut(e, "=")

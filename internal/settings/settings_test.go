@@ -268,7 +268,7 @@ func TestFileErrors(t *testing.T) {
 	require.Empty(t, f.entries)
 	f, err = Parse("f", []byte("  wait.spins\t=  5\t# comment\r\n# another"))
 	require.NoError(t, err)
-	require.Equal(t, []entry{{"", Spins, 5, 1}}, f.entries)
+	require.Equal(t, []entry{{id: Spins, value: 5, line: 1}}, f.entries)
 }
 
 func TestEnvironmentErrors(t *testing.T) {

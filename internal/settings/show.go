@@ -19,13 +19,13 @@ func (s *Set) Write(w io.Writer, onlyChanged bool) error {
 		fmt.Fprintf(&b, "# %s\n", strings.Join(k.Meaning, " "))
 		unit := string(k.Unit) + "; "
 		switch k.Unit {
-		case Switch, Word:
+		case Switch, Word, Path:
 			unit = ""
 		case Millis:
 			unit = bareIsSeconds + "; "
 		}
 		fmt.Fprintf(&b, "# %s%s; default %s; %s\n", unit, k.Range(), k.Format(k.Default), k.Variable())
-		fmt.Fprintf(&b, "%-24s # %s\n\n", k.Name+" = "+k.Format(s.Int(id)), s.Origin(id))
+		fmt.Fprintf(&b, "%-24s # %s\n\n", k.Name+" = "+s.Format(id), s.Origin(id))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -52,7 +52,7 @@ func (s *Set) Show(onlyChanged bool) []Shown {
 			continue
 		}
 		out = append(out, Shown{
-			Name: k.Name, Value: k.Format(s.Int(id)), Origin: s.Origin(id), Default: k.Format(k.Default),
+			Name: k.Name, Value: s.Format(id), Origin: s.Origin(id), Default: k.Format(k.Default),
 			Unit: string(k.Unit), Range: k.Range(), Variable: k.Variable(), Meaning: strings.Join(k.Meaning, " "),
 		})
 	}
@@ -64,7 +64,7 @@ func (s *Set) Show(onlyChanged bool) []Shown {
 func (s *Set) Environ() []string {
 	out := []string{FileVariable + "=" + NoFile}
 	for i := range table {
-		out = append(out, table[i].Variable()+"="+table[i].Format(s.values[i].number))
+		out = append(out, table[i].Variable()+"="+s.Format(ID(i)))
 	}
 	return out
 }

@@ -50,6 +50,8 @@ func (k *Knob) Parse(text string) (int, error) {
 	}
 	v, ok := 0, false
 	switch k.Unit {
+	case Path: // its name is kept beside the number
+		ok = text != ""
 	case Switch:
 		v, ok = parseSwitch(word)
 	case Millis:

@@ -7,17 +7,19 @@ import (
 )
 
 var roles = ranktest.Roles{
-	"crowd":      ranktest.Crowd,
-	"first dies": firstDies,
-	"held back":  heldBack,
-	"modes":      ranktest.Modes,
-	"leave":      leave,
-	"ring":       ranktest.Ring,
-	"strangers":  strangers,
-	"unmet pair": unmetPair,
+	"crowd":          ranktest.Crowd,
+	"first dies":     firstDies,
+	"held back":      heldBack,
+	"modes":          ranktest.Modes,
+	"leave":          leave,
+	"ring":           ranktest.Ring,
+	"show algorithm": showAlgorithm,
+	"strangers":      strangers,
+	"unmet pair":     unmetPair,
 }
 
 var programs = ranktest.Programs{
+	"algorithms differ":   algorithmsDiffer,
 	"counted":             counted,
 	"dead start":          deadStart,
 	"debug differs":       debugDiffers,
