@@ -148,7 +148,7 @@ func (c *Comm) SetUniformity(u Uniformity) error {
 func (c *Comm) Uniformity() Uniformity { return c.valid().core.Uniformity() }
 
 // Design is how the trees of collectives treat failed ranks (Hursey and Graham, §3.1): [Unaware],
-// [Reroute], [LookupAvoiding] or [Rebalance]; see [Comm.SetDesign].
+// [Reroute], [LookupAvoiding], [Rebalance] or [Corrected]; see [Comm.SetDesign].
 //
 //	String() string
 type Design = tree.Design
@@ -165,9 +165,17 @@ const (
 	LookupAvoiding = tree.LookupAvoiding
 	// Rebalance is the default: a new tree of the remaining ranks.
 	Rebalance = tree.Rebalance
+	// Corrected completes Barrier and Bcast, blocking or not, in spite of failures that nobody knows when they
+	// start, and without a validate (Küttler and others, PPoPP 2019): a value goes down a tree, and each rank that
+	// has it corrects its neighbours on a ring. A Bcast returns without waiting for any failure to be detected; it
+	// is ErrProcFailed only if the root has failed and no living rank has the value, and then so at all. A Barrier
+	// waits for each member until it has entered, or its failure is known. Both are nil although members have
+	// failed, in either profile. All other operations are those of Rebalance, and so are uniform ones and those of
+	// intercommunicators.
+	Corrected = tree.Corrected
 )
 
-// ParseDesign reads "unaware", "reroute", "lookup" or "rebalance".
+// ParseDesign reads "unaware", "reroute", "lookup", "rebalance" or "corrected".
 func ParseDesign(text string) (Design, error) {
 	d, err := tree.ParseDesign(text)
 	if err != nil {
@@ -185,8 +193,9 @@ func (c *Comm) SetDesign(d Design) error {
 		return err
 	}
 	c = c.valid()
-	if d > Rebalance {
-		return c.notifyOf("SetDesign", fmt.Errorf("%w: %v, want unaware, reroute, lookup or rebalance", ErrArgument, d))
+	if d > Corrected {
+		return c.notifyOf("SetDesign", fmt.Errorf("%w: %v, want unaware, reroute, lookup, rebalance or corrected",
+			ErrArgument, d))
 	}
 	choice := c.coll.Choice
 	choice.Design = d

@@ -49,6 +49,9 @@ func (o *Comm) nonblocking(c *p2p.Comm, k Kind, call Call) *Schedule {
 
 // Barrier returns when all ranks have called it.
 func (o *Comm) Barrier(c *p2p.Comm, call Call) error {
+	if o.corrects(c, call) {
+		return o.correctNow(c, call, Barrier, nil, 0)
+	}
 	if g, _ := o.quick(c, choose.Barrier, call.plain()); g != nil {
 		_, err := g.Barrier()
 		return ended(c, Barrier, 0, err)
@@ -66,6 +69,9 @@ func (o *Comm) newBarrier(c *p2p.Comm, call Call) *Schedule {
 // Ibarrier is the non-blocking Barrier.
 func (o *Comm) Ibarrier(c *p2p.Comm, call Call) p2p.Handle {
 	call = o.comparing(c, call)
+	if o.corrects(c, call) {
+		return o.correct(c, call, Barrier, false, nil, 0)
+	}
 	s := o.nonblocking(c, Barrier, call)
 	s.barrier()
 	return s.start()
@@ -74,6 +80,9 @@ func (o *Comm) Ibarrier(c *p2p.Comm, call Call) p2p.Handle {
 // Bcast copies root's buf into the buf of each rank. All are of the same length. With a root that is
 // agreed to have failed it does nothing.
 func (o *Comm) Bcast(c *p2p.Comm, call Call, buf []byte, root int) error {
+	if o.corrects(c, call) {
+		return o.correctNow(c, call, Bcast, buf, root)
+	}
 	tried := false
 	if g, most := o.quick(c, choose.Bcast, call.plain()); g != nil {
 		if at, left, err := c.CollRank(root); left && err == nil {
@@ -94,6 +103,9 @@ func (o *Comm) Bcast(c *p2p.Comm, call Call, buf []byte, root int) error {
 // Ibcast is the non-blocking Bcast.
 func (o *Comm) Ibcast(c *p2p.Comm, call Call, buf []byte, root int) p2p.Handle {
 	call = o.comparing(c, call)
+	if o.corrects(c, call) {
+		return o.correct(c, call, Bcast, false, buf, root)
+	}
 	s := o.nonblocking(c, Bcast, call)
 	s.bcast(buf, root)
 	return s.start()

@@ -53,6 +53,9 @@
 // of each of several nodes are, a blocking barrier, broadcast or allreduce goes in two levels, in the memory of each node and by
 // messages among the nodes' lowest ranks.
 //
+// With the design tree.Corrected a barrier or a broadcast goes by control frames and on through failures; see
+// corrected.go.
+//
 // On an intercommunicator an operation gives each side what the other one gives, over the binomial trees of the
 // sides, whose lowest ranks have the messages across; see between.go. There is no scan.
 //

@@ -8,6 +8,7 @@ import (
 	"github.com/banyan-hpc/banyan/coll/sm"
 	"github.com/banyan-hpc/banyan/coll/tree"
 	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/ft/control"
 	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/p2p"
 )
@@ -41,6 +42,8 @@ type World struct {
 	Shared *sm.Memory
 	// Agreement is for uniform operations.
 	Agreement Agreement
+	// Corrected has the operations of tree.Corrected; nil: they are those of tree.Rebalance.
+	Corrected *control.Corrected
 	// Unaware: the engine does not look for failures.
 	Unaware bool
 	// Crowded: all ranks of the job are on one node and share its cores. It is the same at all ranks.
@@ -130,7 +133,7 @@ func (t *Trees) Renew(c *p2p.Comm) {
 		t.sharing, t.segment, t.levels, t.calls = w, nil, nil, 0
 	}
 	whole := w.Size() == c.Size()
-	t.on, t.dense, t.node = w, whole || t.Design == tree.Rebalance || c.Local() != nil, nil
+	t.on, t.dense, t.node = w, whole || t.Design >= tree.Rebalance || c.Local() != nil, nil
 	t.sides, t.spread = sidesOf(c, w), unasked
 	t.place = choose.Place{}
 	clear(t.menus[:])

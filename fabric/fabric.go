@@ -53,7 +53,9 @@ const (
 	ClassDetect Class = 16
 	ClassRevoke Class = 17
 	ClassAgree  Class = 18
-	ClassTest   Class = 24 // conformance tests; never sent by the engine
+	// ClassCorrected: collectives that complete in spite of unknown failures.
+	ClassCorrected Class = 19
+	ClassTest      Class = 24 // conformance tests; never sent by the engine
 	// NumClasses bounds the classes: a larger one is corrupt.
 	NumClasses = 32
 )

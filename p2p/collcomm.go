@@ -21,6 +21,9 @@ func (c *Comm) Coll() *Comm {
 	return c.collLocked()
 }
 
+// CollMade is Coll if it has been made, else nil.
+func (c *Comm) CollMade() *Comm { return c.coll.Load() }
+
 // setColl makes a new communicator for the collectives that follow. Precondition: the lock is held.
 func (c *Comm) setColl(group *Group, ctx uint32) *Comm {
 	w, rank := new(Comm), int(c.rank)

@@ -41,6 +41,7 @@ type Engine struct {
 	unreachable []unreachablePeer // see Comm.UnreachablePeers
 	detached    []*Request        // sends that no goroutine waits for any more
 	borrowed    *Loan             // what is lent to this process
+	onCollFreed func(*Comm, bool) // see OnCollFreed
 	// scratch is where control frames are encoded: a local array would escape to the heap through
 	// the connection.
 	scratch [controlBytes]byte

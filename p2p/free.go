@@ -42,6 +42,19 @@ func (c *Comm) free() {
 	e.links.forget(c)
 	e.dropContext(c.Context(), known)
 	e.answerInquiries()
+	if w := c.coll.Load(); c.parent == nil && w != nil {
+		e.collFreed(w, false)
+	}
+}
+
+// OnCollFreed registers the function that is called, with the lock held, when the application has freed a
+// communicator, with its communicator of collectives; or, validated, when a validate has replaced that.
+func (e *Engine) OnCollFreed(fn func(w *Comm, validated bool)) { e.onCollFreed = fn }
+
+func (e *Engine) collFreed(w *Comm, validated bool) {
+	if e.onCollFreed != nil {
+		e.onCollFreed(w, validated)
+	}
 }
 
 // dropContext drops the messages of a context, now and later.

@@ -44,6 +44,7 @@ type inquiry struct {
 // inquiryState is the engine's part in giving up collectives. It is empty until a process fails.
 type inquiryState struct {
 	pending inquirySet
+	onGone  func()     // see OnGaveUp
 	failed  []*Request // requests that the peer's end at hand has ended
 	leaving bool       // the process is about to leave the job
 }
@@ -164,6 +165,9 @@ func (e *Engine) answerInquiry(q inquiry) {
 
 // answerInquiries answers the inquiries about collectives that this process has given up.
 func (e *Engine) answerInquiries() {
+	if e.inquiries.onGone != nil {
+		e.inquiries.onGone()
+	}
 	if len(e.inquiries.pending.order) == 0 {
 		return
 	}
@@ -174,6 +178,34 @@ func (e *Engine) answerInquiries() {
 		}
 		return over
 	})
+}
+
+// OnGaveUp registers the function that is called, with the lock held, when this process may have given up the
+// collectives of a communicator.
+func (e *Engine) OnGaveUp(fn func()) { e.inquiries.onGone = fn }
+
+// GaveUpColl reports whether this process starts no more blocking collectives in the context of a communicator of
+// collectives, because it has given one up, validates or leaves. Precondition: the lock is held.
+func (e *Engine) GaveUpColl(ctx uint32) bool {
+	w := e.comms.find(uint64(ctx)<<32, 0)
+	if w == nil {
+		_, freed := e.freed.known[ctx]
+		return freed || e.inquiries.leaving
+	}
+	return w.state.Load()&(stateBroken|stateValidating) != 0 || e.inquiries.leaving
+}
+
+// CollMembers gives the members of the communicator of collectives with a context, in the order of its ranks, or nil
+// if it is not known here. Precondition: the lock is held.
+func (e *Engine) CollMembers(ctx uint32) *Group {
+	if w := e.comms.find(uint64(ctx)<<32, 0); w != nil {
+		return w.group
+	}
+	c := e.comms.find(uint64(ctx&^collContext)<<32, 0)
+	if ctx&collContext == 0 || c == nil || c.coll.Load() != nil {
+		return nil
+	}
+	return c.collLocked().group
 }
 
 // gaveUp reports whether this process sends nothing more of a collective.
@@ -243,7 +275,7 @@ func (e *Engine) onGaveUp(l *link, s collStream) {
 		if r.src == l.peer && concerned(r) {
 			found = true
 			e.unpost(r)
-			r.fail(r.comm.reportedError(l.peer))
+			r.fail(r.comm.ReportedError(l.peer))
 		}
 	})
 	for r := l.active; r != nil && !found; r = r.next {
@@ -257,15 +289,15 @@ func (e *Engine) onGaveUp(l *link, s collStream) {
 			if !concerned(r) {
 				return nil
 			}
-			return r.comm.reportedError(l.peer)
+			return r.comm.ReportedError(l.peer)
 		})
 		e.giveUp(s)
 	}
 }
 
-// reportedError is the error of an operation that a living rank has given up. Precondition: a
-// member has failed.
-func (c *Comm) reportedError(by proc.ID) error {
+// ReportedError is the error of an operation that a living rank has given up. Preconditions:
+// the lock is held; a member has failed.
+func (c *Comm) ReportedError(by proc.ID) error {
 	failed := c.failedMembersError()
 	failed.By = []int{c.originalRank(by)}
 	return failed
@@ -333,6 +365,10 @@ func (c *Comm) readySlow(inTurn bool) error {
 	}
 	return c.collLocked().ready()
 }
+
+// CollReady is the check at the start of a collective that failures do not end, on the communicator of collectives.
+// Precondition: the lock is held.
+func (c *Comm) CollReady() error { return c.ready() }
 
 // ready is Ready of a communicator of collectives. Precondition: the lock is held.
 func (c *Comm) ready() error {

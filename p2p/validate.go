@@ -92,6 +92,7 @@ func (c *Comm) replaceColl(v *Validation) error {
 		return errValidated
 	})
 	old.free()
+	e.collFreed(old, true)
 	if c.local == nil {
 		return nil
 	}

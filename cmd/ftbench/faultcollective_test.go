@@ -90,7 +90,7 @@ func TestFaultCollectiveUsage(t *testing.T) {
 	}{
 		{"at least two ranks must live, so at most 2 may fail", []string{"barrier", "-n", "4", "--failures", "0,3"}},
 		{"-n 1 is not within 2…", []string{"barrier", "-n", "1"}},
-		{`no design "lookout": want unaware, reroute, lookup or rebalance`, []string{"reduce", "--design", "lookout"}},
+		{`no design "lookout": want unaware, reroute, lookup, rebalance or corrected`, []string{"reduce", "--design", "lookout"}},
 		{`no tree "oak": want binomial`, []string{"gather", "--tree", "oak"}},
 		{`no kill order "slowly": want worst, average, best`, []string{"scatter", "--kill", "slowly"}},
 		{"--size 12: the operation reduces integers of 8 bytes", []string{"allreduce", "--size", "12"}},

@@ -47,10 +47,10 @@ func TestFaultRebalance(t *testing.T) {
 
 func TestFaultRebalanceUsage(t *testing.T) {
 	for want, args := range map[string][]string{
-		`--design: no design "hope": want unaware, reroute, lookup or rebalance`:       {"--design", "hope"},
-		`--tree: no tree "oak": want binomial, knomial:K, binary, chain, flat or node`: {"--tree", "oak"},
-		`as 896, or a share of less than all`:                                          {"--failures", "all"},
-		"rebalance: 1 ranks: 2 to":                                                     {"-n", "1"},
+		`--design: no design "hope": want unaware, reroute, lookup, rebalance or corrected`: {"--design", "hope"},
+		`--tree: no tree "oak": want binomial, knomial:K, binary, chain, flat or node`:      {"--tree", "oak"},
+		`as 896, or a share of less than all`:                                               {"--failures", "all"},
+		"rebalance: 1 ranks: 2 to":                                                          {"-n", "1"},
 	} {
 		code, _, errs := ftbench(t, append([]string{"fault", "rebalance"}, args...)...)
 		require.Equal(t, exitUsage, code, errs)

@@ -5,7 +5,7 @@ import "fmt"
 // Design is what is done about the ranks that have failed.
 type Design uint8
 
-// The designs of Hursey and Graham §3.1, and the one that they are compared with.
+// The designs of Hursey and Graham §3.1, the one that they are compared with, and that of Küttler and others.
 const (
 	// Unaware takes no notice of failures: the tree over all ranks. It fits a set in which all live.
 	Unaware Design = iota
@@ -17,9 +17,14 @@ const (
 	LookupAvoiding
 	// Rebalance numbers the living densely and has the tree over those numbers: what Unaware has with so many ranks fewer.
 	Rebalance
+	// Corrected completes a broadcast or a barrier in spite of failures that nobody knows yet: package coll/corrected.
+	// Its trees for all else are those of Rebalance.
+	Corrected
 )
 
-var designs = [...]string{Unaware: "unaware", Reroute: "reroute", LookupAvoiding: "lookup", Rebalance: "rebalance"}
+var designs = [...]string{
+	Unaware: "unaware", Reroute: "reroute", LookupAvoiding: "lookup", Rebalance: "rebalance", Corrected: "corrected",
+}
 
 // String gives the word that ParseDesign reads.
 func (d Design) String() string {
@@ -29,12 +34,12 @@ func (d Design) String() string {
 	return fmt.Sprintf("design %d", uint8(d))
 }
 
-// ParseDesign reads "unaware", "reroute", "lookup" or "rebalance".
+// ParseDesign reads "unaware", "reroute", "lookup", "rebalance" or "corrected".
 func ParseDesign(s string) (Design, error) {
 	for d, name := range designs {
 		if s == name {
 			return Design(d), nil
 		}
 	}
-	return 0, fmt.Errorf("no design %q: want unaware, reroute, lookup or rebalance", s)
+	return 0, fmt.Errorf("no design %q: want unaware, reroute, lookup, rebalance or corrected", s)
 }

@@ -10,6 +10,9 @@
 //	LookupAvoiding  the same edges, found beforehand ([Build])
 //	Rebalance       the tree over those who live, numbered densely
 //
+// Corrected, of Küttler and others (PPoPP 2019), has the trees of Rebalance here; what it does about failures
+// that nobody knows is in package coll/corrected.
+//
 // A rebalanced tree is found without looking at the dead: Alive gives the number of a rank among those who live and the rank
 // with a number in a logarithmic number of steps, and all else is arithmetic with numbers. So another root needs no table of its own: the tree is
 // rotated, and a plan for it costs what the first one did.

@@ -20,7 +20,7 @@ type Plan struct {
 }
 
 // Build fills p with what the living rank me needs of a tree, in ranks of 0 … a.Size()-1, dead ones included. A root
-// that is dead is stood in for: with Rebalance by the next rank that lives, so that root 0 means the lowest
+// that is dead is stood in for: with Rebalance or Corrected by the next rank that lives, so that root 0 means the lowest
 // one; with Reroute and LookupAvoiding by the lowest living rank of the next level. So root 0 gives the tree of an operation without root.
 //
 // A plan takes no memory once p.Children has room. The steps of Rebalance are logarithmic in the number of ranks for each child; those of Reroute and
@@ -32,7 +32,7 @@ func Build(p *Plan, d Design, s Shape, a *Alive, node func(rank int) int, root, 
 	switch d {
 	case Unaware:
 		p.unaware(s, a, node, root, me)
-	case Rebalance:
+	case Rebalance, Corrected:
 		p.rebalance(s, a, node, root, me)
 	default:
 		w := p.Walk(s, a, node, root, me)

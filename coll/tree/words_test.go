@@ -27,6 +27,6 @@ func TestWordsOfUsers(t *testing.T) {
 	_, err := ParseShape("oak")
 	require.EqualError(t, err, `no tree "oak": want binomial, knomial:K, binary, chain, flat or node`)
 	_, err = ParseDesign("hope")
-	require.EqualError(t, err, `no design "hope": want unaware, reroute, lookup or rebalance`)
+	require.EqualError(t, err, `no design "hope": want unaware, reroute, lookup, rebalance or corrected`)
 	require.PanicsWithValue(t, "tree: k-nomial tree of radix 1, want 2 … 65536", func() { KNomial(1) })
 }

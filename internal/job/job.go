@@ -48,6 +48,7 @@ type Job struct {
 	detector    *control.Driver // nil: there is no failure detector
 	outbox      *control.Outbox // of agreements and revocations
 	agreements  *control.Agreements
+	corrected   *control.Corrected
 	revocations *control.Revocations
 	detection   Detection
 	log         *slog.Logger // nil: no log
@@ -167,13 +168,42 @@ func (j *Job) startAgreements(cfg *progress.Config, c *config) error {
 	if cfg.Shm != nil {
 		j.agreements.Use(cfg.Shm.Boards())
 	}
+	j.startCorrected()
 	if !c.detector.on {
 		j.agreements.ConnectAwaited()
+		j.corrected.ConnectAwaited()
 	}
 	j.Repair = repair.New(j.Progress, j.agreements)
 	j.P2P.OnRevoked(j.Repair.Revoked)
 	j.Repair.OnUnreachable(j.exitUnreachable, func(id proc.ID) bool { return j.detector != nil && j.detector.Ended(id) })
 	return nil
+}
+
+// startCorrected starts collectives that failures do not end.
+func (j *Job) startCorrected() {
+	j.corrected = control.StartCorrected(j.Progress, j.outbox, control.Comms{
+		Members: func(context uint32) agree.Group {
+			if g := j.P2P.CollMembers(context); g != nil {
+				return g
+			}
+			return nil
+		},
+		GaveUp: j.P2P.GaveUpColl,
+	}, j.log)
+	j.Coll.Corrected = j.corrected
+	j.P2P.OnGaveUp(j.corrected.GaveUp)
+	j.P2P.OnRevoked(func(c *p2p.Comm) {
+		if w := c.CollMade(); w != nil {
+			j.corrected.Abandon(w.Context())
+		}
+	})
+	j.P2P.OnCollFreed(func(w *p2p.Comm, validated bool) {
+		if validated {
+			j.corrected.Abandon(w.Context())
+		} else {
+			j.corrected.Free(w.Context())
+		}
+	})
 }
 
 // startRevocations starts the broadcast of revocations.
@@ -188,6 +218,7 @@ func (j *Job) stopControl() {
 	j.Progress.Lock()
 	defer j.Progress.Unlock()
 	j.agreements.Stop()
+	j.corrected.Stop()
 	j.revocations.Stop()
 	j.outbox.Stop()
 }

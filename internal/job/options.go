@@ -198,8 +198,8 @@ func (o *Options) chooseTrees(s *settings.Set) (coll.Choice, error) {
 	if o.Design != nil {
 		design = *o.Design
 	}
-	if design > tree.Rebalance {
-		return coll.Choice{}, fmt.Errorf("%w: WithDesign: %v, want unaware, reroute, lookup or rebalance",
+	if design > tree.Corrected {
+		return coll.Choice{}, fmt.Errorf("%w: WithDesign: %v, want unaware, reroute, lookup, rebalance or corrected",
 			ft.ErrArgument, design)
 	}
 	text := settings.Of(settings.CollTree).Format(s.Int(settings.CollTree))

@@ -35,6 +35,7 @@ var house = []place{
 	{"ft", 10},                          // the words of failure
 	{"coll/tree", 10},                   // pure: alive set in, plan out
 	{"coll/choose", 10},                 // pure: operation, place and bytes in, algorithm out
+	{"coll/corrected", 10},              // pure: event in, actions out
 	{"ft/agree", 10},                    // pure: event in, actions out
 	{"fabric/heap", 15},                 // memory in blocks of a provider
 	{"fabric/fabrictest", 15},           // the conformance suite stands on the contract it checks
@@ -227,7 +228,7 @@ var bans = []ban{
 	{
 		[]string{"os", "net", "time", "syscall", "golang.org/x/sys", "context", "sync", "math/rand"},
 		func(dir string, _ int) bool {
-			return slices.Contains([]string{"coll/tree", "ft/agree", "ft/detect"}, dir)
+			return slices.Contains([]string{"coll/tree", "coll/corrected", "ft/agree", "ft/detect"}, dir)
 		},
 		false,
 		"pure logic has no I/O, clock, lock or source of chance: what it does follows from its input, so the simulator can replay it",

@@ -275,7 +275,7 @@ var table = [numKnobs]Knob{
 		},
 	},
 	CollDesign: {
-		Name: "coll.design", Unit: Word, Words: designs(), Max: int(tree.Rebalance), Default: int(tree.Rebalance),
+		Name: "coll.design", Unit: Word, Words: designs(), Max: int(tree.Corrected), Default: int(tree.Rebalance),
 		Meaning: []string{
 			"What becomes of the trees of collectives when ranks are gone. rebalance: a tree of those who are",
 			"left. The others are there to be compared with it. Alike on all ranks, as the next.",
@@ -311,7 +311,7 @@ var trees = []string{
 
 // designs are the words for designs, in the order of their numbers.
 func designs() (words []string) {
-	for d := tree.Unaware; d <= tree.Rebalance; d++ {
+	for d := tree.Unaware; d <= tree.Corrected; d++ {
 		words = append(words, d.String())
 	}
 	return words

@@ -31,6 +31,9 @@ func ways() (out []way) {
 		for _, d := range []banyan.Design{banyan.Rebalance, banyan.LookupAvoiding, banyan.Reroute, banyan.Unaware} {
 			out = append(out, way{d, tree})
 		}
+		if tree == banyan.AutoTree { // of the designs with trees it has those of Rebalance
+			out = append(out, way{banyan.Corrected, tree})
+		}
 	}
 	return out
 }

@@ -15,6 +15,7 @@ var roles = ranktest.Roles{
 	"collective allocs":           collectiveAllocs,
 	"collectives":                 collectivesRank,
 	"completed":                   completedRank,
+	"corrected":                   correctedRank,
 	"differing":                   differ,
 	"exchanges":                   exchangesRank,
 	"huge":                        huge,

@@ -1,0 +1,197 @@
+package coll
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/banyan-hpc/banyan/coll/corrected"
+	"github.com/banyan-hpc/banyan/coll/tree"
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/p2p"
+)
+
+// With the design tree.Corrected a barrier and a broadcast complete in spite of failures (package coll/corrected).
+// They go by control frames, which need no matching, and need no validate: failed members are gone round. All
+// other operations of that design are those of tree.Rebalance, and so are uniform ones, those of
+// intercommunicators, and all under run-through stabilization, where any failure ends a collective.
+//
+// A rank that waits and knows of a failure asks those that it waits for whether they have given up the collectives
+// of the communicator, as in package p2p. If one has, the operation ends and this rank gives up as well.
+
+// correction is an operation of that design under way. Its callbacks run with the engine's lock held.
+type correction struct {
+	o       *Comm
+	c, w    *p2p.Comm // the user's communicator, and that of collectives
+	kind    Kind
+	blocks  bool
+	root    int // as its caller named it
+	from    int // that rank in w
+	buf     []byte
+	total   int // the length of what the root sends; unsized: it is not known yet
+	at      int // how much of it is here
+	promise p2p.Promise
+	err     error
+	turn    bool // it has the turn to call its parts
+}
+
+const (
+	// sizeLen is the length of the number before the first piece of a broadcast: the length of all, in bytes. So
+	// ranks with other lengths take as many pieces as there are.
+	sizeLen = 8
+	// spoiled is the number of a root with wrong arguments, which has no data.
+	spoiled = 1<<64 - 1
+	unsized = -1
+)
+
+// corrects reports whether an operation is one of that design.
+func (o *Comm) corrects(c *p2p.Comm, call Call) bool {
+	return o.Design == tree.Corrected && o.World != nil && o.Corrected != nil && c.Local() == nil && !call.Uniform &&
+		c.Profile() != p2p.RunThrough
+}
+
+// correct starts an operation of that design.
+func (o *Comm) correct(c *p2p.Comm, call Call, k Kind, blocks bool, buf []byte, root int) p2p.Handle {
+	x := &correction{o: o, c: c, kind: k, blocks: blocks, root: root, buf: buf, total: unsized, err: call.Wrong}
+	var err error
+	if blocks {
+		err = call.ready(c)
+	}
+	x.w = c.Coll()
+	lives := true
+	if k == Bcast {
+		var wrong error
+		if x.from, lives, wrong = c.CollRank(root); wrong != nil {
+			x.err, x.from, lives = cmp.Or(x.err, wrong), 0, true // it counts at all ranks
+		}
+	}
+	e := c.Engine()
+	e.Lock()
+	c.CountCollective()
+	var h p2p.Handle
+	x.promise, h = e.NewPromise(c, k.Name(blocks))
+	if err = cmp.Or(err, c.UnrevokedLocked(), call.differs); err != nil || !lives {
+		x.end(err)
+	} else {
+		o.Corrected.Enter(x.w.Context(), x.w.Members(), x.start)
+	}
+	e.Unlock()
+	return call.Check.Follow(e, h)
+}
+
+// correctNow is correct for an operation that blocks.
+func (o *Comm) correctNow(c *p2p.Comm, call Call, k Kind, buf []byte, root int) error {
+	_, err := c.Engine().Wait(o.correct(c, o.compared(c, call), k, true, buf, root))
+	return err
+}
+
+// start calls the first part. The parts of all operations have one order, which is the same at all ranks, and how
+// many a broadcast has is known when the first has come.
+func (x *correction) start() {
+	x.turn = true
+	switch err := x.w.CollReady(); {
+	case err != nil && !errors.Is(err, ft.ErrClosed): // after Free it goes on
+		x.end(err)
+	case x.kind == Bcast:
+		x.piece()
+	default:
+		x.o.Corrected.Barrier(x.w.Context(), x.w.Members(), x)
+		x.leave()
+	}
+}
+
+// leave has the next operation start, once.
+func (x *correction) leave() {
+	if x.turn {
+		x.turn = false
+		x.o.Corrected.Leave(x.w.Context())
+	}
+}
+
+// piece broadcasts the next piece.
+func (x *correction) piece() {
+	var value []byte
+	if x.roots() {
+		if x.total == unsized {
+			size := uint64(len(x.buf))
+			if x.err != nil {
+				size = spoiled
+			}
+			value = binary.LittleEndian.AppendUint64(make([]byte, 0, sizeLen+min(len(x.buf), corrected.MaxValue)), size)
+		}
+		if x.err == nil {
+			value = append(value, x.buf[x.at:min(len(x.buf), x.at+corrected.MaxValue-len(value))]...)
+		}
+	}
+	x.o.Corrected.Bcast(x.w.Context(), x.w.Members(), x.from, value, x)
+}
+
+// roots reports whether this rank is the root.
+func (x *correction) roots() bool { return x.w.Rank() == x.from }
+
+// Done implements control.Caller: it takes the outcome of a barrier or a piece.
+func (x *correction) Done(outcome corrected.Outcome, value []byte) {
+	err := x.cause(outcome)
+	if err == nil && x.kind == Bcast && x.total == unsized {
+		value, err = x.size(value)
+	}
+	if err != nil || x.kind == Barrier {
+		x.end(err)
+		return
+	}
+	if x.err == nil && !x.roots() {
+		copy(x.buf[min(x.at, len(x.buf)):], value)
+	}
+	if x.at += len(value); x.at >= x.total || len(value) == 0 {
+		x.end(nil)
+		return
+	}
+	x.piece()
+}
+
+// GaveUp implements control.Caller.
+func (x *correction) GaveUp(rank proc.ID) {
+	err := x.w.ReportedError(rank)
+	x.w.GiveUpLocked()
+	x.end(err)
+}
+
+// size takes the number before the first piece.
+func (x *correction) size(value []byte) (rest []byte, err error) {
+	if len(value) < sizeLen {
+		return nil, mismatch(0, len(x.buf))
+	}
+	size := binary.LittleEndian.Uint64(value)
+	if size > 1<<62 {
+		return nil, fmt.Errorf("%w: rank %d, the root, has met an error in its arguments", ft.ErrArgument, x.root)
+	}
+	if x.total = int(size); x.total != len(x.buf) {
+		x.err = cmp.Or(x.err, mismatch(x.total, len(x.buf)))
+	}
+	return value[sizeLen:], nil
+}
+
+// cause is the cause of an error that an outcome is, or nil.
+func (x *correction) cause(outcome corrected.Outcome) error {
+	switch outcome {
+	case corrected.Value:
+		return nil
+	case corrected.Lost:
+		return x.c.FailedError([]proc.ID{x.w.Members().Proc(x.from)})
+	case corrected.Differs:
+		return fmt.Errorf("%w: other ranks called another collective than this rank, or with another root: "+
+			"all ranks must call the same", ft.ErrArgument)
+	}
+	return cmp.Or(x.c.UnrevokedLocked(), x.w.CollReady(), ft.ErrRevoked)
+}
+
+// end completes the operation.
+func (x *correction) end(met error) {
+	if met = cmp.Or(x.err, met); met != nil {
+		met = failure(x.c, x.kind, x.blocks, x.root, met)
+	}
+	x.promise.Complete(met)
+	x.leave()
+}

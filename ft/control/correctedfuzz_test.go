@@ -1,0 +1,62 @@
+package control
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/coll/corrected"
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/ft/agree"
+	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/progress"
+)
+
+// waitingCaller is the caller of an operation that counts its ends.
+type waitingCaller struct{ ends int }
+
+func (w *waitingCaller) Done(corrected.Outcome, []byte) { w.ends++ }
+func (w *waitingCaller) GaveUp(proc.ID)                 { w.ends++ }
+
+// FuzzCorrected: a member sends any pieces of frames, of a communicator that is known and of others. It departs if
+// nothing was malformed, and is cut off for what was; a call ends at most once, and no more is kept than was sent.
+func FuzzCorrected(f *testing.F) {
+	head := func(context, kind, flags, number byte) []byte {
+		return []byte{0, context, 0, 0, 0, kind, flags, number, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+	}
+	f.Add(frames(head(5, 1, 1, 1), head(5, 2, 1, 1)))
+	f.Add(frames(head(5, 2, 0, 2), head(7, 2, 0, 1), head(7, 6, 0, 1)))
+	f.Add(frames(append([]byte{more}, head(5, 1, 1, 1)[1:9]...), append([]byte{0}, head(5, 1, 1, 1)[9:]...)))
+	f.Add(frames(head(5, 6, 0, 9), head(5, 7, 1, 1), head(5, 5, 1, 1)))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		x := &fuzzJob{class: fabric.ClassCorrected, frames: script(b)}
+		var c *Corrected
+		var waits waitingCaller
+		sent := 0
+		for _, f := range x.frames {
+			sent += len(f)
+		}
+		x.start = func(e *progress.Engine, out *Outbox) {
+			c = StartCorrected(e, out, Comms{
+				Members: func(context uint32) agree.Group {
+					if context == 5 || context == 6 {
+						return all(3)
+					}
+					return nil
+				},
+				GaveUp: func(context uint32) bool { return context == 6 },
+			}, nil)
+			e.Lock()
+			defer e.Unlock()
+			c.Barrier(5, all(3), &waits)
+		}
+		x.look = func() {
+			require.Empty(t, c.in.parts)
+			require.LessOrEqual(t, c.bytes[1], sent)
+			require.LessOrEqual(t, len(c.order), 2)
+		}
+		x.run(t)
+		require.LessOrEqual(t, waits.ends, 1)
+		require.Contains(t, []proc.Kind{proc.Departed, proc.Corrupt}, x.ended[0].Kind)
+	})
+}

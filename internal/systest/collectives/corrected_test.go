@@ -1,0 +1,279 @@
+package collectives
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
+)
+
+// correctedProgram is a program of barriers and broadcasts of the corrected design, drawn from a seed. Nothing but
+// the loss of a root ends one with an error, and that at all living ranks.
+type correctedProgram struct {
+	seed uint64
+	n    int
+	ops  []correctedOp
+}
+
+type correctedOp struct {
+	barrier, blocks bool
+	root, size      int
+}
+
+func drawCorrected(seed uint64, n int) *correctedProgram {
+	r := rand.New(rand.NewPCG(seed, 220))
+	p := &correctedProgram{seed: seed, n: n}
+	for range 1 + r.IntN(40) {
+		size := []int{0, 1, 300, 3000}[r.IntN(4)]
+		if r.IntN(16) == 0 {
+			size = 200_000
+		}
+		p.ops = append(p.ops, correctedOp{r.IntN(3) == 0, r.IntN(3) > 0, r.IntN(n), size})
+	}
+	return p
+}
+
+// pattern is what the root of the i-th operation sends.
+func (p *correctedProgram) pattern(i int) []byte {
+	out := make([]byte, p.ops[i].size)
+	for k := range out {
+		out[k] = byte(k*7 + i*31 + p.ops[i].root)
+	}
+	return out
+}
+
+// run runs the program at one rank and gives the outcome of each operation: lost or not.
+func (p *correctedProgram) run(c *banyan.Comm, step func(i int)) (lost []bool, err error) {
+	lost = make([]bool, len(p.ops))
+	type open struct {
+		q   banyan.Request
+		buf []byte
+		i   int
+	}
+	var under []open
+	end := func(i int, buf []byte, err error) error {
+		switch {
+		case errors.Is(err, banyan.ErrProcFailed) && !p.ops[i].barrier:
+			lost[i] = true
+			return nil
+		case err != nil:
+			return fmt.Errorf("operation %d, %+v: %w", i, p.ops[i], err)
+		case !p.ops[i].barrier && !bytes.Equal(buf, p.pattern(i)):
+			return fmt.Errorf("operation %d, %+v: other bytes", i, p.ops[i])
+		}
+		return nil
+	}
+	for i, o := range p.ops {
+		step(i)
+		buf := make([]byte, o.size)
+		if c.Rank() == o.root {
+			buf = p.pattern(i)
+		}
+		switch {
+		case o.blocks && o.barrier:
+			err = end(i, buf, c.Barrier())
+		case o.blocks:
+			err = end(i, buf, c.Bcast(buf, o.root))
+		case o.barrier:
+			under = append(under, open{c.Ibarrier(), buf, i})
+		default:
+			under = append(under, open{c.Ibcast(buf, o.root), buf, i})
+		}
+		for len(under) > 0 && (i%5 == 4 || i == len(p.ops)-1) && err == nil {
+			_, werr := under[0].q.Wait()
+			err = end(under[0].i, under[0].buf, werr)
+			under = under[1:]
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return lost, nil
+}
+
+// Ranks die at any step of simulated programs. Living ranks have the same outcomes, a broadcast is lost only with its
+// root, and nothing hangs.
+func TestCorrectedSimulated(t *testing.T) {
+	first, last := uint64(1), ranktest.Seeds(300)
+	switch seeds := os.Getenv("BANYAN_SEED"); {
+	case seeds != "":
+		first, last = ranktest.SeedRange(t, seeds)
+	case os.Getenv("BANYAN_LONG") != "":
+		last = 100_000
+	}
+	killed, losses := 0, 0
+	for seed := first; seed <= last; seed++ {
+		k, l := simulateCorrected(t, seed)
+		killed, losses = killed+k, losses+l
+	}
+	t.Logf("%d programs, %d ranks killed, %d broadcasts lost", last-first+1, killed, losses)
+	ranktest.Occurred(t, min(killed, losses), "not all outcomes")
+}
+
+// simulateCorrected runs the program of a seed, and counts the dead and the losses.
+func simulateCorrected(t *testing.T, seed uint64) (killed, losses int) {
+	r := rand.New(rand.NewPCG(seed, 221))
+	n := 2 + r.IntN(9)
+	p := drawCorrected(seed, n)
+	lost, over := make([][]bool, n), make([]bool, n)
+	var machine *sim.Sim
+	dead := func(rank int) bool {
+		cause, ended := machine.Ended(proc.ID(rank))
+		return ended && cause.Failed()
+	}
+	err := banyan.Simulate(n, banyan.Simulation{
+		Seed: seed,
+		Options: []banyan.Option{banyan.WithDesign(banyan.Corrected),
+			banyan.WithDetection(20*time.Millisecond, 100*time.Millisecond)},
+		Configure: func(c *sim.Config) {
+			c.Topology.ProcsPerNode, c.MaxTime = 1+r.IntN(4), fabric.Time(20*time.Second)
+		},
+		Faults: func(s *sim.Sim) (err error) {
+			machine = s
+			for _, rank := range r.Perm(n)[:r.IntN(n)] {
+				err = errors.Join(err, s.KillAtStep(proc.ID(rank), 1+r.Uint64N(8<<r.IntN(10))))
+			}
+			return err
+		},
+	}, func(w *banyan.World) (err error) {
+		me := w.Comm().Rank()
+		lost[me], err = p.run(w.Comm(), func(int) {})
+		over[me] = true
+		for slices.ContainsFunc(ranktest.Iota(n), func(rank int) bool { return !over[rank] && !dead(rank) }) {
+			w.Sleep(5 * time.Millisecond)
+			w.Comm().GetFailed() // makes progress
+		}
+		return err
+	})
+	require.NoError(t, err, "BANYAN_SEED=%d", seed)
+	var common []bool
+	for rank := range n {
+		if dead(rank) {
+			killed++
+			continue
+		}
+		if common == nil {
+			common = lost[rank]
+		}
+		require.Equal(t, common, lost[rank], "BANYAN_SEED=%d, rank %d", seed, rank)
+	}
+	for i, is := range common {
+		if is {
+			losses++
+			require.True(t, dead(p.ops[i].root), "BANYAN_SEED=%d, operation %d", seed, i)
+		}
+	}
+	return killed, losses
+}
+
+// A broadcast completes at all living ranks before any of them knows of a failure.
+func TestCorrectedWithoutDetection(t *testing.T) {
+	const n = 23
+	for _, size := range []int{8, 5000} {
+		for _, dead := range [][]int{{1}, {1, 2}, {2, 3, 4, 9, 17, 18}, {22, 1, 7, 8, 9, 10, 11}} {
+			done := 0
+			err := banyan.Simulate(n, banyan.Simulation{
+				Options: []banyan.Option{banyan.WithDesign(banyan.Corrected)},
+				Configure: func(c *sim.Config) {
+					c.Topology.ProcsPerNode, c.MaxTime = 4, fabric.Time(20*time.Second)
+					c.Detection = sim.Detection{Min: 5000 * sim.Millisecond, Max: 5000 * sim.Millisecond}
+				},
+				Faults: func(s *sim.Sim) (err error) {
+					for _, rank := range dead {
+						err = errors.Join(err, s.Kill(proc.ID(rank), fabric.Time(time.Second)))
+					}
+					return err
+				},
+			}, func(w *banyan.World) error {
+				c := w.Comm()
+				if err := c.Barrier(); err != nil {
+					return err
+				}
+				w.Sleep(1100*time.Millisecond - w.Now())
+				buf := make([]byte, size)
+				if c.Rank() == 0 {
+					buf[size-1] = 77
+				}
+				if err := c.Bcast(buf, 0); err != nil || buf[size-1] != 77 {
+					return fmt.Errorf("bcast: %d, %w", buf[size-1], err)
+				}
+				if known := c.GetFailed().Size(); known > 0 || w.Now() > 2*time.Second {
+					return fmt.Errorf("%d failures are known after %v", known, w.Now())
+				}
+				for done++; done < n-len(dead); c.GetFailed() { // makes progress
+					w.Sleep(50 * time.Microsecond)
+				}
+				return nil
+			})
+			require.NoError(t, err)
+			require.Equal(t, n-len(dead), done, "dead: %v", dead)
+		}
+	}
+}
+
+// correctedRank runs programs while ranks kill themselves. The survivors of each have the same outcomes.
+func correctedRank(w *banyan.World) error {
+	c := w.Comm()
+	seed, err := ranktest.JobSeed()
+	if err != nil {
+		return err
+	}
+	for round := uint64(0); c.Size() > 2; round++ {
+		p := drawCorrected(seed<<8|round, c.Size())
+		r := rand.New(rand.NewPCG(seed, 300+round))
+		if err := c.SetDesign(banyan.Corrected); err != nil {
+			return err
+		}
+		victim, at := r.IntN(c.Size()), r.IntN(len(p.ops))
+		var step atomic.Int64
+		step.Store(-1)
+		if c.Rank() == victim {
+			ranktest.KillSelfAt(&step, at, r.IntN(200_000))
+		}
+		lost, err := p.run(c, func(i int) { step.Store(int64(i)) })
+		if err != nil {
+			return fmt.Errorf("round %d: %w", round, err)
+		}
+		for c.Rank() == victim {
+			w.Sleep(time.Second) // it dies
+		}
+		for c.GetFailed().Size() == 0 {
+			w.Sleep(time.Millisecond)
+		}
+		if c, err = c.Shrink(); err != nil {
+			return err
+		}
+		mine := make([]uint64, len(lost))
+		for i, is := range lost {
+			if is {
+				mine[i] = 1
+			}
+		}
+		low, high := slices.Clone(mine), slices.Clone(mine)
+		if err := errors.Join(banyan.Allreduce(c, mine, low, banyan.Min), banyan.Allreduce(c, mine, high, banyan.Max)); err != nil {
+			return err
+		}
+		if !slices.Equal(low, high) {
+			return fmt.Errorf("round %d: lost at some: %v, at all: %v", round, high, low)
+		}
+	}
+	return nil
+}
+
+// Real ranks die by SIGKILL in programs of barriers and broadcasts.
+func TestCorrectedWithProcesses(t *testing.T) {
+	ranktest.JobsWithDeaths(t, "corrected", 6, 4, ranktest.JobSeeds(2, 100)...)
+}
