@@ -18,6 +18,8 @@ type lineComm struct {
 	living []int
 	run    operation
 	times  *Times // at the reporting rank
+	// corrected: its operations go on through failures.
+	corrected bool
 }
 
 // collectiveRank is this rank's part in a measurement.

@@ -56,8 +56,8 @@ func (o Collective) SimulatedUnknown(first int, seed uint64, configure func(*sim
 	return simulated(seed, configure, func(w *banyan.World, m *sim.Sim, out io.Writer) error {
 		return o.rankUnknown(w, first, out, dying{
 			clock: func() (int64, error) { return int64(w.Now()), nil },
-			die: func(note func(int64) error) {
-				at := w.Now() + time.Duration(r.Int64N(int64(maxLife)))
+			die: func(within time.Duration, note func(int64) error) {
+				at := w.Now() + time.Duration(r.Int64N(int64(within)))
 				if err := errors.Join(note(int64(at)), m.Kill(proc.ID(w.Comm().Rank()), fabric.Time(at))); err != nil {
 					w.Abort(1, err)
 				}

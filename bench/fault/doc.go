@@ -35,7 +35,8 @@
 // before all others the results are checked.
 //
 // In [Collective.MeasureUnknown] ranks die one after another while all are in operations: the time
-// until all others have the error, and until they have validated.
+// until all others have the error, and until they have validated. Operations of the corrected design go on; there
+// it is the time until all have completed the first one without the victim.
 //
 // # Recovery
 //

@@ -3,6 +3,7 @@ package kill
 import (
 	"fmt"
 	"math/bits"
+	"math/rand/v2"
 	"slices"
 	"strings"
 )
@@ -19,11 +20,13 @@ const (
 	Average
 	// Best kills the highest rank first: leaves, as long as there are any.
 	Best
+	// Random kills in an order drawn by chance, the same each time for a number of ranks.
+	Random
 )
 
-var names = []string{Worst: "worst", Average: "average", Best: "best"}
+var names = []string{Worst: "worst", Average: "average", Best: "best", Random: "random"}
 
-// Orders are all of them.
+// Orders are those of the paper.
 func Orders() []Order { return []Order{Worst, Average, Best} }
 
 // String formats what Parse parses.
@@ -34,7 +37,7 @@ func (o Order) String() string {
 	return fmt.Sprintf("order %d", uint8(o))
 }
 
-// Parse parses "worst", "average" or "best".
+// Parse parses "worst", "average", "best" or "random".
 func Parse(text string) (Order, error) {
 	if i := slices.Index(names, text); i >= 0 {
 		return Order(i), nil
@@ -61,7 +64,7 @@ func Check(name string, ranks, failures int) error {
 
 // Victims lists the first ranks in the order: one more failure adds one more victim.
 //
-// Preconditions: Check succeeds, and the order is one of Orders.
+// Preconditions: Check succeeds, and there is the order.
 func (o Order) Victims(ranks, failures int) []int {
 	if err := Check("failures", ranks, failures); err != nil {
 		panic("kill: " + err.Error())
@@ -77,6 +80,10 @@ func (o Order) Victims(ranks, failures int) []int {
 	case Best:
 		for rank := ranks - 1; len(dead) < failures; rank-- {
 			dead = append(dead, rank)
+		}
+	case Random:
+		for _, rank := range rand.New(rand.NewPCG(uint64(ranks), 9)).Perm(ranks - 1)[:failures] {
+			dead = append(dead, rank+1)
 		}
 	default:
 		panic("kill: there is no " + o.String())

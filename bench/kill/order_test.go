@@ -26,7 +26,7 @@ func TestVictims(t *testing.T) {
 		}
 	}
 	for _, wrong := range []func(){
-		func() { Order(3).Victims(2, 1) },
+		func() { Order(4).Victims(2, 1) },
 		func() { Worst.Victims(2, 2) },
 		func() { Best.Victims(2, -1) },
 	} {
@@ -70,7 +70,7 @@ func TestWords(t *testing.T) {
 	require.NoError(t, json.Unmarshal(text, &got))
 	require.Equal(t, Orders(), got)
 	_, err = Parse("slowly")
-	require.EqualError(t, err, `no kill order "slowly": want worst, average, best`)
+	require.EqualError(t, err, `no kill order "slowly": want worst, average, best, random`)
 	require.Equal(t, "order 7", Order(7).String())
 	require.EqualError(t, Check("--failures", 8, 8), "--failures 8 of 8 ranks: want 0 to 7")
 }

@@ -22,6 +22,11 @@
 // of a broadcast starts the next one as soon as its messages are sent, so a row of broadcasts takes the
 // time of the busiest core or port.
 //
+// # Failures that nobody knows
+//
+// [Unseen] follows one operation that starts with dead ranks of which nobody knows: in the designs of trees, and by
+// the machines of package coll/corrected.
+//
 // # What it does not do
 //
 // Messages are one frame each, whatever their length: there is no rendezvous and no segmentation. There

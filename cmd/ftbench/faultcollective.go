@@ -18,7 +18,6 @@ import (
 	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
-	"github.com/banyan-hpc/banyan/bench/stats"
 	"github.com/banyan-hpc/banyan/bench/table"
 	"github.com/banyan-hpc/banyan/internal/launch/join"
 )
@@ -27,16 +26,19 @@ import (
 type collectiveOptions struct {
 	Op fault.Op `kong:"-"`
 
-	N        int          `short:"n" type:"ranks" default:"16" placeholder:"RANKS" help:"Ranks of each job, the failed ones included. Default: ${default}."`
-	Failures []int        `placeholder:"LIST" help:"How many ranks are killed before anything is measured, a job for each number. Default: 0, 1, 2, 4 and so on, up to three quarters of the ranks."`
-	Kill     []kill.Order `default:"worst" placeholder:"LIST" help:"In which order: worst (ranks 1, 2, 3, …), average (as many parents as leaves of the binomial tree), best (from the highest rank down), or several with commas. Default: ${default}."`
-	Design   []string     `default:"unaware,reroute,lookup,rebalance" placeholder:"LIST" help:"Designs: reroute, lookup, rebalance, with commas; unaware, the baseline among the living, is always measured. Default: ${default}."`
-	Tree     []string     `default:"binomial" placeholder:"LIST" help:"binomial, knomial:K, binary, chain, flat, node, with commas: all designs on each of them. Default: ${default}."`
-	Sets     *int         `placeholder:"N" help:"Sets of each design, in turn. Default: 30, with --fabric sim 2."`
-	Ops      *int         `placeholder:"N" help:"Operations of a set. Default: 300, with --fabric sim 20."`
-	Unknown  bool         `help:"Kill ranks one after another while the operation runs, and measure how long it takes until all others have the error, and have validated. --failures is then how many die in a job (default: three quarters), --sets how many deaths each design sees at least."`
-	Plot     []string     `placeholder:"FILE" help:"Draw the times against the number of failures; .svg or .png, or both with a comma."`
-	JSON     string       `placeholder:"FILE" help:"Store all sets and the environment; -: print them, and the table on standard error."`
+	N          int           `short:"n" type:"ranks" default:"16" placeholder:"RANKS" help:"Ranks of each job, the failed ones included. Default: ${default}."`
+	Failures   []int         `placeholder:"LIST" help:"How many ranks are killed before anything is measured, a job for each number. Default: 0, 1, 2, 4 and so on, up to three quarters of the ranks."`
+	Kill       []kill.Order  `default:"worst" placeholder:"LIST" help:"In which order: worst (ranks 1, 2, 3, …), average (as many parents as leaves of the binomial tree), best (from the highest rank down), random, or several with commas. Default: ${default}."`
+	Design     []string      `default:"unaware,reroute,lookup,rebalance" placeholder:"LIST" help:"Designs: reroute, lookup, rebalance, corrected, with commas; unaware, the baseline among the living, is always measured. Default: ${default}."`
+	Tree       []string      `default:"binomial" placeholder:"LIST" help:"binomial, knomial:K, binary, chain, flat, node, with commas: all designs on each of them. Default: ${default}."`
+	Sets       *int          `placeholder:"N" help:"Sets of each design, in turn. Default: 30, with --fabric sim 2."`
+	Ops        *int          `placeholder:"N" help:"Operations of a set. Default: 300, with --fabric sim 20."`
+	Unknown    bool          `help:"Kill ranks one after another while the operation runs, and measure how long it takes until all others have the error, and have validated. --failures is then how many die in a job (default: three quarters), --sets how many deaths each design sees at least."`
+	Undetected bool          `help:"For barrier and bcast: --failures ranks are dead when the operation starts and nobody knows; predict, for a machine described by --machine and up to 1048576 ranks, which living ranks complete without any detection, when, and with how many messages, and when all have completed after a detection."`
+	Machine    string        `default:"infiniband" placeholder:"NAME" help:"With --undetected: a profile of ftbench sim, or a file of parameters. Default: ${default}."`
+	Detection  time.Duration `default:"3s" placeholder:"DURATION" help:"With --undetected: the time after which all living ranks know of all dead ones. Default: ${default}, that of a machine that falls silent."`
+	Plot       []string      `placeholder:"FILE" help:"Draw the times against the number of failures; .svg or .png, or both with a comma."`
+	JSON       string        `placeholder:"FILE" help:"Store all sets and the environment; -: print them, and the table on standard error."`
 	paceFlags
 	exitsFlag
 	Fabric anyFabric `placeholder:"LIST" help:"shm, verbs, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it; or sim. Default: BANYAN_FABRIC, else all."`
@@ -70,7 +72,8 @@ interval of the ratio lies within 0.95…1.05, slower or faster if it lies outsi
 make the interval narrower. The command starts its ranks itself, bound to a core each where there are enough.
 
 Designs: reroute checks at each step whether the other rank lives, and goes round it; lookup has found the same edges
-when it validated; rebalance builds the tree anew over the survivors.
+when it validated; rebalance builds the tree anew over the survivors; corrected, for barrier and bcast, needs no validate and
+completes in spite of failures that nobody knows (its other operations are those of rebalance).
 
 --fabric sim runs all ranks in this process in virtual time, at any scale; its intervals are from the shortest to the longest set.
 
@@ -80,7 +83,12 @@ Examples:
   ftbench fault OP -n 32 --fabric tcp --design rebalance
   ftbench fault OP -n 8 --unknown
   ftbench fault OP -n 64 --unknown --fabric sim
+  ftbench fault OP -n 8 --unknown --design rebalance,corrected
   ftbench fault OP -n 512 --failures 0,8,64,256,496 --fabric sim --plot OP.svg`
+	if c.Op == fault.Barrier || c.Op == fault.Bcast {
+		text += `
+  ftbench fault OP -n 1024 --undetected --failures 1,10,100 --kill random,worst --design unaware,rebalance,corrected`
+	}
 	switch {
 	case c.Op.Rooted():
 		text += `
@@ -112,6 +120,11 @@ func (c *collectiveOptions) jobs(o fault.Collective) []fault.Collective {
 		o.Sets, o.Calls = 2, 20
 	}
 	failures := c.Failures
+	if len(failures) == 0 && c.Undetected {
+		for f := 1; f < c.N/4; f *= 4 {
+			failures = append(failures, f)
+		}
+	}
 	if len(failures) == 0 {
 		failures = fault.DefaultFailures(c.N)
 	}
@@ -152,6 +165,9 @@ func (c *collectiveOptions) check(jobs []fault.Collective) error {
 	if c.Unknown && len(c.Plot) > 0 {
 		return usagef("fault %s: --unknown gives no curve: it does not go with --plot", c.Op)
 	}
+	if c.Undetected && (c.Unknown || c.Op != fault.Barrier && c.Op != fault.Bcast) {
+		return usagef("fault %s: --undetected is for barrier and bcast, without --unknown", c.Op)
+	}
 	for _, o := range jobs {
 		check := o.Check
 		if c.Unknown {
@@ -171,6 +187,9 @@ func (c *collectiveOptions) run(o fault.Collective, to *call) error {
 	jobs := c.jobs(o)
 	if err := c.check(jobs); err != nil {
 		return err
+	}
+	if c.Undetected {
+		return c.predictUndetected(jobs, to)
 	}
 	if join.Started() {
 		return c.rank(jobs, to)
@@ -362,29 +381,4 @@ func between(format, to string, low, high float64, few string) string {
 		return few
 	}
 	return fmt.Sprintf(format+to+format, low, high)
-}
-
-// chart draws the medians against the number of failures, a line for each design.
-func (c *collectiveOptions) chart(r *collectiveResults) []figure.Chart {
-	var lines seriesByName
-	for _, job := range r.Jobs {
-		for _, l := range job.Lines {
-			name := l.Design
-			if len(c.Tree) > 1 {
-				name += ", " + l.Tree
-			}
-			if len(c.Kill) > 1 {
-				name += ", " + job.Options.Kill.String()
-			}
-			at := figure.Point{X: float64(job.Options.Failures), Y: l.Median / 1e3}
-			if v := stats.MedianInterval(l.Sets); !math.IsInf(v.High, 1) {
-				at.Low, at.High = v.Low/1e3, v.High/1e3
-			}
-			lines.put(name, at)
-		}
-	}
-	return []figure.Chart{{
-		Title: fmt.Sprintf("Banyan %s, %d ranks, median and 95 %% interval", c.Op, c.N), Series: lines.list,
-		X: figure.Axis{Title: "failures", Unit: figure.Count}, Y: figure.Axis{Title: "time (µs)", Unit: figure.Linear},
-	}}
 }

@@ -73,11 +73,11 @@ func TestFaultCollectiveSimulated(t *testing.T) {
 // Ranks die during operations; each design has its share of the deaths.
 func TestFaultUnknown(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a.json")
-	code, out, errs := ftbench(t, "fault", "barrier", "-n", "4", "--unknown", "--sets", "2", "--design", "reroute,rebalance", "--json", file)
+	code, out, errs := ftbench(t, "fault", "barrier", "-n", "4", "--unknown", "--sets", "2", "--design", "reroute,corrected", "--json", file)
 	require.Zero(t, code, errs)
 	require.Contains(t, unwrapped(out), "4 ranks, of which 2 die one after another")
-	for _, design := range []string{"reroute", "rebalance"} {
-		require.Regexp(t, `(?m)^worst +`+design+` +binomial +2( +\d+\.\d){3}$`, out)
+	for _, design := range []string{"reroute", "corrected"} {
+		require.Regexp(t, `(?m)^worst +`+design+` +binomial +[12]( +\d+\.\d){3}$`, out)
 		require.Regexp(t, `(?m)^worst +`+design+` +binomial( +\d+\.\d){3}$`, out)
 	}
 	require.FileExists(t, file)
@@ -92,7 +92,7 @@ func TestFaultCollectiveUsage(t *testing.T) {
 		{"-n 1 is not within 2…", []string{"barrier", "-n", "1"}},
 		{`no design "lookout": want unaware, reroute, lookup, rebalance or corrected`, []string{"reduce", "--design", "lookout"}},
 		{`no tree "oak": want binomial`, []string{"gather", "--tree", "oak"}},
-		{`no kill order "slowly": want worst, average, best`, []string{"scatter", "--kill", "slowly"}},
+		{`no kill order "slowly": want worst, average, best, random`, []string{"scatter", "--kill", "slowly"}},
 		{"--size 12: the operation reduces integers of 8 bytes", []string{"allreduce", "--size", "12"}},
 		{"--roots", []string{"bcast", "--roots", "random"}},
 		{"unknown flag --size", []string{"barrier", "--size", "8"}},
@@ -105,4 +105,32 @@ func TestFaultCollectiveUsage(t *testing.T) {
 		require.Contains(t, errs, c.want)
 		require.Empty(t, out)
 	}
+}
+
+// Predicted: nobody knows of the dead, and only the corrected design completes without a detection.
+func TestFaultUndetected(t *testing.T) {
+	file, plot := t.TempDir()+"/u.json", t.TempDir()+"/u.svg"
+	code, out, errs := ftbench(t, "fault", "bcast", "-n", "100", "--undetected", "--failures", "5", "--kill", "random", "--design",
+		"unaware,rebalance,corrected", "--plot", plot, "--json", file)
+	require.Zero(t, code, errs)
+	require.Regexp(t, `(?m)^5 +random +corrected +binomial +95 +95 `, out)
+	require.Regexp(t, `(?m)^5 +random +unaware +binomial +never$`, out)
+	var got struct {
+		Results struct {
+			Rows []struct {
+				Design          string
+				Living, Reached int
+				All             float64 `json:"all_us"`
+			}
+		}
+	}
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &got))
+	require.Len(t, got.Results.Rows, 3)
+	require.Less(t, got.Results.Rows[1].Reached, 95)
+	require.Greater(t, got.Results.Rows[1].All, 3e6)
+	require.Less(t, got.Results.Rows[2].All, 1e3)
+	code, _, errs = ftbench(t, "fault", "reduce", "-n", "8", "--undetected")
+	require.Equal(t, 2, code, errs)
 }

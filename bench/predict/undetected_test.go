@@ -1,0 +1,60 @@
+package predict
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/bench/kill"
+	"github.com/banyan-hpc/banyan/coll/tree"
+	"github.com/banyan-hpc/banyan/fabric/sim"
+)
+
+// With failures that nobody knows a corrected broadcast reaches all living ranks, and one down a tree those above
+// which nobody is dead. A barrier waits for the detection in all designs, and is not repeated in the corrected one.
+func TestUnseen(t *testing.T) {
+	const ranks, detection = 300, 100 * sim.Millisecond
+	m := profile(t, "infiniband", ranks)
+	for _, order := range []kill.Order{kill.Random, kill.Worst, kill.Best} {
+		for _, failures := range []int{0, 1, 17, 90} {
+			j := Job{Machine: m, Ranks: ranks, Dead: order.Victims(ranks, failures), Op: Bcast, Bytes: 8, Design: tree.Corrected}
+			c, err := Unseen(j, detection)
+			require.NoError(t, err)
+			require.Equal(t, ranks-failures, c.Living)
+			require.Equal(t, c.Living, c.Reached, "%v, %d dead", order, failures)
+			require.Equal(t, c.Time, c.Complete)
+			require.Less(t, c.Time, detection)
+			j.Design = tree.Rebalance
+			r, err := Unseen(j, detection)
+			require.NoError(t, err)
+			if failures == 0 {
+				require.Equal(t, ranks, r.Reached)
+				require.Equal(t, ranks-1, r.Messages)
+				require.LessOrEqual(t, c.Messages, 3*ranks)
+			} else if order == kill.Worst || order == kill.Random && failures > 1 {
+				require.Less(t, r.Reached, c.Reached)
+				require.Greater(t, r.Complete, detection)
+			}
+			j.Design = tree.Unaware
+			u, err := Unseen(j, detection)
+			require.NoError(t, err)
+			require.Equal(t, r.Reached, u.Reached)
+			require.Equal(t, u.Reached == u.Living, u.Complete > 0)
+
+			j.Op, j.Design = Barrier, tree.Corrected
+			c, err = Unseen(j, detection)
+			require.NoError(t, err)
+			require.Equal(t, failures == 0, c.Reached == c.Living)
+			j.Design = tree.Rebalance
+			r, err = Unseen(j, detection)
+			require.NoError(t, err)
+			if failures > 0 {
+				require.Zero(t, r.Reached)
+				require.Greater(t, r.Complete, detection)
+				require.Greater(t, c.Complete, detection)
+			}
+		}
+	}
+	_, err := Unseen(Job{Machine: m, Op: Reduce}, detection)
+	require.Error(t, err)
+}
