@@ -17,7 +17,7 @@ import (
 // A simulated rank takes little memory while it waits, so that 10^6 of them fit into a machine of 24 GB: see
 // decision 105. Stacks have powers of two; most are of 4 KB, and one of 8 KB doubles the memory of a rank.
 func TestMemoryOfWaitingRanks(t *testing.T) {
-	const ranks, heap, stack = 5000, 12 << 10, 6 << 10 // of 10.4 and 4.2 KB
+	const ranks, heap, stack = 5000, 13 << 10, 6 << 10 // of 12.1 and 4.2 KB
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))   // a collection shrinks stacks
 	for name, call := range map[string]func(*banyan.Comm) error{
 		"agree":   func(c *banyan.Comm) error { _, err := c.Agree(1); return err },
