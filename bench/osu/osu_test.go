@@ -337,7 +337,7 @@ func TestPagesAreAligned(t *testing.T) {
 // A virtual clock stands still between two reads: nothing is taken off.
 func TestClockCost(t *testing.T) {
 	inSim(t, 2, func(w *banyan.World) error {
-		p, err := NewPair(w, 1, 1)
+		p, err := NewPair(w, 1, 1, false)
 		require.NoError(t, err)
 		require.Zero(t, clockCost(w))
 		return p.sync()

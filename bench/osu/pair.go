@@ -41,13 +41,13 @@ type Pair struct {
 	word       [1]byte
 }
 
-// NewPair allocates buffers for messages up to max bytes and windows up to window messages. Errors
-// when the job has other than two ranks.
-func NewPair(w *banyan.World, max, window int) (*Pair, error) {
+// NewPair allocates buffers for messages up to max bytes and windows up to window messages, with registered of
+// [banyan.Alloc]. Errors when the job has other than two ranks.
+func NewPair(w *banyan.World, max, window int, registered bool) (*Pair, error) {
 	if n := w.Comm().Size(); n != 2 {
 		return nil, fmt.Errorf("osu: the job has %d ranks, exactly 2 are needed: start with -n 2", n)
 	}
-	return newPair(w, 1, &Options{Max: max, Window: window})
+	return newPair(w, 1, &Options{Max: max, Window: window, Registered: registered})
 }
 
 // newPair makes this rank's side of one of so many pairs.

@@ -21,11 +21,14 @@ func FuzzOutput(f *testing.F) {
 	f.Add("bcast 8 inf\n")
 	f.Add("bcast 8 1250.5 9000\n")
 	f.Add("# Size\n8 0.5\n")
+	f.Add("10.500000\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		positive := func(v float64, err error) {
 			require.True(t, err != nil || v > 0 && !math.IsInf(v, 1), "%v of %q", v, text)
 		}
 		positive(parseUCX(text))
+		positive(parsePerftest(text, true))
+		positive(parsePerftest(text, false))
 		if times, longest, err := parseCollectives(text, []Collective{{Op: "bcast", Bytes: 8}}); err == nil {
 			positive(times[0], nil)
 			require.True(t, longest[0] >= 0 && !math.IsInf(longest[0], 1))

@@ -2,6 +2,7 @@ package peers
 
 import (
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,6 +26,34 @@ func TestParseUCX(t *testing.T) {
 		_, err := parseUCX(bad)
 		require.Error(t, err, "%q", bad)
 	}
+}
+
+// Outputs of perftest 6.06: microseconds, and millions of messages a second.
+func TestParsePerftest(t *testing.T) {
+	latency, err := parsePerftest("16.410557\n", true)
+	require.NoError(t, err)
+	require.InDelta(t, 16.410557e-6, latency, 1e-12)
+	each, err := parsePerftest("0.025000\n", false)
+	require.NoError(t, err)
+	require.InDelta(t, 40e-6, each, 1e-12)
+	for _, bad := range []string{"", "\n", "Unable to init the socket connection", "-1.0\n", "0.000000\n", "nan", "inf"} {
+		_, err := parsePerftest(bad, true)
+		require.Error(t, err, "%q", bad)
+	}
+}
+
+// Both sides get the same; one message at a time, or a window of them.
+func TestPerftestArguments(t *testing.T) {
+	p := Perftest{Program: "ib_write_bw", Device: "rxe0", Port: 1, GID: 3, CPUs: [2]int{0, 1}, path: "/bin/ib_write_bw", pin: "taskset"}
+	j := Job{Test: Bandwidth, Size: 4096, Window: 8, Iters: 100}
+	require.Equal(t, "taskset -c 1 /bin/ib_write_bw -F -d rxe0 -i 1 -x 3 -p 7 -s 4096 --output=message_rate -N -t 8 -n 800 127.0.0.1",
+		strings.Join(p.argv(7, 1, j), " "))
+	p.Alone, j.Iters, j.Window = true, 1, 1
+	require.Contains(t, strings.Join(p.argv(7, 0, j), " "), "-N -t 1 -n 5")
+	p.Program = "none such"
+	var absent *NotInstalledError
+	require.ErrorAs(t, p.Find(), &absent)
+	require.ErrorContains(t, absent, "apt-get install perftest")
 }
 
 func TestParseJob(t *testing.T) {

@@ -1,14 +1,12 @@
 package peers
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math"
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -63,39 +61,17 @@ func (u *UCX) Run(ctx context.Context, j Job) (time.Duration, error) {
 
 // rate returns messages per second: one way, per message that follows another.
 func (u *UCX) rate(ctx context.Context, j Job) (float64, error) {
-	port, release, err := reservePort()
+	out, err := clientAndServer(ctx, func(port, side int) []string {
+		argv := append([]string{u.path}, u.common(port, side)...)
+		if side == 1 {
+			argv = append(argv, u.options(j)...)
+		}
+		return argv
+	})
 	if err != nil {
 		return 0, err
 	}
-	defer release()
-	var out, words bytes.Buffer
-	server := exec.CommandContext(ctx, u.path, u.common(port, 0)...)
-	server.Stderr, server.Stdout = &words, &words
-	if err := server.Start(); err != nil {
-		return 0, err
-	}
-	exited := make(chan struct{})
-	var wait sync.WaitGroup
-	wait.Go(func() {
-		_ = server.Wait() // its output has the error
-		close(exited)
-	})
-	defer wait.Wait()
-	defer server.Process.Kill()
-	if err := awaitListener(ctx, port, exited); err != nil {
-		return 0, fmt.Errorf("%w; the server said: %s", err, words.String())
-	}
-	client := exec.CommandContext(ctx, u.path, append(u.common(port, 1), u.options(j)...)...)
-	client.Stdout, client.Stderr = &out, &out
-	if err := client.Run(); err != nil {
-		return 0, fmt.Errorf("client: %w: %s", err, out.String())
-	}
-	select { // the server ends by itself after its client
-	case <-exited:
-	case <-ctx.Done():
-		return 0, context.Cause(ctx)
-	}
-	return parseUCX(out.String())
+	return parseUCX(out)
 }
 
 func (u *UCX) common(port, side int) []string {

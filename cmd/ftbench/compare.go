@@ -14,7 +14,7 @@ import (
 )
 
 type compareCmd struct {
-	Only    []string      `enum:"latency,bw,aware,netpipe,match,startup,coll,crowd,hosts,many,ulfm,rma,memory,tcp,unix,unauthenticated,strangers" default:"latency,bw,aware,netpipe,match,startup,coll,crowd,rma,tcp,unauthenticated" placeholder:"GROUPS" help:"Groups of measures: ${enum}. Default: ${default}."`
+	Only    []string      `enum:"latency,bw,aware,netpipe,match,startup,coll,crowd,hosts,many,ulfm,rma,memory,verbs,tcp,unix,unauthenticated,strangers" default:"latency,bw,aware,netpipe,match,startup,coll,crowd,rma,tcp,unauthenticated" placeholder:"GROUPS" help:"Groups of measures: ${enum}. Default: ${default}."`
 	Pairs   int           `default:"9" help:"Pairs below which nothing is decided."`
 	MaxTime time.Duration `default:"2m" help:"Budget for each measure; what is not decided by then is undecided, and a round that is under way is dropped, but for the first."`
 	quickFlag
@@ -45,6 +45,7 @@ Examples:
   ftbench compare --only match --entries 10,1000,100000
   ftbench compare --only startup -n 128
   ftbench compare --only rma --max-time 30s
+  ftbench compare --only verbs --no-seek
   ftbench compare --only many --many-ranks 16 --many-sizes 8,65536
   ftbench compare --only crowd --crowd-ranks 65,128
   ftbench compare --only hosts
@@ -98,6 +99,11 @@ Groups:
                rank, each with a flush; bandwidth of puts of 1 MiB, with a
                window of 64; locks, shared and exclusive, that nobody else has.
                The peers' windows are made by MPI_Win_allocate
+  verbs        over an RDMA adapter, beside perftest through the same port: 8-byte
+               latency; put of 8 bytes and flush over ib_write_lat, which is
+               half of a ping-pong, and over a write with its completion (-t 1);
+               get; bandwidth of 64 KiB and 1 MiB of registered memory, window
+               8; by request only
   many         messages from each of 16 and 32 ranks to all others: the first
                ones in a fresh job (first contact), the second ones, later
                ones; shared memory of the node (ftbench many); by request only

@@ -116,6 +116,18 @@ func TestCompareRMA(t *testing.T) {
 	}
 }
 
+// Without an RDMA adapter the group verbs is an error that says so.
+func TestCompareWithoutAnAdapter(t *testing.T) {
+	if found, _ := filepath.Glob("/sys/class/infiniband/*"); len(found) > 0 {
+		return // TestComparison of fabric/verbs/testbed has one
+	}
+	code, _, errs := ftbench(t, "compare", "--only", "verbs", "--json", filepath.Join(t.TempDir(), "c.json"))
+	require.Equal(t, 1, code)
+	if _, err := peers.CPUs(); err == nil {
+		require.Contains(t, errs, "group verbs needs an RDMA adapter")
+	}
+}
+
 // Messages among ranks: each value of each that is installed.
 func TestCompareMany(t *testing.T) {
 	out, r, ok := comparison(t, "--only many --many-ranks 3 --many-sizes 8,64")

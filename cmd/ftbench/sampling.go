@@ -15,11 +15,12 @@ import (
 
 // rankCmd is one of the two Banyan ranks of a comparison.
 type rankCmd struct {
-	Aware bool   `default:"true" negatable:""`
-	Roomy bool   `help:"Keep any number of unexpected messages."`
-	Dir   string `arg:"" help:"Where the FIFOs are."`
-	CPU0  int    `arg:"" name:"cpu0" help:"Where rank 0 must run."`
-	CPU1  int    `arg:"" name:"cpu1" help:"Where rank 1 must run."`
+	Aware      bool   `default:"true" negatable:""`
+	Roomy      bool   `help:"Keep any number of unexpected messages."`
+	Registered bool   `help:"Send from registered memory."`
+	Dir        string `arg:"" help:"Where the FIFOs are."`
+	CPU0       int    `arg:"" name:"cpu0" help:"Where rank 0 must run."`
+	CPU1       int    `arg:"" name:"cpu1" help:"Where rank 1 must run."`
 }
 
 // Run takes samples until the driver is gone.
@@ -30,7 +31,7 @@ func (c *rankCmd) Run() error {
 	}
 	return inJob(c.Aware, func(w *banyan.World) error {
 		rank := w.Comm().Rank()
-		p, err := newPairs(w)
+		p, err := newPairs(w, c.Registered)
 		if err != nil {
 			return err
 		}
@@ -51,8 +52,8 @@ type pairs struct {
 	remote *osu.Remote // nil before the first job on memory
 }
 
-func newPairs(w *banyan.World) (pairs, error) {
-	o, err := osu.NewPair(w, peers.MaxSize, peers.MaxWindow)
+func newPairs(w *banyan.World, registered bool) (pairs, error) {
+	o, err := osu.NewPair(w, peers.MaxSize, peers.MaxWindow, registered)
 	if err != nil {
 		return pairs{}, err
 	}

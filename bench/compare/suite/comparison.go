@@ -48,10 +48,11 @@ var implementations = []string{ours, unaware, roomy, overTCP, ucx, openmpi, mpic
 	peers.OpenMPI.NetPIPEName, peers.MPICH.NetPIPEName, nptcpName, starterName(peers.OpenMPI),
 	starterName(peers.MPICH),
 	collectiveName(peers.OpenMPI), collectiveName(peers.MPICH), messagesName(peers.OpenMPI),
-	messagesName(peers.MPICH), ulfm, turns, oursRMA, openmpiRMA, mpichRMA}
+	messagesName(peers.MPICH), ulfm, turns, oursRMA, openmpiRMA, mpichRMA,
+	oursVerbs, sendLatency, writeLatency, writeAlone, readLatency, sendRate, writeRate, readRate}
 
 // own are the implementations without which there is no comparison.
-var own = []string{ours, unaware, roomy, overTCP, oursRMA}
+var own = []string{ours, unaware, roomy, overTCP, oursRMA, oursVerbs}
 
 // Comparison holds the processes that take part and wait for commands. It is for one goroutine.
 type Comparison struct {
@@ -127,6 +128,9 @@ func isPeer(name string) bool {
 func (c *Comparison) add(ctx context.Context, name string) error {
 	var s *peers.Server
 	var err error
+	if _, ok := perftests[name]; ok {
+		return c.addPerftest(ctx, name)
+	}
 	switch name {
 	case ucx:
 		u, err := peers.NewUCX(c.cpus)
@@ -145,8 +149,13 @@ func (c *Comparison) add(ctx context.Context, name string) error {
 		s, err = peers.OpenMPI.Start(ctx, c.cpus)
 	case mpich, mpichRMA:
 		s, err = peers.MPICH.Start(ctx, c.cpus)
-	case ours, unaware, roomy, overTCP, oursRMA:
-		s, err = peers.Start(ctx, name, c.banyan(name))
+	case ours, unaware, roomy, overTCP, oursRMA, oursVerbs:
+		if name == oursVerbs {
+			err = adapter()
+		}
+		if err == nil {
+			s, err = peers.Start(ctx, name, c.banyan(name))
+		}
 	default:
 		return fmt.Errorf("there is no implementation named %q", name)
 	}
@@ -164,8 +173,12 @@ func (c *Comparison) banyan(name string) func(dir string) []peers.Command {
 		if name == roomy {
 			command.Argv = append(command.Argv, "--roomy")
 		}
-		if name == overTCP {
+		switch name {
+		case overTCP:
 			command.Env = []string{fabricVariable + "=tcp"}
+		case oursVerbs:
+			command.Env = []string{fabricVariable + "=verbs"}
+			command.Argv = append(command.Argv, "--registered")
 		}
 		return []peers.Command{command}
 	}

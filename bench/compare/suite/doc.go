@@ -1,4 +1,4 @@
-// Package suite measures Banyan beside UCX, Open MPI, MPICH and NetPIPE on bare sockets: the
+// Package suite measures Banyan beside UCX, Open MPI, MPICH, NetPIPE on bare sockets and perftest: the
 // measures of ftbench compare, and the bounds of docs/status.md on their ratios.
 //
 // A [Comparison] starts the implementations that its groups need (package peers), samples them in

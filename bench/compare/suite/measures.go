@@ -9,7 +9,7 @@ import (
 )
 
 // The measures and bounds of docs/status.md, B2-1 to B2-12, B3-2 to B3-7, B4-1 to B4-5, B6-2, B6-4,
-// B7-10 to B7-12, B20-2, B20-3 and B20-6. A ratio must be known to 3 %, and to 0.3 % for what awareness costs: its
+// B7-10 to B7-12, B20-2, B20-3, B20-6 and B21-1 to B21-3. A ratio must be known to 3 %, and to 0.3 % for what awareness costs: its
 // bounds are a percent away from nothing.
 const (
 	precision      = 0.03
@@ -44,6 +44,7 @@ const (
 	groupMany       = "many"
 	groupRMA        = "rma"
 	groupMemory     = "memory"
+	groupVerbs      = "verbs"
 )
 
 // participants are the implementations that a group needs.
@@ -64,6 +65,7 @@ var participants = map[string][]string{
 	groupULFM:       {recoveries},
 	groupMany:       {messages},
 	groupRMA:        {oursRMA, openmpiRMA, mpichRMA},
+	groupVerbs:      {oursVerbs, sendLatency, writeLatency, writeAlone, readLatency, sendRate, writeRate, readRate},
 }
 
 // plans returns the plans of a group; that of the flood is made when the rank has reported its
@@ -80,6 +82,8 @@ func (c *Comparison) plans(group string) []*compare.Plan {
 		return c.matchPlans()
 	case groupRMA:
 		return c.remotePlans()
+	case groupVerbs:
+		return c.verbsPlans()
 	}
 	return nil
 }

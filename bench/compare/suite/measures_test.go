@@ -65,10 +65,11 @@ func TestChartsOfFewSizes(t *testing.T) {
 // Every bound of docs/status.md is in a plan, and the peers that a bound names are sampled.
 func TestPlansHaveTheBounds(t *testing.T) {
 	c := &Comparison{Options: Options{Entries: []int{10, 10_000}}, runners: map[string]peers.Runner{}}
-	for _, name := range []string{ours, unaware, roomy, ucx, openmpi, mpich, bare, oursRMA, openmpiRMA, mpichRMA} {
+	for _, name := range []string{ours, unaware, roomy, ucx, openmpi, mpich, bare, oursRMA, openmpiRMA, mpichRMA, oursVerbs,
+		sendLatency, writeLatency, writeAlone, readLatency, sendRate, writeRate, readRate} {
 		c.runners[name] = current{}
 	}
-	groups := []string{groupLatency, groupBandwidth, groupAware, groupMatch, groupRMA}
+	groups := []string{groupLatency, groupBandwidth, groupAware, groupMatch, groupRMA, groupVerbs}
 	got := map[string][]float64{}
 	note := func(bounds []compare.Bound) {
 		for _, b := range bounds {
@@ -79,7 +80,7 @@ func TestPlansHaveTheBounds(t *testing.T) {
 	}
 	for _, g := range groups {
 		for _, p := range c.plans(g) {
-			require.Contains(t, []string{ours, roomy, oursRMA}, p.Sources[0].Name, "the subject of %s", p.Name)
+			require.Contains(t, []string{ours, roomy, oursRMA, oursVerbs}, p.Sources[0].Name, "the subject of %s", p.Name)
 			note(p.Bounds)
 		}
 	}
@@ -88,10 +89,10 @@ func TestPlansHaveTheBounds(t *testing.T) {
 		"B2-5": {1, 0, 0}, "B2-6": {.95, .95, .95}, "B2-7": {.95, .95, .95}, "B2-8": {.95, .95, .95},
 		"B2-9": {.95, .95, .95}, "B2-10": {.95, .95, .95},
 		"B2-11": {1.012}, "B2-12": {1.004}, "B3-5": {3}, "B3-6": {3},
-		"B20-2": {.8, .8, .8, .8, .8, .8}, "B20-6": {1, 1},
+		"B20-2": {.8, .8, .8, .8, .8, .8}, "B20-6": {1, 1}, "B21-1": {1.25}, "B21-2": {.9, .9, .9, .9}, "B21-3": {1.25, 1.25},
 	}, got)
-	require.ElementsMatch(t, []string{ours, unaware, roomy, ucx, openmpi, mpich, oursRMA, openmpiRMA, mpichRMA},
-		names(groups))
+	require.ElementsMatch(t, []string{ours, unaware, roomy, ucx, openmpi, mpich, oursRMA, openmpiRMA, mpichRMA,
+		oursVerbs, sendLatency, writeLatency, writeAlone, readLatency, sendRate, writeRate, readRate}, names(groups))
 
 	delete(c.runners, mpich)
 	require.Len(t, c.latencyPlans()[0].Sources, 4, "what is not installed is left out")

@@ -7,6 +7,7 @@ package testbed
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -15,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/bench/compare/suite"
 )
 
 // result is what a run of rdma-vm has written, and its exit status.
@@ -83,18 +86,43 @@ func TestMessagesBetweenMachines(t *testing.T) {
 	require.ElementsMatch(t, []string{"[0] ", "[1] "}, []string{rows[0][1], rows[1][1]})
 }
 
-// A job as docs/clusters.md shows it: two ranks in one machine, whose messages go over its device.
-func TestJob(t *testing.T) {
+// command builds ftbench.
+func command(t *testing.T) string {
+	t.Helper()
 	ftbench := filepath.Join(t.TempDir(), "ftbench")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", ftbench, "../../../cmd/ftbench")
 	build.Env = append(os.Environ(), "CGO_ENABLED=1")
 	said, err := build.CombinedOutput()
 	require.NoError(t, err, string(said))
+	return ftbench
+}
 
+// A job as docs/clusters.md shows it: two ranks in one machine, whose messages go over its device.
+func TestJob(t *testing.T) {
+	ftbench := command(t)
 	got := start(t, "--", ftbench, "run", "-n", "2", "--fabric", "verbs", "--verbose", "--", ftbench, "osu", "latency", "-m", "1:8")
 	require.Zero(t, got.status, got)
 	require.Regexp(t, `(?m)^8 +[0-9.]+$`, got.out)
 	require.Contains(t, got.errs, "peer 1: tcp: sends over RDMA, device rxe0")
+}
+
+// Banyan beside perftest, as docs/benchmarks.md shows it: each measure has samples of all programs.
+func TestComparison(t *testing.T) {
+	ftbench := command(t)
+	got := start(t, "-m", "2048", "-t", "300", "--", ftbench, "compare", "--only", "verbs", "--no-seek", "--max-time", "1ms",
+		"--sample", "1ms", "--json", "-")
+	require.Contains(t, []int{0, 3}, got.status, got) // so few samples may miss a bound
+	var stored struct{ Results suite.Results }
+	require.NoError(t, json.Unmarshal([]byte(got.out), &stored), got)
+	require.Empty(t, stored.Results.Absent)
+	require.Len(t, stored.Results.Measures, 5)
+	for _, m := range stored.Results.Measures {
+		require.Empty(t, m.Failed, m.Title)
+		for _, s := range m.Rounds[0].Samples {
+			t.Logf("%s, %s: %.2f µs", m.Title, s.Source, s.Seconds*1e6)
+		}
+	}
+	require.Contains(t, got.errs, "put of 8 bytes and flush over RDMA")
 }
 
 // One machine loses power by intent, one by accident: the status is that of the second.
