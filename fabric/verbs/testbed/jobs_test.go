@@ -100,6 +100,13 @@ func TestStoppedRank(t *testing.T) {
 		finish; touch $RDMA_VM_SHARE/over`))
 }
 
+// A machine that is frozen answers nobody, nor does its adapter. Its rank counts as failed, and ends when the machine goes on.
+func TestFrozenMachine(t *testing.T) {
+	survived(t, job(t, `begin waits
+		`+whenGoing+`touch $RDMA_VM_SHARE/freeze.1; await over; ! wait $pids; exit; fi
+		finish; touch $RDMA_VM_SHARE/over $RDMA_VM_SHARE/thaw.1`))
+}
+
 // A link that comes back in time is no failure: each message arrives once, over RDMA or the sockets.
 func TestLinkComesBack(t *testing.T) {
 	got := job(t, `begin 'goes on'
