@@ -88,8 +88,12 @@ func (p *Provider) roundTrip(looks int) (found int) {
 	}
 }
 
+// askingFor is the number of messages for which this process counts as asking after it has asked.
+const askingFor = 64
+
 // settle has the completion of the last message of each lane asked for.
 func (p *Provider) settle() {
+	p.asking = askingFor
 	if len(p.unsignalled) == 0 {
 		return
 	}

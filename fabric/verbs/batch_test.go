@@ -26,7 +26,10 @@ func steady(t *testing.T) (p [2]*peer, c [2]*Conn) {
 	}
 	for !c[0].receiving || !c[1].receiving || p[0].onWay+p[1].onWay > 0 {
 		poll(p)
+		p[0].EndBurst()
+		p[1].EndBurst()
 	}
+	p[0].asking, p[1].asking = 0, 0
 	return p, c
 }
 
@@ -189,6 +192,43 @@ func TestLastMessagesAreAcknowledged(t *testing.T) {
 		p[0].Poll(&p[0].sink)
 	}
 	require.Empty(t, c[0].out)
+}
+
+// Messages of which each follows an answer have no completion but now and then, unless this process asks for the last one.
+func TestLoneMessagesAreNotAcknowledged(t *testing.T) {
+	if noAdapter(t) {
+		return
+	}
+	p, c := steady(t)
+	n := p[0].ring()/4 - 1
+	for i := range n {
+		sendNumber(t, c[0], i)
+		for len(p[1].got) <= i {
+			poll(p)
+		}
+	}
+	require.Len(t, c[0].out, n, "none has a completion")
+	for sent := n; len(c[0].out) >= n; sent++ {
+		require.Equal(t, n, sent, "the next one has")
+		sendNumber(t, c[0], sent)
+		for range 1000 {
+			poll(p)
+		}
+	}
+	require.Empty(t, c[0].out)
+	p[0].EndBurst()
+	for i := range askingFor {
+		sendNumber(t, c[0], n+1+i)
+		for len(c[0].out) > 0 {
+			poll(p)
+		}
+	}
+	sendNumber(t, c[0], n+1+askingFor)
+	inOrderOne(t, p[1], n+1+askingFor)
+	for len(p[1].got) < n+2+askingFor {
+		poll(p)
+	}
+	require.Len(t, c[0].out, 1, "it has not asked for a while")
 }
 
 // A process that sleeps hears of a message that no adapter acknowledges.

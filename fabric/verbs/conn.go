@@ -143,10 +143,15 @@ func (c *Conn) post(class fabric.Class, imm uint64, payload []byte) bool {
 	return true
 }
 
-// signals reports whether the next message is to have a completion: if none is on its way, since nothing may follow
-// it, and now and then, for room among those on their way.
+// signals reports whether the next message is to have a completion: now and then, for room among those on their way. While
+// this process asks whether all have arrived, each message has one that is the only one on its way, which nothing may follow.
 func (c *Conn) signals() bool {
-	if c.quiet++; len(c.out) > 0 && c.quiet < c.p.ring()/4 {
+	p := c.p
+	alone := p.asking > 0 && len(c.out) == 0
+	if p.asking > 0 {
+		p.asking--
+	}
+	if c.quiet++; !alone && c.quiet < p.ring()/4 {
 		if !c.listed {
 			c.listed = true
 			c.p.unsignalled = append(c.p.unsignalled, c)

@@ -126,7 +126,7 @@ func (c *Conn) reports() {
 
 func (p *Provider) reportMoved() {
 	list := p.moved
-	p.moved = nil
+	p.moved, p.reported = p.reported[:0], list
 	for _, c := range list {
 		moved, gone := c.moved, c.gone
 		c.listedMoved, c.moved, c.gone = false, 0, 0

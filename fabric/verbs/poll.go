@@ -51,7 +51,7 @@ func (p *Provider) Poll(s *fabric.Sink) int {
 		p.d.drain()
 	}
 	n, before := 0, p.told
-	if p.lanes > 0 || len(p.arrived) > 0 {
+	if len(p.moved) == 0 && p.lanes > 0 || len(p.arrived) > 0 { // what has been found comes first
 		n = p.roundTrip(pollLooks)
 		p.deliverAll()
 		p.payOwed()

@@ -60,7 +60,7 @@ type Provider struct {
 	pending            []*Conn // connections with notes or frames to be sent over the sockets
 	leaving            []*Conn // departed peers of which frames are to come
 	renewing           []*Conn // connections whose lane comes back
-	moved              []*Conn // connections with moves that have ended, of which the sink has not been told
+	moved, reported    []*Conn // connections with moves that have ended, of which the sink has not been told; has been told last
 	lanes              int     // connections with a queue pair
 	over               int     // connections whose frames come over their lane
 	onWay              int     // messages without acknowledgement
@@ -68,6 +68,7 @@ type Provider struct {
 	batched     *Conn            // the connection to which the last call has sent a short message: see batch.go
 	flush       *flusher.Flusher // nil: none wait
 	unsignalled []*Conn          // connections whose last messages have no completion
+	asking      int              // messages until this process does not count as asking for completions any more
 
 	up       *fabric.Sink // of the caller's Poll
 	down     fabric.Sink  // for the sockets
@@ -241,7 +242,7 @@ func (p *Provider) Calls() Calls {
 func (p *Provider) EndBurst() (all bool) {
 	p.endBatch()
 	all = p.Provider.EndBurst()
-	if p.onWay > 0 {
+	if p.asking = askingFor; p.onWay > 0 {
 		p.settle()
 		p.roundTrip(1)
 	}

@@ -16,9 +16,14 @@ func (w *Window) await(ready func() (bool, error)) error {
 		if ok || err != nil {
 			return err
 		}
-		c := new(progress.Completion)
+		c := w.spare
+		if w.spare = nil; c == nil {
+			c = new(progress.Completion)
+		}
 		w.waiters = append(w.waiters, c)
 		w.s.e.Wait(c)
+		c.Reset()
+		w.spare = c
 	}
 }
 

@@ -168,7 +168,8 @@ func (s *Service) onMoved(peer proc.ID, n int, lost bool) {
 	if q == nil || n > len(q.parts) {
 		return
 	}
-	var touched []*target
+	var few [4]*target
+	touched := few[:0]
 	for i := n - 1; i >= 0; i-- {
 		p := &q.parts[i]
 		p.t.underWay--

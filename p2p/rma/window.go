@@ -34,6 +34,7 @@ type Window struct {
 	// runThrough: the profile, which the communicator gives only without the lock.
 	runThrough bool
 	waiters    []*progress.Completion
+	spare      *progress.Completion // for the next wait; nil: it makes one
 	results    map[uint32]*result
 	token      uint32
 	dynamic    bool
