@@ -268,12 +268,16 @@ type Mover interface {
 	Moves() bool
 	// TryPut starts to write a first part of local to the shared memory remote, at an offset, and gives its length. Local
 	// stays in place, unchanged, until Sink.Moved reports the part. NoRoom: make progress and try again. NoPath: use
-	// frames. Parts are complete in any order towards frames, and towards each other where they overlap.
+	// frames. Parts are complete in any order towards frames of TrySend, and towards each other where they overlap.
 	//
 	// Preconditions: len(local) > 0, and as TrySend.
 	TryPut(local []byte, remote Region, offset uint64) (n int)
 	// TryGet is TryPut in the other direction: it reads into local.
 	TryGet(local []byte, remote Region, offset uint64) (n int)
+	// TryNotify is TryPut with a frame behind the part that ends local, if that is all of local. The frame is delivered once
+	// the part is complete at the peer, and all parts of earlier calls that put. It is complete with its part: if that is
+	// reported as lost, the frame may have been delivered, and is not afterwards.
+	TryNotify(local []byte, remote Region, offset uint64, class Class, imm uint64, payload []byte) (n int)
 }
 
 // The results of a Mover that starts nothing.

@@ -13,7 +13,8 @@ import (
 func moveCases() []Case {
 	return []Case{
 		{Name: "moves", N: 2, Body: moves,
-			About: "Processes write and read each other's shared memory, where it is meant, and nothing beside it."},
+			About: "Processes write and read each other's shared memory, where it is meant, and nothing beside it; a notice " +
+				"comes when all that was written before it is there."},
 	}
 }
 
@@ -52,7 +53,8 @@ func moves(e *Env) {
 	m.meet(sayName, append(binary.LittleEndian.AppendUint64(nil, mine.Addr), mine.Key...))
 	e.pump(forReply, m.other, m.conn.Moves)
 	for _, n := range []int{1, 8, 5000, mostMoved} {
-		m.round(n)
+		m.round(n, false)
+		m.round(n, true)
 	}
 	e.Check(m.conn.TryPut(m.mem[:2], m.theirs, mostMoved-1) == fabric.NoPath, "a move beyond the memory")
 	e.Check(m.conn.TryGet(m.mem[:1], m.theirs, mostMoved+1) == fabric.NoPath, "a move behind the memory")
@@ -79,16 +81,24 @@ func (m *mover) meet(imm uint64, payload []byte) {
 	m.e.pump(forReply, m.other, func() bool { return m.heard[imm] >= m.said[imm] })
 }
 
-// round writes n bytes to the end of the other's memory, and reads them.
-func (m *mover) round(n int) {
+// round writes n bytes to the end of the other's memory, and reads them. Notify: the other learns of them by a notice.
+func (m *mover) round(n int, notify bool) {
 	e, at := m.e, mostMoved-n
 	local, back := make([]byte, n), make([]byte, n+edge)
 	fillPattern(e.Job.Seed+uint64(e.ID), n, local)
-	m.all(m.conn.TryPut, local, uint64(at))
-	m.meet(sayWrote, nil)
+	if notify {
+		m.start(m.conn.TryPut, local[:n/2], uint64(at))
+		m.start(m.tryNotify, local[n/2:], uint64(at+n/2))
+		m.said[sayWrote]++
+		e.pump(forReply, m.other, func() bool { return m.heard[sayWrote] >= m.said[sayWrote] })
+	} else {
+		m.all(m.conn.TryPut, local, uint64(at))
+		m.meet(sayWrote, nil)
+	}
 	bad := checkPattern(e.Job.Seed+uint64(m.other), n, m.mem[edge+at:][:n])
 	e.Check(bad < 0, "the other's %d bytes are wrong from byte %d on", n, bad)
 	e.Check(blank(m.mem[:edge+at]) && blank(m.mem[edge+mostMoved:]), "memory beside %d bytes has changed", n)
+	m.end()
 	m.all(m.conn.TryGet, back[:n], uint64(at))
 	e.Check(bytes.Equal(local, back[:n]) && blank(back[n:]), "%d bytes that were read", n)
 	m.meet(sayRead, nil)
@@ -96,8 +106,19 @@ func (m *mover) round(n int) {
 	m.meet(sayGone, nil)
 }
 
+// tryNotify has the other know that this process has written.
+func (m *mover) tryNotify(local []byte, r fabric.Region, at uint64) int {
+	return m.conn.TryNotify(local, r, at, rawClass, sayWrote, nil)
+}
+
 // all moves all of local.
 func (m *mover) all(try func([]byte, fabric.Region, uint64) int, local []byte, at uint64) {
+	m.start(try, local, at)
+	m.end()
+}
+
+// start starts to move all of local.
+func (m *mover) start(try func([]byte, fabric.Region, uint64) int, local []byte, at uint64) {
 	e := m.e
 	for len(local) > 0 {
 		n := 0
@@ -109,6 +130,11 @@ func (m *mover) all(try func([]byte, fabric.Region, uint64) int, local []byte, a
 		m.started++
 		local, at = local[n:], at+uint64(n)
 	}
+}
+
+// end waits until all moves have ended.
+func (m *mover) end() {
+	e := m.e
 	e.pump(forReply, m.other, func() bool { return m.ended >= m.started })
 	e.Check(m.ended == m.started, "%d moves have ended, of %d", m.ended, m.started)
 }

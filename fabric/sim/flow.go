@@ -50,6 +50,7 @@ type flow struct {
 	moves    []*move // under way, the oldest first
 	moved    uint64  // moves so far
 	pathless Picos   // no move is started before
+	lastMove Picos   // arrival of the last one
 }
 
 func (t Topology) class(a, b proc.ID) fabric.LinkClass {

@@ -39,6 +39,7 @@ type move struct {
 	offset    uint64
 	local     []byte
 	data      []byte // what a get has read
+	behind    *frame // is delivered after it; nil: nothing is
 	there     bool
 	done      bool
 	abandoned bool // it is lost
@@ -52,33 +53,57 @@ func (c *conn) Moves() bool {
 
 // TryPut implements fabric.Mover.
 func (c *conn) TryPut(local []byte, remote fabric.Region, offset uint64) int {
-	return c.move(local, remote, offset, true)
+	return c.move(local, remote, offset, true, nil)
 }
 
 // TryGet implements fabric.Mover.
 func (c *conn) TryGet(local []byte, remote fabric.Region, offset uint64) int {
-	return c.move(local, remote, offset, false)
+	return c.move(local, remote, offset, false, nil)
 }
 
-// move does not use the peer's core: o_send + L + n·G, and L back.
-func (c *conn) move(local []byte, remote fabric.Region, offset uint64, put bool) int {
+// TryNotify implements fabric.Mover.
+func (c *conn) TryNotify(local []byte, remote fabric.Region, offset uint64, class fabric.Class, imm uint64, payload []byte) int {
+	s := c.from.sim
+	fr := s.frames.get(len(payload))
+	fr.flow, fr.class, fr.imm = (*flow)(c), class, imm
+	copy(fr.payload, payload)
+	n := c.move(local, remote, offset, true, fr)
+	if n < len(local) {
+		s.frames.put(fr)
+	}
+	return n
+}
+
+// move does not use the peer's core: o_send + L + n·G, and L back. It has a frame behind it if that is not nil and the move is of
+// all of local. Moves arrive in their order.
+func (c *conn) move(local []byte, remote fabric.Region, offset uint64, put bool, behind *frame) int {
 	f := (*flow)(c)
 	p, s := f.from, f.from.sim
 	p.step()
+	n := min(len(local), moveBytes)
+	if n < len(local) {
+		behind = nil
+	}
 	switch {
 	case !c.Moves() || offset > remote.Len || uint64(len(local)) > remote.Len-offset:
 		return fabric.NoPath
-	case len(f.moves) >= mostMoves:
+	case len(f.moves) >= mostMoves || behind != nil && !f.admits():
 		p.clock += s.cfg.CPU.EmptyPoll
 		p.settle()
+		if behind != nil {
+			f.refuse()
+		}
 		return fabric.NoRoom
 	}
-	n := min(len(local), moveBytes)
+	if behind != nil {
+		f.used++
+	}
 	p.clock += f.link.SendOverhead
 	p.settle()
-	m := &move{flow: f, put: put, at: remote.Addr, offset: offset, local: local[:n]}
+	m := &move{flow: f, put: put, at: remote.Addr, offset: offset, local: local[:n], behind: behind}
 	f.moves = append(f.moves, m)
-	s.push(f.afterHold(p.clock, n), m)
+	f.lastMove = max(f.lastMove, f.afterHold(p.clock, n))
+	s.push(f.lastMove, m)
 	return n
 }
 
@@ -117,6 +142,12 @@ func (m *move) arrive(s *Sim) {
 	case lost:
 	case m.put:
 		copy(mem[m.offset:], m.local)
+		if m.behind != nil {
+			f.from.count.Sent++
+			f.from.count.SentBytes += uint64(len(m.behind.payload))
+			f.to.end.enqueue(m.behind)
+			m.behind = nil
+		}
 	default:
 		m.data = append([]byte(nil), mem[m.offset:][:len(m.local)]...)
 	}
@@ -149,7 +180,9 @@ func (m *move) complete(s *Sim) {
 func (f *flow) loseMoves(s *Sim) {
 	n := len(f.moves)
 	for _, m := range f.moves {
-		m.abandoned = true
+		if m.abandoned = true; m.behind != nil {
+			f.giveCredit()
+		}
 	}
 	f.moves = nil
 	f.pathless = s.present() + pathless

@@ -10,32 +10,43 @@ package verbs
 // batchBytes is the longest message that waits for others.
 const batchBytes = 1 << 10
 
-// submit posts work of a connection. Short work that follows other at once is posted with it.
-func (p *Provider) submit(c *Conn, w *work) {
-	if n := len(w.at); p.batched != c || n > batchBytes || !p.join(c, w) {
-		p.endBatch()
+// submit posts work of a connection, all of it at once. Short work that follows other at once is posted with it.
+func (p *Provider) submit(c *Conn, all ...*work) {
+	short := true
+	for _, w := range all {
+		short = short && len(w.at) <= batchBytes
+	}
+	if p.batched == c && short && p.join(c, all) {
+		return
+	}
+	p.endBatch()
+	p.send(c, all)
+	p.roundTrip(1)
+	if p.batched = c; !short {
+		p.batched = nil
+	}
+}
+
+func (p *Provider) send(c *Conn, all []*work) {
+	for _, w := range all {
 		p.d.send(c.pair, w)
-		p.roundTrip(1)
-		if p.batched = c; n > batchBytes {
-			p.batched = nil
-		}
 	}
 }
 
 // join adds work to the batch; false: none waits here.
-func (p *Provider) join(c *Conn, w *work) bool {
-	if p.flush == nil || p.d.sending == most {
+func (p *Provider) join(c *Conn, all []*work) bool {
+	if p.flush == nil || p.d.sending+len(all) > most {
 		return false
 	}
 	switch {
 	case p.up != nil:
-		p.d.send(c.pair, w)
+		p.send(c, all)
 	case p.flush.Waits():
 		p.flush.Lock()
-		p.d.send(c.pair, w)
+		p.send(c, all)
 		p.flush.Unlock()
 	default:
-		p.d.send(c.pair, w)
+		p.send(c, all)
 		p.flush.Begin()
 	}
 	return true

@@ -71,7 +71,7 @@ type Conn struct {
 // onWay is a message on its way, or a move (see moves.go). Its buffer is kept until the peer's adapter has it.
 type onWay struct {
 	slot    uint32
-	counted bool   // it is a frame, and does not bring credit only
+	counted bool   // it is a frame: it does not bring credit only, and does not ride
 	move    bool   // slot may be noSlot
 	into    []byte // what a move has read into its buffer goes there
 }
@@ -107,12 +107,15 @@ func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 	if c.p.left {
 		return false
 	}
-	if c.credit == 0 || c.messages() >= c.p.ring()-spare || !c.post(class, imm, payload) {
+	if !c.hasRoom() || !c.post(class, imm, payload) {
 		c.starving = true
 		return false
 	}
 	return true
 }
+
+// hasRoom reports whether the peer, and the queue pair, have room for a frame.
+func (c *Conn) hasRoom() bool { return c.credit > 0 && c.messages() < c.p.ring()-spare }
 
 // awaitsLane reports whether frames wait for the lane. A peer may have sent before.
 func (c *Conn) awaitsLane() bool { return c.p.cfg.Wait && c.breaks == 0 && !c.off && !c.ended }
@@ -120,27 +123,34 @@ func (c *Conn) awaitsLane() bool { return c.p.cfg.Wait && c.breaks == 0 && !c.of
 // post sends a message, class 0 to bring credit only; false: there is no buffer. Where it follows others at once it is
 // sent with them: see batch.go.
 func (c *Conn) post(class fabric.Class, imm uint64, payload []byte) bool {
-	p := c.p
-	slot, ok := p.outgoing.take()
+	slot, ok := c.p.outgoing.take()
 	if !ok {
 		return false
 	}
-	h := header{imm: imm, length: uint32(len(payload)), credit: uint16(c.owed), class: class}
+	w := c.message(slot, header{imm: imm, class: class}, payload, c.signals())
+	c.p.submit(c, &w)
+	return true
+}
+
+// message puts a message into a buffer, and enters it.
+func (c *Conn) message(slot uint32, h header, payload []byte, signal bool) work {
+	h.length, h.credit = uint32(len(payload)), uint16(c.owed)
 	c.owed = 0
-	at, m := p.outgoing.at(slot)
+	at, m := c.p.outgoing.at(slot)
 	h.put(at)
 	n := headerBytes + copy(at[headerBytes:], payload)
-	signal := c.signals()
-	c.out = append(c.out, onWay{slot: slot, counted: class != 0})
-	p.onWay++
-	if class != 0 {
+	counted := h.class != 0 && !h.rides
+	c.out = append(c.out, onWay{slot: slot, counted: counted})
+	c.p.onWay++
+	if h.class != 0 {
 		c.credit--
-		c.sent++
 		c.carried++
 	}
+	if counted {
+		c.sent++
+	}
 	c.next++
-	p.submit(c, &work{at: at[:n], m: m, id: c.next - 1, signal: signal, inlined: n <= c.inlined})
-	return true
+	return work{at: at[:n], m: m, id: c.next - 1, signal: signal, inlined: n <= c.inlined}
 }
 
 // signals reports whether the next message is to have a completion: now and then, for room among those on their way. While
@@ -183,7 +193,7 @@ func (c *Conn) acknowledged(before uint64) {
 
 // mayContinue notes that a refused sender has credit.
 func (c *Conn) mayContinue() {
-	if c.starving && c.sending && c.credit > 0 && c.messages() < c.p.ring()-spare && c.moves < mostMoves {
+	if c.starving && c.sending && c.hasRoom() && c.moves < mostMoves {
 		c.starving, c.p.returned = false, true
 	}
 }

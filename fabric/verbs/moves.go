@@ -12,6 +12,9 @@ import (
 // A move is a write to, or a read from, memory that the peer has shared. It goes over the lane, between the frames, and
 // has a completion of its own. Registered memory is moved where it lies, other memory by way of a buffer.
 //
+// A move may have a frame behind it, which the peer's adapter receives when it has done the move and those before it. Such a
+// frame rides: it is not among those that go over the sockets if the lane fails, but lost with its move.
+//
 // A lane that fails loses its moves. They are reported once this end has been destroyed and the peer's end is in the
 // error state: from then on neither adapter does anything more for them, so they can be done by frames. For that a move
 // needs a lane in use both ways, whose failure the peer answers by the note back. The end of a peer puts this
@@ -29,21 +32,34 @@ func (c *Conn) Moves() bool { return c.sending && c.receiving && !c.p.left }
 
 // TryPut implements fabric.Mover.
 func (c *Conn) TryPut(local []byte, remote fabric.Region, offset uint64) int {
-	return c.move(local, remote, offset, workWrite)
+	return c.move(local, remote, offset, workWrite, nil)
 }
 
 // TryGet implements fabric.Mover.
 func (c *Conn) TryGet(local []byte, remote fabric.Region, offset uint64) int {
-	return c.move(local, remote, offset, workGet)
+	return c.move(local, remote, offset, workGet, nil)
 }
 
-func (c *Conn) move(local []byte, remote fabric.Region, offset uint64, what uint8) int {
+// TryNotify implements fabric.Mover.
+func (c *Conn) TryNotify(local []byte, remote fabric.Region, offset uint64, class fabric.Class, imm uint64, payload []byte) int {
+	return c.move(local, remote, offset, workWrite, &rider{class, imm, payload})
+}
+
+// rider is the frame behind a move.
+type rider struct {
+	class   fabric.Class
+	imm     uint64
+	payload []byte
+}
+
+// move starts a move, with a frame behind it unless that is nil or the move is not of all of local.
+func (c *Conn) move(local []byte, remote fabric.Region, offset uint64, what uint8, behind *rider) int {
 	p := c.p
 	key, ok := readKey(remote.Key)
 	if !ok || !c.Moves() || offset > remote.Len || uint64(len(local)) > remote.Len-offset {
 		return fabric.NoPath
 	}
-	if c.moves == mostMoves {
+	if c.moves == mostMoves || behind != nil && !c.hasRoom() {
 		c.starving = true
 		return fabric.NoRoom
 	}
@@ -66,13 +82,30 @@ func (c *Conn) move(local []byte, remote fabric.Region, offset uint64, what uint
 			o.into = local[:len(w.at)]
 		}
 	}
+	if behind == nil || len(w.at) < len(local) {
+		c.moving(o)
+		p.submit(c, &w)
+		return len(w.at)
+	}
+	slot, ok := p.outgoing.take()
+	if !ok {
+		p.give(o.slot)
+		return fabric.NoPath
+	}
+	c.moving(o)
+	w.signal = false // the completion of the frame stands for it
+	m := c.message(slot, header{imm: behind.imm, class: behind.class, rides: true}, behind.payload, true)
+	p.submit(c, &w, &m)
+	return len(w.at)
+}
+
+// moving enters a move, whose completion stands for all before it.
+func (c *Conn) moving(o onWay) {
 	c.out = append(c.out, o)
-	p.onWay++
+	c.p.onWay++
 	c.moves++
 	c.next++
-	c.quiet = 0 // its completion stands for those before
-	p.submit(c, &w)
-	return len(w.at)
+	c.quiet = 0
 }
 
 // registeredLong is registeredAs for memory that is better not copied.

@@ -185,3 +185,63 @@ func TestMovesOfAPeerThatEnds(t *testing.T) {
 		require.Zero(t, p[0].onWay)
 	}
 }
+
+// A notice comes when its move is done at the peer, and the moves before it; with a lane that fails it is lost, and comes never.
+func TestNotices(t *testing.T) {
+	if noAdapter(t) {
+		return
+	}
+	p, c := steady(t)
+	m := countMoves(p[0])
+	shared := make([]byte, 2*moveBytes)
+	r, err := p[1].Share(shared)
+	require.NoError(t, err)
+	local := registered(p[0], len(shared))
+	number, length := uint64(0), 0
+	var got []uint64
+	p[1].sink.Deliver[fabric.ClassRMA] = func(_ proc.ID, imm uint64, payload []byte) {
+		got = append(got, imm)
+		require.Equal(t, []byte("notice"), payload)
+		if imm == number { // else the lane has failed
+			require.Equal(t, local[:length], shared[:length])
+		}
+	}
+	notify := func(local []byte, r fabric.Region, at uint64) int {
+		return c[0].TryNotify(local, r, at, fabric.ClassRMA, number, []byte("notice"))
+	}
+	for _, length = range []int{2, 16, 3000, 2 * slotBytes, moveBytes, 2 * moveBytes} {
+		for range max(4, min(2*mostCredit, slotBytes/length)) {
+			number++
+			copy(local, randomBytes(length))
+			require.True(t, m.all(p, c[0].TryPut, local[:length/2], r, 0))
+			require.True(t, m.all(p, notify, local[length/2:length], r, uint64(length/2)))
+			for len(got) < int(number) {
+				poll(p)
+			}
+			for !m.ended() {
+				poll(p)
+			}
+		}
+	}
+	require.Zero(t, m.lost)
+	require.EqualValues(t, number, c[1].Traffic().Received-c[1].Conn.Traffic().Received)
+	for number++; c[0].Moves(); number++ {
+		if c[1].pair.at != nil && len(got)%8 == 7 {
+			c[1].pair.fail()
+		}
+		m.all(p, notify, local[:8], r, 0)
+		p[1].Poll(&p[1].sink)
+	}
+	for !m.ended() {
+		poll(p)
+	}
+	require.NotZero(t, m.lost)
+	before := len(got)
+	var sent [2]uint64
+	sendNumbered(p, c, &sent, 100, func() { poll(p) })
+	inOrder(t, p, 100)
+	require.Len(t, got, before)
+	for i, imm := range got {
+		require.EqualValues(t, i+1, imm, "a notice is missing, or comes twice")
+	}
+}

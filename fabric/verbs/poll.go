@@ -176,7 +176,9 @@ func (c *Conn) count(h *header) {
 		return
 	}
 	p.told++
-	c.got++
+	if !h.rides {
+		c.got++
+	}
 	c.received++
 	if c.owed++; c.owed >= p.credit/2 && !c.owing {
 		c.owing = true

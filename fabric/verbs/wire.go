@@ -84,12 +84,14 @@ func decodeNote(b []byte) (n note, ok bool) {
 	return n, false
 }
 
-// header precedes the payload of a frame on a queue pair. class 0: it brings credit only.
+// header precedes the payload of a frame on a queue pair. class 0: it brings credit only. rides: the frame is a part of a move,
+// and is not among those that each side counts.
 type header struct {
 	imm    uint64
 	length uint32
 	credit uint16
 	class  fabric.Class
+	rides  bool
 }
 
 const headerBytes = 16
@@ -101,15 +103,18 @@ func (h *header) put(b []byte) {
 	le.PutUint32(b[8:], h.length)
 	le.PutUint16(b[12:], h.credit)
 	b[14], b[15] = byte(h.class), 0
+	if h.rides {
+		b[15] = 1
+	}
 }
 
 // validMessage reports whether a process of this version wrote a message.
 func validMessage(b []byte) bool {
-	if len(b) < headerBytes || b[15] != 0 {
+	if len(b) < headerBytes || b[15] > 1 {
 		return false
 	}
 	h := readHeader(b)
-	return h.class < fabric.NumClasses && uint64(h.length)+headerBytes == uint64(len(b))
+	return h.class < fabric.NumClasses && (h.class > 0 || !h.rides) && uint64(h.length)+headerBytes == uint64(len(b))
 }
 
 // readHeader reads the header of a message.
@@ -118,7 +123,9 @@ func validMessage(b []byte) bool {
 func readHeader(b []byte) header {
 	_ = b[:headerBytes]
 	le := binary.LittleEndian
-	return header{imm: le.Uint64(b), length: le.Uint32(b[8:]), credit: le.Uint16(b[12:]), class: fabric.Class(b[14])}
+	return header{
+		imm: le.Uint64(b), length: le.Uint32(b[8:]), credit: le.Uint16(b[12:]), class: fabric.Class(b[14]), rides: b[15] != 0,
+	}
 }
 
 // frameOf reads a valid message, which may be followed by other bytes.

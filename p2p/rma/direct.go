@@ -72,14 +72,27 @@ func (w *Window) closeMemory() {
 		}
 		t.mem, t.block, t.found = nil, nil, true
 	}
-	if w.shared.Len > 0 {
-		w.s.sharer.Unshare(w.shared)
-		w.shared = fabric.Region{}
+	w.unshare(w.shared)
+	for i := range w.attached {
+		w.unshare(w.attached[i].shared)
 	}
+	w.shared, w.attached = fabric.Region{}, nil
 	if w.made {
 		_ = w.s.blocks.CloseBlock(w.mem)
 		w.mem = nil
 	}
+}
+
+// Reach gives the memory of a rank, if this process reaches it by loads and stores; else nil. It connects to
+// the rank.
+func (w *Window) Reach(rank int) ([]byte, error) {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	t, err := w.reach(rank)
+	if err != nil || t == nil {
+		return nil, err
+	}
+	return t.mem, nil
 }
 
 // refresh lets operations take the memory of a target without the lock while it is reached, an epoch is

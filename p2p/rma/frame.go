@@ -43,17 +43,21 @@ const (
 	kindGone    // the sender has no such window, or none any more; also unasked
 	kindRouse   // a rank may have the receiver's lock, and sleeps
 	kindWake    // the receiver may have the sender's lock
+	kindWhere   // answered by kindHere
+	kindHere    // the piece of a dynamic window that an offset is in, for moves
 	kinds
 )
 
 // answers reports whether a frame answers one of the receiver.
 func (k kind) answers() bool {
-	return k == kindOld || k == kindFlushed || k == kindGranted || k == kindRefused || k == kindGone
+	return k == kindOld || k == kindFlushed || k == kindGranted || k == kindRefused || k == kindGone ||
+		k == kindHere
 }
 
 // asks reports whether a frame is answered.
 func (k kind) asks() bool {
-	return k == kindGet || k == kindGetAcc || k == kindCas || k == kindFlush || k == kindLock || k == kindUnlock
+	return k == kindGet || k == kindGetAcc || k == kindCas || k == kindFlush || k == kindLock || k == kindUnlock ||
+		k == kindWhere
 }
 
 // head is the header of a frame.
@@ -63,7 +67,7 @@ type head struct {
 	flags  uint8
 	notice uint32 // the counter, from 1; 0: none
 	at     uint64 // offset in the target's memory; of kindLock the kind of lock
-	off    uint64 // offset in the origin's buffer, of operations with an answer
+	off    uint64 // offset in the origin's buffer, of operations with an answer; of kindPut the number of notices before
 }
 
 func (h *head) encode(b []byte) {
@@ -185,9 +189,10 @@ func (w *Window) join(cards []byte) error {
 		t, card := &w.targets[i], cards[i*CardBytes:]
 		t.size, t.notices = binary.LittleEndian.Uint64(card), binary.LittleEndian.Uint64(card[8:])
 		fits := t.at.decode(card[16:], t.size) && t.lock.at.decode(card[16+placeBytes:], words) && t.lock.at.from%8 == 0
-		var known bool
-		t.region, known = decodeRegion(card[16+2*placeBytes:], t.size)
-		fits = fits && known
+		region, known := decodeRegion(card[16+2*placeBytes:], t.size)
+		if fits = fits && known; region.Len > 0 && !w.dynamic {
+			t.pieces = []*piece{{length: t.size, region: region}}
+		}
 		if t.size > dynamicSize || t.notices > math.MaxUint32 || !fits {
 			return fmt.Errorf("%w: the memory or the options of rank %d", ft.ErrArgument, i)
 		}

@@ -24,11 +24,11 @@ func FuzzFrame(f *testing.F) {
 		around := Memory(80)
 		w := &Window{s: new(Service), mem: around[8:72:72], notices: make([]uint64, 2), targets: make([]target, 1)}
 		if len(b)%2 == 1 {
-			w.dynamic, w.attached, w.mem = true, []attached{{gap, w.mem[:32:32]}, {3 * gap, w.mem[32:]}}, nil
+			w.dynamic, w.attached, w.mem = true, []attached{{at: gap, mem: w.mem[:32:32]}, {at: 3 * gap, mem: w.mem[32:]}}, nil
 		}
 		w.makeLock()
 		o := &w.targets[0]
-		o.w, o.stalled = w, true
+		o.w, o.stalled, o.asking = w, true, true
 		if kind(k).answers() {
 			o.answered(kind(k), 3, &h, data)
 		} else {
@@ -62,7 +62,9 @@ func FuzzCards(f *testing.F) {
 			assert.Len(t, b, ranks*CardBytes)
 			for i := range w.targets {
 				o := &w.targets[i]
-				assert.True(t, o.region.Len == 0 || o.region.Len == o.size && len(o.region.Key) < keyBytes)
+				for _, p := range o.pieces {
+					assert.True(t, p.from == 0 && p.length == o.size && p.region.Len == o.size && len(p.region.Key) < keyBytes)
+				}
 				assert.True(t, o.at.none() || o.at.from <= o.at.length && o.size <= o.at.length-o.at.from)
 				l, words := o.lock.at, uint64(8*bakery.WordsOf(ranks))
 				assert.True(t, l.none() || l.from%8 == 0 && l.from <= l.length && words <= l.length-l.from)

@@ -12,13 +12,7 @@ func (t *target) serve(k kind, token uint32, h *head, data []byte) {
 	w := t.w
 	switch k {
 	case kindPut:
-		mem, ok := w.memory(h.at, uint64(len(data)))
-		if !ok {
-			t.refusing = true
-			return
-		}
-		copy(mem, data)
-		w.notified(h)
+		t.put(h, data)
 	case kindGet:
 		var mem []byte
 		ok := len(data) == 8
@@ -44,12 +38,31 @@ func (t *target) serve(k kind, token uint32, h *head, data []byte) {
 		w.rouse()
 	case kindWake:
 		w.lookAtLocks()
+	case kindWhere:
+		t.tellWhere(h.at)
 	case kindPost:
 		t.posted++
 		w.wake()
 	case kindComplete:
 		t.completed++
 		w.wake()
+	}
+}
+
+// put does a part of a put, unless it has been done: a move that was lost, and a notice behind it was not.
+func (t *target) put(h *head, data []byte) {
+	if t.noticed > h.off {
+		return
+	}
+	mem, ok := t.w.memory(h.at, uint64(len(data)))
+	if !ok {
+		t.refusing = true
+		return
+	}
+	copy(mem, data)
+	if h.flags&lastChunk != 0 && h.notice > 0 {
+		t.noticed = h.off + 1
+		t.w.notify(h.notice)
 	}
 }
 
@@ -119,13 +132,12 @@ func (t *target) reply(k kind, token uint32, h *head, data []byte) {
 	t.pump()
 }
 
-// notified counts a notice with the last frame of its put.
-func (w *Window) notified(h *head) {
-	if h.flags&lastChunk == 0 || h.notice == 0 || uint64(h.notice) > uint64(len(w.notices)) {
-		return
+// notify counts a notice of a counter, from 1.
+func (w *Window) notify(counter uint32) {
+	if uint64(counter) <= uint64(len(w.notices)) {
+		w.notices[counter-1]++
+		w.wake()
 	}
-	w.notices[h.notice-1]++
-	w.wake()
 }
 
 // result takes a part of what an operation reads. It reports whether that was the last part of an answer.
@@ -164,6 +176,8 @@ func (t *target) answered(k kind, token uint32, h *head, data []byte) {
 		t.completeRequests()
 		t.busy.Store(!t.quiet())
 		t.releaseLater()
+	case kindHere:
+		t.learn(h.at, data)
 	case kindGranted:
 		if !t.lock.direct {
 			t.granted = t.held != 0

@@ -13,9 +13,12 @@ import (
 // each other, but on most machines not towards those of the owner's processor, which does the others.
 //
 // Frames do not know of moves, so a frame that says that operations are complete waits until the moves before
-// it are. An operation that is complete needs no answer of its target: a flush of moves alone takes no frame.
+// it are. An operation that is complete needs no answer of its target: a flush of moves alone takes no frame. The notice of a put
+// goes with its move (Mover.TryNotify), behind it and all before it.
 //
-// Moves that are lost, as their path has failed, are done again by frames. When an epoch, request or window ends with
+// Moves that are lost, as their path has failed, are done again by frames. They may have been done, and a target that has had a notice
+// may use the memory of the puts before it for something else. So the notices of a rank for a target are numbered, and each
+// frame of a put has the number of those before it: a target that has had more drops it, data and notice. When an epoch, request or window ends with
 // an error, the buffers belong to the application again: first the moves have to end, which they do without the target.
 
 // moves are those to or from one peer that are under way, the oldest first.
@@ -28,6 +31,11 @@ type part struct {
 	move uint64 // of the operation
 	at   uint64 // in the target's memory
 	buf  []byte // of this rank
+	// piece is that of the operation.
+	piece *piece
+	// before and notice are those of the head of the operation's frames; only the last part of a put has a notice.
+	before uint64
+	notice uint32
 	// abandoned: the application gets its buffer back, with an error, when this part has ended.
 	abandoned bool
 }
@@ -39,7 +47,7 @@ const mostLosses = 3
 // findPath finds out whether an adapter reaches the memory of a target. Precondition: as find.
 func (t *target) findPath() {
 	m, ok := t.ep.Conn().(fabric.Mover)
-	if !ok || t.region.Len == 0 {
+	if !ok || len(t.pieces) == 0 && !t.w.dynamic {
 		return
 	}
 	s := t.w.s
@@ -49,9 +57,12 @@ func (t *target) findPath() {
 	}
 }
 
-// movable reports whether an operation is a move. One with a notice is a frame, which carries it.
-func (t *target) movable(op *Op) bool {
-	return t.mover != nil && (op.Kind == Put || op.Kind == Get) && op.Notice == 0 && t.losses < mostLosses && t.mover.Moves()
+// pathOf gives the memory that an operation on n bytes moves to or from; nil: it is frames. A notice alone is a frame.
+func (t *target) pathOf(op *Op, n uint64) *piece {
+	if t.mover == nil || n == 0 || op.Kind != Put && op.Kind != Get || t.losses >= mostLosses || !t.mover.Moves() {
+		return nil
+	}
+	return t.pieceOf(op.At, n)
 }
 
 // startMove starts a move.
@@ -69,14 +80,10 @@ func (t *target) startMove(it item, op *Op) {
 
 // move starts the remaining parts of the first item. Without a path it becomes frames.
 func (t *target) move(it *item) (sent int, all bool) {
-	try := t.mover.TryPut
-	if it.kind == kindGet {
-		try = t.mover.TryGet
-	}
 	for it.done < it.n {
 		rest, at, n := it.data[it.done:], it.head.at+it.done, fabric.NoPath
 		if t.losses < mostLosses {
-			n = try(rest, t.region, at)
+			n = t.tryMove(it, rest, at)
 		}
 		switch {
 		case n == fabric.NoPath:
@@ -85,7 +92,11 @@ func (t *target) move(it *item) (sent int, all bool) {
 			t.stall()
 			return sent, false
 		}
-		t.moves.parts = append(t.moves.parts, part{t: t, kind: it.kind, move: it.move, at: at, buf: rest[:n]})
+		p := part{t: t, kind: it.kind, move: it.move, piece: it.piece, at: at, buf: rest[:n], before: it.head.off}
+		if n == len(rest) {
+			p.notice = it.head.notice
+		}
+		t.moves.parts = append(t.moves.parts, p)
 		it.done += uint64(n)
 		t.underWay++
 		sent++
@@ -94,9 +105,24 @@ func (t *target) move(it *item) (sent int, all bool) {
 	return sent, true
 }
 
+// tryMove starts the next part, with the notice if that is the last one.
+func (t *target) tryMove(it *item, rest []byte, at uint64) int {
+	region, at := it.piece.region, at-it.piece.from
+	switch {
+	case it.kind == kindGet:
+		return t.mover.TryGet(rest, region, at)
+	case it.head.notice == 0:
+		return t.mover.TryPut(rest, region, at)
+	}
+	h := head{flags: lastChunk, notice: it.head.notice, at: it.head.at, off: it.head.off}
+	frame := t.newFrame(&h)
+	return t.mover.TryNotify(rest, region, at, fabric.ClassRMA, t.immediate(kindPut, 0), frame)
+}
+
 // becomeFrames puts frames in the place of what is left of the first item, which its caller drops. False: that has to wait.
 func (t *target) becomeFrames(it *item) bool {
-	left := item{kind: it.kind, head: head{at: it.head.at + it.done}, data: it.data[it.done:], n: it.n - it.done}
+	left := item{kind: it.kind, head: it.head, data: it.data[it.done:], n: it.n - it.done}
+	left.head.at += it.done
 	if it.kind == kindGet {
 		token, err := t.w.newToken()
 		if err != nil {
@@ -200,7 +226,8 @@ func (t *target) again(p *part) {
 	case p.abandoned:
 		p.buf = bytes.Clone(p.buf)
 	}
-	it := item{kind: p.kind, move: p.move, head: head{at: p.at}, data: p.buf, n: uint64(len(p.buf))}
+	h := head{at: p.at, off: p.before, notice: p.notice}
+	it := item{kind: p.kind, move: p.move, piece: p.piece, head: h, data: p.buf, n: uint64(len(p.buf))}
 	t.waiting++
 	t.out = slices.Insert(t.out, 0, it)
 }

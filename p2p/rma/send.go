@@ -26,6 +26,7 @@ type item struct {
 	n     uint64 // bytes of data, or wanted by a get
 	done  uint64 // bytes sent
 	move  uint64 // the number of a move; 0: frames
+	piece *piece // of the target, for a move
 }
 
 // pump sends what waits, and returns the number of frames. Precondition: the lock is held.
@@ -84,13 +85,15 @@ func pop(q []item) []item {
 func (t *target) send(it *item) (sent int, all bool) {
 	s := t.w.s
 	room := uint64(min(t.ep.MaxFrame, maxFrame)-headBytes) &^ 15
-	imm := uint64(t.w.ctx)<<32 | uint64(it.kind)<<24 | uint64(t.w.gen)<<tokenBits | uint64(it.token)
+	imm := t.immediate(it.kind, it.token)
 	for {
 		if it.kind.asks() && t.open >= maxOpen {
 			return sent, false
 		}
 		h, n := it.head, min(it.n-it.done, room)
-		h.at, h.off = h.at+it.done, h.off+it.done
+		if h.at += it.done; it.kind != kindPut {
+			h.off += it.done
+		}
 		s.frame = append(s.frame[:0], make([]byte, headBytes)...)
 		switch {
 		case it.kind == kindGet:
@@ -115,6 +118,19 @@ func (t *target) send(it *item) (sent int, all bool) {
 			return sent, true
 		}
 	}
+}
+
+// immediate is that of a frame to the target.
+func (t *target) immediate(k kind, token uint32) uint64 {
+	return uint64(t.w.ctx)<<32 | uint64(k)<<24 | uint64(t.w.gen)<<tokenBits | uint64(token)
+}
+
+// newFrame gives a frame without data. It is borrowed until the next frame.
+func (t *target) newFrame(h *head) []byte {
+	s := t.w.s
+	s.frame = append(s.frame[:0], make([]byte, headBytes)...)
+	h.encode(s.frame)
+	return s.frame
 }
 
 // stall has the target continue when its connection may have room.
@@ -149,6 +165,7 @@ func (t *target) flush() uint64 {
 func (t *target) drop() {
 	t.out, t.replies, t.open, t.waiting = nil, nil, 0, 0
 	t.sent, t.acked = 0, 0
+	t.notified, t.noticed, t.asking = 0, 0, false
 	if t.lock.direct && (t.held != 0 || t.lock.releaseAt != 0) {
 		t.lock.Release(t.w.core.Rank())
 		t.lock.releaseAt = 0

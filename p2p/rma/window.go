@@ -67,10 +67,12 @@ type target struct {
 	// Moves: see move.go. Those of operations that wait in out, and the parts of others that are under way.
 	mover             fabric.Mover // nil: operations are messages
 	moves             *moves       // of the peer
-	region            fabric.Region
+	pieces            []*piece     // that this rank knows of, in the order of their offsets; one of a window that is not dynamic
+	asking            bool         // for a piece
 	waiting, underWay int
 	last              uint64 // the number of the last move that was started
 	losses            int    // reports of lost moves
+	notified, noticed uint64 // puts with a notice that were started, and those of the rank that have come
 	// Flushes and unlocks are numbered: sent have been started, acked answered.
 	sent, acked uint64
 	requests    []request
@@ -240,10 +242,15 @@ func (w *Window) start(op *Op) (t *target, r *result, err error) {
 		kind: kind(op.Kind), head: head{acc: op.Acc, elem: op.Elem, at: op.At, notice: uint32(op.Notice)},
 		data: op.Data, n: uint64(len(op.Data)),
 	}
-	if op.Kind == Get {
+	switch op.Kind {
+	case Get:
 		it.n = n
+	case Put:
+		if it.head.off = t.notified; op.Notice > 0 {
+			t.notified++
+		}
 	}
-	if t.movable(op) {
+	if it.piece = t.pathOf(op, n); it.piece != nil {
 		t.startMove(it, op)
 		return t, nil, nil
 	}
@@ -344,18 +351,6 @@ func (t *target) flushed() bool { return t.acked == t.sent && t.waiting+t.underW
 
 // Bytes is this rank's memory.
 func (w *Window) Bytes() []byte { return w.mem }
-
-// Reach gives the memory of a rank, if this process reaches it by loads and stores; else nil. It connects to
-// the rank.
-func (w *Window) Reach(rank int) ([]byte, error) {
-	w.s.e.Lock()
-	defer w.s.e.Unlock()
-	t, err := w.reach(rank)
-	if err != nil || t == nil {
-		return nil, err
-	}
-	return t.mem, nil
-}
 
 // SizeAt is the length of a rank's memory; 0 in a dynamic window. Precondition: the rank exists.
 func (w *Window) SizeAt(rank int) int {

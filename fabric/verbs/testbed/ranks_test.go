@@ -31,7 +31,76 @@ func exchanges(w *banyan.World) error {
 		return err
 	}
 	return errors.Join(ranktest.Ring(w), ranktest.Crowd(w), ranktest.CheckCollectivesAndSplit(w.Comm(), nil),
-		window(w.Comm()), moves(w))
+		window(w.Comm()), moves(w), notices(w), loan(w))
+}
+
+// notices has rank 0 put with notices into attached memory of the last rank, which takes it for itself then. But for the
+// first put, which asks where the memory is, only notices are frames.
+func notices(w *banyan.World) error {
+	c, last := w.Comm(), w.Comm().Size()-1
+	const times, n = 100, 20_000
+	win, err := c.NewDynamicWindow(banyan.WithNotices(1))
+	if err != nil {
+		return err
+	}
+	mem, at := make([]byte, n), []int{0}
+	if c.Rank() == last {
+		if at[0], err = win.Attach(mem); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(banyan.Bcast(c, at, last), win.LockAll()); err != nil {
+		return err
+	}
+	before := w.PeerCounters(last).FramesSent
+	for i := 0; i < times && err == nil; i++ {
+		switch c.Rank() {
+		case 0:
+			data := ranktest.Pattern(i, n)
+			err = errors.Join(win.Put(data[:n/2], last, at[0]), win.PutNotify(data[n/2:], last, at[0]+n/2, 0), win.Flush(last))
+			if err == nil {
+				_, err = c.Recv(nil, last, 3)
+			}
+		case last:
+			if err = errors.Join(win.WaitNotice(0, 1), ranktest.CheckEqual(mem, ranktest.Pattern(i, n))); err == nil {
+				err = c.Send(nil, 0, 3)
+			}
+		}
+	}
+	if frames := w.PeerCounters(last).FramesSent - before; err == nil && c.Rank() == 0 && frames > 2*times {
+		err = fmt.Errorf("%d frames for %d notices", frames, times)
+	}
+	return errors.Join(err, win.UnlockAll(), c.Barrier(), win.Free())
+}
+
+// loan has rank 0 lend memory to the last rank, whose adapter reads it.
+func loan(w *banyan.World) error {
+	c, last := w.Comm(), w.Comm().Size()-1
+	const n = 300_000
+	switch c.Rank() {
+	case 0:
+		mem, err := banyan.Alloc[byte](w, n)
+		if err != nil {
+			return err
+		}
+		copy(mem, ranktest.Pattern(5, n))
+		before := w.PeerCounters(last).FramesSent
+		err = c.Lend(mem, last, 4)
+		if frames := w.PeerCounters(last).FramesSent - before; err == nil && frames > 5 { // heartbeats come between
+			err = fmt.Errorf("%d frames for a loan", frames)
+		}
+		return errors.Join(err, banyan.Free(w, mem))
+	case last:
+		l, err := c.Borrow(0, 4)
+		if err != nil {
+			return err
+		}
+		if copies := w.PeerCounters(0).BorrowedCopies; copies != 1 {
+			err = fmt.Errorf("%d copies of loans", copies)
+		}
+		return errors.Join(err, ranktest.CheckEqual(l.Bytes(), ranktest.Pattern(5, n)), l.Return())
+	}
+	return nil
 }
 
 // moves has rank 0 put to the last one and get from there without frames.
