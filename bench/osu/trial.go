@@ -1,6 +1,10 @@
 package osu
 
-import "github.com/banyan-hpc/banyan"
+import (
+	"time"
+
+	"github.com/banyan-hpc/banyan"
+)
 
 // Trial is one of the collectives at one size, for programs that count and time its calls themselves. All ranks of
 // the job make it and call its methods alike. It is for one goroutine.
@@ -9,6 +13,9 @@ type Trial struct {
 	o    Options
 	size int
 }
+
+// Holds reports whether a message of so many bytes has an element.
+func (b *Benchmark) Holds(size int) bool { return size >= b.unit(&b.Defaults) }
 
 // Trial takes the memory of the operation, and writes to all of it.
 //
@@ -25,6 +32,15 @@ func (b *Benchmark) Trial(w *banyan.World, size int) (*Trial, error) {
 
 // Call calls the operation once.
 func (t *Trial) Call() error { return t.g.op.call(t.g, t.size) }
+
+// Time calls the operation so many times on a communicator of all ranks, in the order of the job's, and gives the time that the
+// calls took at this rank, without the barriers between those after which ranks do not wait for each other.
+func (t *Trial) Time(c *banyan.Comm, calls int) (time.Duration, error) {
+	before := t.g.c
+	defer func() { t.g.c = before }()
+	t.g.c = c
+	return t.g.calls(t.size, calls, nil)
+}
 
 // Rewrite writes what this rank gives: new values, the same everywhere.
 func (t *Trial) Rewrite(value byte) {

@@ -20,7 +20,7 @@ type commands struct {
 	Sim        simCmd        `cmd:"" help:"Collective operations among failures on a described machine, in virtual time."`
 	Paper      paperCmd      `cmd:"" help:"The experiments of Hursey and Graham (2011) again: a report with figures."`
 	Compare    compareCmd    `cmd:"" help:"Measure Banyan interleaved with UCX, Open MPI and MPICH."`
-	Tune       tuneCmd       `cmd:"" help:"Find the thresholds that suit this machine; write them to a file."`
+	Tune       tuneCmds      `cmd:"" help:"Find the thresholds and the algorithms of collectives that suit this machine; write them to files."`
 	Info       infoCmd       `cmd:"" help:"Show every setting, its value here and where it comes from."`
 	Doctor     doctorCmd     `cmd:"" help:"Look whether this machine has what the fabrics need, or by which fabric the ranks of a job reach each other."`
 	Agent      agentCmd      `cmd:"" help:"Have the kernel tell ranks of this machine of each other's ends, for ranks that others start."`
