@@ -24,13 +24,10 @@ const findAt = 2
 // quick gives the segment of a plain blocking operation that needs no check and no memory of
 // its own, and the longest length that goes there; nil: it needs a schedule.
 func (o *Comm) quick(c *p2p.Comm, op choose.Op, plain bool) (g *sm.Segment, most int) {
-	if !plain || o.grown == nil || o.segment == nil || !o.free() || c.Ready() != nil || o.on != c.Coll() {
+	if !plain || o.grown == nil || o.most[op] == 0 || !o.free() || c.Ready() != nil || o.on != c.Coll() {
 		return nil, 0
 	}
-	if m := o.menus[op]; m != nil && m.Memory >= 0 {
-		return o.segment, m.Memory
-	}
-	return nil, 0
+	return o.segment, o.most[op]
 }
 
 // ended is the outcome of a blocking operation without a schedule. After a failure ranks that wait for
@@ -73,7 +70,7 @@ func (s *Schedule) alone(do func(g *sm.Segment, most int) (done bool, err error)
 	if s.ended || g == nil || m.Memory < 0 {
 		return s.ended
 	}
-	s.tried = true
+	s.tried, s.o.most[choices[s.kind]-1] = true, m.Memory
 	done, err := do(g, m.Memory)
 	if err != nil {
 		s.fail(err)

@@ -65,6 +65,8 @@ type grown struct {
 	// place is this communicator in the table of algorithms, and menus are what that has for it: nil until an operation asks.
 	place choose.Place
 	menus [choose.NumOps]*choose.Menu
+	// most is the longest length of an operation that goes through segment; 0: none does, or no operation has.
+	most [choose.NumOps]int
 
 	// segment is the shared memory of the communicator of collectives sharing, or nil; calls counts the
 	// operations until it is looked for.
@@ -137,6 +139,7 @@ func (t *Trees) Renew(c *p2p.Comm) {
 	t.sides, t.spread = sidesOf(c, w), unasked
 	t.place = choose.Place{}
 	clear(t.menus[:])
+	clear(t.most[:])
 	switch {
 	case c.Local() != nil:
 		return // no tree of these
