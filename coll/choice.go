@@ -103,7 +103,8 @@ func (o *Comm) Algorithm(c *p2p.Comm, name string, length int) (string, error) {
 	case length < 0:
 		return "", fmt.Errorf("%w: %d bytes", ft.ErrArgument, length)
 	}
-	if err := o.ready(c, c.Coll()); err != nil || !o.free() || c.Local() != nil {
+	corrected := o.Design == tree.Corrected && op <= choose.Bcast
+	if err := o.ready(c, c.Coll()); err != nil || !o.free() || corrected || c.Local() != nil {
 		return "", err
 	}
 	m, g, l := o.menu(op), o.segment, o.levels

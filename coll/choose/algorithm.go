@@ -11,7 +11,7 @@ type Op uint8
 
 // The operations.
 const (
-	Barrier Op = iota
+	Barrier Op = iota // this and the next also have package coll/corrected
 	Bcast
 	Reduce
 	Allreduce
