@@ -30,8 +30,9 @@ type correction struct {
 	root    int // as its caller named it
 	from    int // that rank in w
 	buf     []byte
-	total   int // the length of what the root sends; unsized: it is not known yet
-	at      int // how much of it is here
+	at      int // where the next piece of buf begins
+	pieces  int // how many have ended
+	all     int // how many there are; 0: it is not known yet
 	promise p2p.Promise
 	err     error
 	turn    bool // it has the turn to call its parts
@@ -43,8 +44,11 @@ const (
 	sizeLen = 8
 	// spoiled is the number of a root with wrong arguments, which has no data.
 	spoiled = 1<<64 - 1
-	unsized = -1
 )
+
+// piecesOf is the number of pieces of a broadcast of so many bytes. All ranks call all of them, whatever becomes of one, so
+// that the next operation has the same number everywhere.
+func piecesOf(length int) int { return (length+sizeLen)/corrected.MaxValue + 1 }
 
 // corrects reports whether an operation is one of that design.
 func (o *Comm) corrects(c *p2p.Comm, call Call) bool {
@@ -54,7 +58,7 @@ func (o *Comm) corrects(c *p2p.Comm, call Call) bool {
 
 // correct starts an operation of that design.
 func (o *Comm) correct(c *p2p.Comm, call Call, k Kind, blocks bool, buf []byte, root int) p2p.Handle {
-	x := &correction{o: o, c: c, kind: k, blocks: blocks, root: root, buf: buf, total: unsized, err: call.Wrong}
+	x := &correction{o: o, c: c, kind: k, blocks: blocks, root: root, buf: buf, err: call.Wrong}
 	var err error
 	if blocks {
 		err = call.ready(c)
@@ -114,11 +118,11 @@ func (x *correction) leave() {
 func (x *correction) piece() {
 	var value []byte
 	if x.roots() {
-		if x.total == unsized {
-			size := uint64(len(x.buf))
-			if x.err != nil {
-				size = spoiled
-			}
+		size := uint64(len(x.buf))
+		if x.err != nil {
+			size = spoiled
+		}
+		if x.pieces == 0 {
 			value = binary.LittleEndian.AppendUint64(make([]byte, 0, sizeLen+min(len(x.buf), corrected.MaxValue)), size)
 		}
 		if x.err == nil {
@@ -134,17 +138,20 @@ func (x *correction) roots() bool { return x.w.Rank() == x.from }
 // Done implements control.Caller: it takes the outcome of a barrier or a piece.
 func (x *correction) Done(outcome corrected.Outcome, value []byte) {
 	err := x.cause(outcome)
-	if err == nil && x.kind == Bcast && x.total == unsized {
-		value, err = x.size(value)
-	}
-	if err != nil || x.kind == Barrier {
+	if x.kind == Barrier || outcome != corrected.Value && outcome != corrected.Lost {
 		x.end(err)
 		return
 	}
-	if x.err == nil && !x.roots() {
+	room := corrected.MaxValue
+	if x.pieces == 0 {
+		room -= sizeLen
+		value = x.size(value, outcome)
+	}
+	if x.err = cmp.Or(x.err, err); x.err == nil && !x.roots() {
 		copy(x.buf[min(x.at, len(x.buf)):], value)
 	}
-	if x.at += len(value); x.at >= x.total || len(value) == 0 {
+	x.at += room
+	if x.pieces++; x.pieces >= x.all {
 		x.end(nil)
 		return
 	}
@@ -158,19 +165,25 @@ func (x *correction) GaveUp(rank proc.ID) {
 	x.end(err)
 }
 
-// size takes the number before the first piece.
-func (x *correction) size(value []byte) (rest []byte, err error) {
-	if len(value) < sizeLen {
-		return nil, mismatch(0, len(x.buf))
+// size takes the number before the first piece, and gives the rest. If it is lost, the number is that of this rank.
+func (x *correction) size(value []byte, outcome corrected.Outcome) (rest []byte) {
+	x.all = piecesOf(len(x.buf))
+	if outcome == corrected.Lost {
+		return nil
 	}
-	size := binary.LittleEndian.Uint64(value)
-	if size > 1<<62 {
-		return nil, fmt.Errorf("%w: rank %d, the root, has met an error in its arguments", ft.ErrArgument, x.root)
+	size := uint64(0)
+	if len(value) >= sizeLen {
+		size, rest = binary.LittleEndian.Uint64(value), value[sizeLen:]
 	}
-	if x.total = int(size); x.total != len(x.buf) {
-		x.err = cmp.Or(x.err, mismatch(x.total, len(x.buf)))
+	switch {
+	case size > 1<<62:
+		x.all = 1
+		x.err = cmp.Or(x.err, fmt.Errorf("%w: rank %d, the root, has met an error in its arguments", ft.ErrArgument, x.root))
+	case int(size) != len(x.buf):
+		x.all = piecesOf(int(size))
+		x.err = cmp.Or(x.err, mismatch(int(size), len(x.buf)))
 	}
-	return value[sizeLen:], nil
+	return rest
 }
 
 // cause is the cause of an error that an outcome is, or nil.

@@ -94,6 +94,7 @@ func (m *Machine) contribute(o *op, epoch int) {
 		}
 		return
 	}
+	m.await(o, m.rankAt(o, parent), true)
 	if o.to == parent && o.at == epoch && o.had == have {
 		return
 	}
@@ -102,9 +103,7 @@ func (m *Machine) contribute(o *op, epoch int) {
 	if have {
 		f.flags, f.value = flagHave|lostFlag(outcome), value
 	}
-	to := m.rankAt(o, parent)
-	m.sendFrame(o, to, &f)
-	m.await(o, to, true)
+	m.sendFrame(o, m.rankAt(o, parent), &f)
 }
 
 func (m *Machine) await(o *op, rank int, needed bool) {

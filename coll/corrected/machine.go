@@ -46,7 +46,8 @@ const (
 	Await
 	// Asked: the rank To waits for this one in the operation Number, which has not been called here.
 	Asked
-	// Quit: the rank To will not call the operation Number, for which this one waits.
+	// Quit: the rank To has given up the operation Number, for which this one waits; so has this one, and all others
+	// under way.
 	Quit
 )
 
@@ -100,6 +101,8 @@ type op struct {
 	sealed int
 	wanted []want // of ranks that have asked for it
 	awaits bool   // this rank has said for whom it waits
+	askers []int  // ranks that wait for this one, and have asked whether it has given up
+	quit   bool   // it has, since another rank has
 
 	// The correction; see spread.go.
 	sides  [2]side
@@ -282,29 +285,14 @@ func (m *Machine) Receive(from int, payload []byte) error {
 	case kindWant:
 		m.want(o, from, o.stamp)
 	case kindAsk:
-		if !o.called {
-			m.emit(Action{Kind: Asked, To: from, Number: o.number})
-		}
+		m.onAsk(o, from)
 	case kindQuit:
-		if o.called && o.outcome == none {
+		if o.called && o.outcome == none && !o.quit {
 			m.emit(Action{Kind: Quit, To: from, Number: o.number})
+			m.giveUp()
 		}
 	}
 	return nil
-}
-
-// Ask asks a rank that this one waits for whether it will call an operation.
-func (m *Machine) Ask(to int, number uint32) {
-	if number > m.base && number <= m.called {
-		m.send(m.find(number), to, kindAsk, 0, nil)
-	}
-}
-
-// Refuse answers a rank that has asked: this one will not call the operation.
-func (m *Machine) Refuse(to int, number uint32) {
-	if number > m.called {
-		m.send(m.find(number), to, kindQuit, 0, nil)
-	}
 }
 
 // onDiffers handles a frame of another operation with the same number.

@@ -224,6 +224,54 @@ func TestCorrectedWithoutDetection(t *testing.T) {
 	}
 }
 
+// A rank that has given up another collective of the communicator keeps no rank that waits in a corrected operation:
+// all validate, and go on.
+func TestCorrectedBesideOthers(t *testing.T) {
+	gaveUp := 0
+	for seed := range ranktest.Seeds(150) {
+		r := rand.New(rand.NewPCG(seed, 222))
+		n := 3 + r.IntN(6)
+		victim, step := r.IntN(n), 1+r.Uint64N(8<<r.IntN(8))
+		err := banyan.Simulate(n, banyan.Simulation{
+			Seed: seed,
+			Options: []banyan.Option{banyan.WithDesign(banyan.Corrected),
+				banyan.WithDetection(20*time.Millisecond, 100*time.Millisecond)},
+			Configure: func(c *sim.Config) {
+				c.Topology.ProcsPerNode, c.MaxTime = 1+r.IntN(3), fabric.Time(20*time.Second)
+			},
+			Faults: func(s *sim.Sim) error { return s.KillAtStep(proc.ID(victim), step) },
+		}, func(w *banyan.World) error {
+			c, sum := w.Comm(), make([]int64, 1)
+			for i := range 30 {
+				var err error
+				switch i % 3 {
+				case 0:
+					err = banyan.Allreduce(c, []int64{1}, sum, banyan.Sum)
+				case 1:
+					err = c.Barrier()
+				default:
+					err = c.Bcast(make([]byte, 100), i%n)
+				}
+				if err != nil && !errors.Is(err, banyan.ErrProcFailed) {
+					return fmt.Errorf("operation %d: %w", i, err)
+				}
+				if err != nil {
+					if i%3 > 0 {
+						gaveUp++
+					}
+					break
+				}
+			}
+			if _, err := c.Validate(); err != nil {
+				return err
+			}
+			return c.Barrier() // also if the victim dies only now
+		})
+		require.NoError(t, err, "seed %d", seed)
+	}
+	ranktest.Occurred(t, gaveUp, "no rank learned that another had given up")
+}
+
 // correctedRank runs programs while ranks kill themselves. The survivors of each have the same outcomes.
 func correctedRank(w *banyan.World) error {
 	c := w.Comm()
