@@ -272,6 +272,50 @@ func TestCorrectedBesideOthers(t *testing.T) {
 	ranktest.Occurred(t, gaveUp, "no rank learned that another had given up")
 }
 
+// Ranks whose lengths or roots differ get an error, all others what the root sends, and the operations that follow work.
+func TestCorrectedMismatches(t *testing.T) {
+	const n, odd = 9, 2
+	for name, x := range map[string]struct{ usual, other, usualRoot, otherRoot int }{
+		"shorter":           {100, 50, 0, 0},
+		"longer":            {100, 200, 3, 3},
+		"far longer":        {8, 200_000, 3, 3},
+		"far shorter":       {200_000, 8, 3, 3},
+		"another root":      {100, 100, 3, 4},
+		"no root":           {100, 100, 3, 77},
+		"no root and long":  {5000, 5000, 3, -1},
+		"itself for a root": {100, 100, 3, odd},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, banyan.Simulate(n, banyan.Simulation{
+				Options:   []banyan.Option{banyan.WithDesign(banyan.Corrected)},
+				Configure: func(c *sim.Config) { c.MaxTime = fabric.Time(20 * time.Second) },
+			}, func(w *banyan.World) error {
+				c := w.Comm()
+				size, root := x.usual, x.usualRoot
+				if c.Rank() == odd {
+					size, root = x.other, x.otherRoot
+				}
+				buf := make([]byte, size)
+				if c.Rank() == x.usualRoot {
+					buf[size-1] = 9
+				}
+				err := c.Bcast(buf, root)
+				switch {
+				case c.Rank() == odd && root == odd: // it has what it sent
+				case c.Rank() == odd && !errors.Is(err, banyan.ErrArgument):
+					return fmt.Errorf("an error expected: %w", err)
+				case c.Rank() != odd && root != odd && x.otherRoot != odd && (err != nil || buf[size-1] != 9):
+					return fmt.Errorf("rank %d: %d, %w", c.Rank(), buf[size-1], err)
+				}
+				if err := c.Barrier(); err != nil {
+					return fmt.Errorf("the barrier that follows: %w", err)
+				}
+				return c.Bcast(make([]byte, 10), 1)
+			}))
+		})
+	}
+}
+
 // correctedRank runs programs while ranks kill themselves. The survivors of each have the same outcomes.
 func correctedRank(w *banyan.World) error {
 	c := w.Comm()
