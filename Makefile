@@ -149,7 +149,7 @@ test-verbs: ## run the tests of fabric/verbs, VERBSTEST with them, in a virtual 
 	CGO_ENABLED=1 $(GO) vet ./fabric/verbs
 	@mkdir -p $(TESTBIN)
 	CGO_ENABLED=1 $(GO) test -c -o $(TESTBIN)/verbs.test ./fabric/verbs
-	cd fabric/verbs && testbed/rdma-vm -t 480 -- $(CURDIR)/$(TESTBIN)/verbs.test $(VERBSTEST)
+	cd fabric/verbs && testbed/rdma-vm -i 2 -t 480 -- $(CURDIR)/$(TESTBIN)/verbs.test $(VERBSTEST)
 
 # The suite of conformance is left out: its processes are killed, and it looks at no memory that the other tests do not.
 .PHONY: test-verbs-checked
@@ -158,9 +158,9 @@ test-verbs-checked: ## run the other tests of fabric/verbs with the checks of cg
 	CGO_ENABLED=1 $(GO) test -vet=off -c -o $(TESTBIN)/verbs.test ./fabric/verbs
 	CGO_ENABLED=1 GOEXPERIMENT=cgocheck2 $(GO) test -vet=off -c -o $(TESTBIN)/verbs.cgocheck ./fabric/verbs
 	CGO_ENABLED=1 $(GO) test -vet=off -asan -c -o $(TESTBIN)/verbs.asan ./fabric/verbs
-	cd fabric/verbs && GODEBUG=cgocheck=1 testbed/rdma-vm -t 480 -- $(CURDIR)/$(TESTBIN)/verbs.cgocheck -test.short -test.skip TestConformance
-	cd fabric/verbs && testbed/rdma-vm -t 480 -- $(CURDIR)/$(TESTBIN)/verbs.asan -test.short -test.skip TestConformance
-	cd fabric/verbs && testbed/rdma-vm -t 900 -- $(CURDIR)/$(TESTBIN)/verbs.test -test.run TestNothingIsLeaked -test.timeout 60m
+	cd fabric/verbs && GODEBUG=cgocheck=1 testbed/rdma-vm -i 2 -t 480 -- $(CURDIR)/$(TESTBIN)/verbs.cgocheck -test.short -test.skip TestConformance
+	cd fabric/verbs && testbed/rdma-vm -i 2 -t 480 -- $(CURDIR)/$(TESTBIN)/verbs.asan -test.short -test.skip TestConformance
+	cd fabric/verbs && testbed/rdma-vm -i 2 -t 900 -- $(CURDIR)/$(TESTBIN)/verbs.test -test.run TestNothingIsLeaked -test.timeout 60m
 
 .PHONY: test-rdma-vm
 test-rdma-vm: ## test the virtual machines of test-verbs themselves; needs make rdma

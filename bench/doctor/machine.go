@@ -58,7 +58,7 @@ func Machine(out io.Writer, allowed route.Set, trial []string) ([]Finding, error
 
 // adapter looks for an RDMA adapter. A machine without one lacks nothing.
 func adapter(trial []string) finding {
-	_, err := job.AdapterPort(nil)
+	_, err := job.AdapterPorts(nil)
 	switch {
 	case errors.Is(err, verbs.ErrNone):
 		return finding{ok, route.Verbs.String(), "no RDMA adapter here", ""}

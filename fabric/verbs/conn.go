@@ -22,9 +22,9 @@ type Conn struct {
 	pair       pair
 	mine       end
 	inlined    int
-	reads      atomic.Pointer[readPair] // nil: there are none
-	joined     bool                     // the pair receives and sends
-	heard      bool                     // the peer's end receives
+	reads      atomic.Pointer[readPairs] // nil: there are none
+	joined     bool                      // the pair receives and sends
+	heard      bool                      // the peer's end receives
 	// sending: frames go over the lane. receiving: they come over it.
 	sending, receiving bool
 	starving           bool // a frame was refused since credit was last available

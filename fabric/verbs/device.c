@@ -301,17 +301,19 @@ static int64_t now_ns(clockid_t clock) {
 	return now.tv_sec * 1000000000LL + now.tv_nsec;
 }
 
-int bn_read_wait(struct bn_device *d, uint64_t *id, uint32_t *status) {
+int bn_read_wait(struct bn_device **d, int n, int *which, uint64_t *id, uint32_t *status) {
 	enum { looks = 256 }; // before others get the core, and between two looks at the clock
 	int64_t start = now_ns(CLOCK_MONOTONIC);
+	int first = *which + 1; // the others come first
 	do {
 		for (int i = 0; i < looks; i++) {
 			struct ibv_wc wc;
-			int n = ibv_poll_cq(d->reads, 1, &wc);
-			if (n != 0) {
+			int found = ibv_poll_cq(d[(first + i) % n]->reads, 1, &wc);
+			if (found != 0) {
+				*which = (first + i) % n;
 				*id = wc.wr_id;
 				*status = wc.status;
-				return n;
+				return found;
 			}
 		}
 		sched_yield();

@@ -98,8 +98,9 @@ int bn_pair_fail(void *qp); // to the error state: nothing more is sent or recei
 void bn_pair_free(void *qp);
 
 int bn_read_post(void *qp, const struct bn_read *r);
-// bn_read_wait waits a millisecond for the end of a read; 0: there is none.
-int bn_read_wait(struct bn_device *d, uint64_t *id, uint32_t *status);
+// bn_read_wait waits a millisecond for the end of a read of one of n devices, and gives its number; 0: there is none. The one
+// that which names is looked at last.
+int bn_read_wait(struct bn_device **d, int n, int *which, uint64_t *id, uint32_t *status);
 
 void bn_go(struct bn_device *d, struct bn_round *r);
 

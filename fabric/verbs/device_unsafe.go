@@ -179,15 +179,21 @@ func (d *device) read(p pair, at []byte, m *memory, remote uint64, key uint32, i
 // readsAtOnce is the number of reads of a pair that are under way.
 const readsAtOnce = C.bn_reads
 
-// waitRead waits a millisecond for the end of a read; false: there was none.
-func (d *device) waitRead() (id uint64, status uint32, ended bool, err error) {
+// waitRead waits a millisecond for the end of a read of one of some devices, and gives its number; false: there was none. It
+// looks at the last one last.
+func waitRead(list []*device, last int) (which int, status uint32, ended bool, err error) {
+	var c [mostRails]*C.struct_bn_device
+	for i, d := range list {
+		c[i] = d.c
+	}
+	w := C.int(last)
 	var i C.uint64_t
 	var s C.uint32_t
-	n := C.bn_read_wait(d.c, &i, &s)
+	n := C.bn_read_wait(&c[0], C.int(len(list)), &w, &i, &s)
 	if n < 0 {
 		return 0, 0, false, errQueue
 	}
-	return uint64(i), uint32(s), n > 0, nil
+	return int(w), uint32(s), n > 0, nil
 }
 
 // newPair makes a queue pair for so many messages on their way. inlined is the longest that needs no buffer. A pair for

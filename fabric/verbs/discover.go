@@ -42,13 +42,22 @@ var ErrNone = errors.New("verbs: this machine has no RDMA adapter, or the kernel
 // belongs to an interface or address that usable accepts. A usable of nil accepts all. The error says of each port
 // why it is not used.
 func Choose(device string, usable func(ifname string, a netip.Addr) bool) (Port, error) {
+	all, err := ChooseAll(device, usable)
+	if err != nil {
+		return Port{}, err
+	}
+	return all[0], nil
+}
+
+// ChooseAll is Choose with all such ports, by device and number.
+func ChooseAll(device string, usable func(ifname string, a netip.Addr) bool) ([]Port, error) {
 	return choose(adapters, device, usable)
 }
 
-func choose(root, device string, usable func(string, netip.Addr) bool) (Port, error) {
+func choose(root, device string, usable func(string, netip.Addr) bool) (found []Port, err error) {
 	names, err := filepath.Glob(filepath.Join(root, "*"))
 	if err != nil || len(names) == 0 {
-		return Port{}, ErrNone
+		return nil, ErrNone
 	}
 	var against []string
 	for _, dir := range names {
@@ -61,15 +70,19 @@ func choose(root, device string, usable func(string, netip.Addr) bool) (Port, er
 		for _, at := range ports {
 			p, why := readPort(at, name, usable)
 			if why == "" {
-				return p, nil
+				found = append(found, p)
+				continue
 			}
 			against = append(against, fmt.Sprintf("%s port %s: %s", name, filepath.Base(at), why))
 		}
 	}
-	if against == nil {
-		return Port{}, fmt.Errorf("verbs: there is no adapter %q: there are %s", device, strings.Join(bases(names), ", "))
+	switch {
+	case found != nil:
+		return found, nil
+	case against == nil:
+		return nil, fmt.Errorf("verbs: there is no adapter %q: there are %s", device, strings.Join(bases(names), ", "))
 	}
-	return Port{}, fmt.Errorf("verbs: no port may be used: %s", strings.Join(against, "; "))
+	return nil, fmt.Errorf("verbs: no port may be used: %s", strings.Join(against, "; "))
 }
 
 func bases(paths []string) (names []string) {

@@ -37,6 +37,11 @@ func FuzzKey(f *testing.F) {
 		if ok {
 			require.Equal(t, b, binary.LittleEndian.AppendUint32(nil, key))
 		}
+		keys, ok := readKeys(b)
+		require.Equal(t, len(b) > 0 && len(b) <= 16 && len(b)%4 == 0, ok)
+		for i := 0; ok && i < len(b)/4; i++ {
+			require.Equal(t, b[4*i:][:4], binary.LittleEndian.AppendUint32(nil, keys[i]))
+		}
 	})
 }
 
@@ -67,10 +72,11 @@ func FuzzPort(f *testing.F) {
 	f.Fuzz(func(t *testing.T, state, layer, gid, kind string) {
 		root := t.TempDir()
 		adapter(t, root, state, layer, gid, kind)
-		p, err := choose(root, "", nil)
+		all, err := choose(root, "", nil)
 		if err != nil {
 			return
 		}
+		p := all[0]
 		require.Equal(t, Port{Device: "rxe0", Number: 1, GID: 1, Address: p.Address, Ethernet: layer == "Ethernet",
 			Interface: "eth0"}, p)
 		require.True(t, p.Address.IsValid())

@@ -45,7 +45,7 @@ func (c *Conn) begin() {
 	}
 	n := note{word: offer, credit: uint16(p.credit), end: mine}
 	if r := c.newReads(); r != nil {
-		n.reads = r.mine
+		n.reads = r.ends()
 	}
 	c.say(&n)
 }

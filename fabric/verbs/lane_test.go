@@ -27,10 +27,10 @@ type peer struct {
 }
 
 func newPeers(t *testing.T) (p [2]*peer) {
-	port, err := Choose("", nil)
+	ports, err := ChooseAll("", nil)
 	require.NoError(t, err)
 	for i := range p {
-		q, err := Open(Config{Port: port, Sockets: tcp.Config{
+		q, err := Open(Config{Port: ports[0], Beside: ports[1:], Sockets: tcp.Config{
 			Self: proc.ID(i), MaxProcs: 2, Secret: []byte("sixteen bytes or more"), Inet: true,
 		}})
 		require.NoError(t, err)

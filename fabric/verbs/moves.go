@@ -66,7 +66,7 @@ func (c *Conn) move(local []byte, remote fabric.Region, offset uint64, what uint
 	w := work{id: c.next, remote: remote.Addr + offset, key: key, what: what, signal: true}
 	o := onWay{slot: noSlot, move: true}
 	if m := p.registeredLong(local); m != nil {
-		w.at, w.m = local[:min(len(local), moveBytes)], &m.memory
+		w.at, w.m = local[:min(len(local), moveBytes)], &m.on[0]
 	} else {
 		slot, ok := p.outgoing.take()
 		if !ok {

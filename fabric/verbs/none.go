@@ -14,6 +14,7 @@ import (
 type Config struct {
 	Sockets tcp.Config
 	Port    Port
+	Beside  []Port
 	Timeout time.Duration
 	Wait    bool
 }

@@ -18,8 +18,10 @@ import (
 type Config struct {
 	// Sockets are those beside the adapter. Open sets Beside.
 	Sockets tcp.Config
-	// Port is the port of an adapter: see Choose.
-	Port Port
+	// Port is the port of an adapter: see Choose. Beside are others, over which long messages are read too: that with the
+	// same number of each peer reaches them.
+	Port   Port
+	Beside []Port
 	// Timeout is the time after which a message without an answer counts as lost; 0 means 500 ms. The lane is given
 	// up then, and its messages go on over the sockets.
 	Timeout time.Duration
@@ -108,14 +110,15 @@ func Open(cfg Config) (*Provider, error) {
 		return nil, err
 	}
 	p.outgoing.d, p.incoming.d = p.d, p.d
+	p.openRails()
 	cfg.Sockets.Beside = p.heed
 	if p.Provider, err = tcp.Open(cfg.Sockets); err != nil {
-		p.d.close()
+		p.closeRails()
 		return nil, err
 	}
 	if err = p.AlsoWatch(p.d.fd()); err != nil {
 		_ = p.Provider.Close()
-		p.d.close()
+		p.closeRails()
 		return nil, fmt.Errorf("verbs: %w", err)
 	}
 	p.fillSink()
@@ -123,6 +126,25 @@ func Open(cfg Config) (*Provider, error) {
 		p.flush = flusher.New(cfg.Sockets.Shared, p.flushBatch)
 	}
 	return p, nil
+}
+
+// openRails opens the ports beside the first one. One that cannot be used is left out.
+func (p *Provider) openRails() {
+	p.reading.rails = []*device{p.d}
+	for _, port := range p.cfg.Beside[:min(len(p.cfg.Beside), mostRails-1)] {
+		d, err := openDevice(port.Device, port.Number, port.GID, 1, 1)
+		if err != nil {
+			p.log.Info("a port is left out", "port", port, "reason", err)
+			continue
+		}
+		p.reading.rails = append(p.reading.rails, d)
+	}
+}
+
+func (p *Provider) closeRails() {
+	for _, d := range p.reading.rails {
+		d.close()
+	}
 }
 
 // maxReceives and maxCompletions are what small adapters take.
@@ -205,7 +227,7 @@ func (p *Provider) Close() error {
 	p.shared.close()
 	p.outgoing.release()
 	p.incoming.release()
-	p.d.close()
+	p.closeRails()
 	return err
 }
 

@@ -5,7 +5,6 @@ package verbs
 import (
 	"cmp"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -16,16 +15,17 @@ import (
 )
 
 // A message from registered memory is announced, and the receiver's adapter reads it: into registered memory directly,
-// into other memory by way of buffers, several of which are under way. Reads have a queue pair of their own, so that
-// one that fails, because the sender has freed the memory, does not end the lane.
+// into other memory by way of buffers, several of which are under way. Reads have queue pairs of their own, so that
+// one that fails, because the sender has freed the memory, does not end the lane: one for each rail, a port that both
+// processes have. A long message is read in pieces over all of them: see get.go.
 //
-// A Get returns when none of its reads is under way any more: after an error the pair is in the error state, and each
+// A Get returns when none of its reads is under way any more: after an error each pair is in the error state, and each
 // read has been reported. So no memory is written to after a Get, whatever has become of the peer.
 
 const (
-	// stageBytes is the length of a buffer, and of a read by way of it.
+	// stageBytes is the length of a buffer, and of a read by way of it, or over several rails.
 	stageBytes = 256 << 10
-	// directBytes is the length of a read into registered memory.
+	// directBytes is the length of a read into registered memory over one rail.
 	directBytes = 1 << 20
 	// readTimeout is the time after which a read without an answer fails: nothing else progresses meanwhile.
 	readTimeout = 200 * time.Millisecond
@@ -33,17 +33,27 @@ const (
 
 // reads is what the connections of a provider share for reads.
 type reads struct {
-	mu    sync.Mutex // one Get at a time
-	stage []memory   // the buffers; made by the first Get that needs them
-	used  []*readPair
+	mu    sync.Mutex          // one Get at a time
+	rails []*device           // the provider's own, then those of the further ports
+	stage [mostRails][]memory // the buffers, by rail; made by the first Get that needs them
+	used  []*readPairs
 }
 
-// readPair is the queue pair for reads of a connection. The flags are set by the provider's caller, and read by a Get.
-type readPair struct {
-	at           pair
-	mine         end
+// readPairs are the queue pairs for reads of a connection, by rail. The flags are set by the provider's caller, and read by a Get.
+type readPairs struct {
+	rails        []rail
 	joined, over atomic.Bool // over: no Get may begin, and one that runs ends
 	ended        bool        // it is in reads.used, or freed
+}
+
+// rail is a pair over one port.
+type rail struct {
+	d    *device
+	at   pair
+	mine end
+	// The following are a Get's: the pair is joined to the peer's and has not failed since; bytes that it has read.
+	joined bool
+	bytes  uint64
 }
 
 var errNoReads = fmt.Errorf("verbs: no reads from this peer: %w", fabric.ErrUnsupported)
@@ -68,7 +78,7 @@ func (c *Conn) ReadInPlace(buf []byte) bool {
 
 // Get implements fabric.Conn.
 func (c *Conn) Get(local []byte, remote fabric.Region, offset uint64) error {
-	key, ok := readKey(remote.Key)
+	keys, ok := readKeys(remote.Key)
 	r := c.reads.Load()
 	if r == nil || !ok {
 		return errNoReads
@@ -82,12 +92,7 @@ func (c *Conn) Get(local []byte, remote fabric.Region, offset uint64) error {
 	if !r.joined.Load() || r.over.Load() {
 		return errNoReads
 	}
-	g := get{p: c.p, r: r, local: local, from: remote.Addr + offset, key: key}
-	if g.direct = c.p.registeredAs(local); g.direct == nil {
-		if err := all.prepare(c.p.d); err != nil {
-			return err
-		}
-	}
+	g := get{p: c.p, r: r, local: local, from: remote.Addr + offset, keys: keys, direct: c.p.registeredAs(local)}
 	err := g.run()
 	if err != nil {
 		r.over.Store(true)
@@ -95,131 +100,62 @@ func (c *Conn) Get(local []byte, remote fabric.Region, offset uint64) error {
 	return err
 }
 
-// prepare makes the buffers.
-func (a *reads) prepare(d *device) error {
-	for len(a.stage) < readsAtOnce {
-		m, err := d.newMemory(stageBytes)
+// prepare makes the buffers of a rail.
+func (a *reads) prepare(rail int) error {
+	for len(a.stage[rail]) < readsAtOnce {
+		m, err := a.rails[rail].newMemory(stageBytes)
 		if err != nil {
 			return err
 		}
-		a.stage = append(a.stage, m)
+		a.stage[rail] = append(a.stage[rail], m)
 	}
 	return nil
 }
 
-// get is a Get under way. Its reads are numbered; number n uses buffer n modulo readsAtOnce, and they end in order.
-type get struct {
-	p              *Provider
-	r              *readPair
-	local          []byte
-	from           uint64
-	key            uint32
-	direct         *registration // of local; nil: by way of buffers
-	posted, landed int           // bytes
-	first, next    uint64        // numbers of the reads under way
-}
-
-var errReadsEnd = errors.New("verbs: the peer is gone or cut off")
-
-func (g *get) run() error {
-	for g.landed < len(g.local) {
-		for g.posted < len(g.local) && g.next-g.first < readsAtOnce {
-			if err := g.post(); err != nil {
-				return g.fail(err)
-			}
-		}
-		_, status, ended, err := g.p.d.waitRead()
-		switch {
-		case err != nil:
-			return g.fail(err)
-		case ended && status != 0:
-			g.first++
-			return g.fail(fmt.Errorf("verbs: reading %d bytes: %s", len(g.local), statusName(status)))
-		case ended:
-			g.land()
-		}
-		if g.r.over.Load() {
-			return g.fail(errReadsEnd)
-		}
-	}
-	return nil
-}
-
-// step is the length of the read that begins at a byte.
-func (g *get) step(at int) int {
-	if g.direct != nil {
-		return min(directBytes, len(g.local)-at)
-	}
-	return min(stageBytes, len(g.local)-at)
-}
-
-// post starts the next read.
-func (g *get) post() error {
-	n := g.step(g.posted)
-	at, m := g.local[g.posted:][:n:n], (*memory)(nil)
-	if g.direct != nil {
-		m = &g.direct.memory
-	} else {
-		m = &g.p.reading.stage[g.next%readsAtOnce]
-		at = m.bytes[:n:n]
-	}
-	if err := g.p.d.read(g.r.at, at, m, g.from+uint64(g.posted), g.key, g.next); err != nil {
-		return err
-	}
-	g.posted += n
-	g.next++
-	return nil
-}
-
-// land ends the oldest read.
-func (g *get) land() {
-	n := g.step(g.landed)
-	if g.direct == nil {
-		copy(g.local[g.landed:], g.p.reading.stage[g.first%readsAtOnce].bytes[:n])
-	}
-	g.landed += n
-	g.first++
-}
-
-// fail ends the reads that are under way.
-func (g *get) fail(why error) error {
-	g.r.at.fail()
-	for g.first < g.next {
-		_, _, ended, err := g.p.d.waitRead()
+// newReads makes the queue pairs for reads of a connection; without one messages go as frames.
+func (c *Conn) newReads() *readPairs {
+	r := &readPairs{}
+	for _, d := range c.p.reading.rails {
+		at, mine, _, err := d.newPair(newPSN(), readsAtOnce, true)
 		if err != nil {
-			break
+			c.p.log.Info("no reads over RDMA by one port", "peer", int(c.Peer()), "reason", err)
 		}
-		if ended {
-			g.first++
-		}
-	}
-	return why
-}
-
-// newReads makes the queue pair for reads of a connection; without one messages go as frames.
-func (c *Conn) newReads() *readPair {
-	r := &readPair{}
-	var err error
-	if r.at, r.mine, _, err = c.p.d.newPair(newPSN(), readsAtOnce, true); err != nil {
-		c.p.log.Info("no reads over RDMA", "peer", int(c.Peer()), "reason", err)
-		r = nil
+		r.rails = append(r.rails, rail{d: d, at: at, mine: mine})
 	}
 	c.reads.Store(r)
 	return r
 }
 
-// joinReads joins it to the peer's.
-func (c *Conn) joinReads(theirs *end) {
-	if r := c.reads.Load(); r != nil && theirs.qp != 0 {
-		if err := c.p.d.join(r.at, r.mine.psn, theirs, ackTimeout(readTimeout), retries); err != nil {
-			c.p.log.Info("no reads over RDMA", "peer", int(c.Peer()), "reason", err)
-			return
-		}
-		r.joined.Store(true)
+// ends gives what the peer has to know of the pairs.
+func (r *readPairs) ends() (list [mostRails]end) {
+	for i := range r.rails {
+		list[i] = r.rails[i].mine
 	}
+	return list
 }
 
-// endReads ends the reads of a connection. A Get may run: Poll frees the pair after it.
+// joinReads joins them to the peer's, each to that of the same number.
+func (c *Conn) joinReads(theirs *[mostRails]end) {
+	r := c.reads.Load()
+	if r == nil {
+		return
+	}
+	any := false
+	for i := range r.rails {
+		x := &r.rails[i]
+		if x.at == (pair{}) || theirs[i].qp == 0 {
+			continue
+		}
+		if err := x.d.join(x.at, x.mine.psn, &theirs[i], ackTimeout(readTimeout), retries); err != nil {
+			c.p.log.Info("no reads over RDMA by one port", "peer", int(c.Peer()), "reason", err)
+			continue
+		}
+		x.joined, any = true, true
+	}
+	r.joined.Store(any)
+}
+
+// endReads ends the reads of a connection. A Get may run: Poll frees the pairs after it.
 func (c *Conn) endReads() {
 	if r := c.reads.Load(); r != nil && !r.ended {
 		r.over.Store(true)
@@ -228,11 +164,19 @@ func (c *Conn) endReads() {
 	}
 }
 
+func (r *readPairs) free() {
+	for i := range r.rails {
+		if x := &r.rails[i]; x.at != (pair{}) {
+			x.at.free()
+		}
+	}
+}
+
 // free frees the pairs that have ended, unless a Get runs.
 func (a *reads) free() {
 	if len(a.used) > 0 && a.mu.TryLock() {
 		for _, r := range a.used {
-			r.at.free()
+			r.free()
 		}
 		a.used = nil
 		a.mu.Unlock()
@@ -243,12 +187,15 @@ func (a *reads) free() {
 func (a *reads) close() {
 	a.mu.Lock()
 	for _, r := range a.used {
-		r.at.free()
+		r.free()
 	}
 	for i := range a.stage {
-		a.stage[i].free()
+		for k := range a.stage[i] {
+			a.stage[i][k].free()
+		}
+		a.stage[i] = nil
 	}
-	a.used, a.stage = nil, nil
+	a.used = nil
 	a.mu.Unlock()
 }
 
@@ -257,9 +204,8 @@ type registration struct {
 	from  uint64 // its address
 	bytes []byte
 	once  sync.Once
-	err   error
-	memory
-	key []byte // for peers
+	on    []memory // by rail; the zero one: it is not registered there
+	key   []byte   // for peers, of all rails; nil: it is not registered
 }
 
 // registrations are those of a provider, by address. Any goroutine may call the methods.
@@ -290,17 +236,27 @@ func (p *Provider) registeredAs(mem []byte) *registration {
 		return nil
 	}
 	x := r.list[i]
-	x.once.Do(func() {
-		if x.memory, x.err = p.d.register(x.bytes, false); x.err != nil {
-			p.log.Info("memory is used without RDMA", "reason", x.err)
-			return
-		}
-		x.key = binary.LittleEndian.AppendUint32(nil, x.remote())
-	})
-	if x.err != nil {
+	x.once.Do(func() { x.pin(p) })
+	if x.key == nil {
 		return nil
 	}
 	return x
+}
+
+// pin registers memory with all ports; it has to be registered with the first one.
+func (x *registration) pin(p *Provider) {
+	for i, d := range p.reading.rails {
+		m, err := d.register(x.bytes, false)
+		if err != nil {
+			p.log.Info("memory is used without RDMA by one port", "reason", err)
+			if i == 0 {
+				return
+			}
+			x.on, x.key = append(x.on, memory{}), append(x.key, 0, 0, 0, 0)
+			continue
+		}
+		x.on, x.key = append(x.on, m), binary.LittleEndian.AppendUint32(x.key, m.remote())
+	}
 }
 
 // Register implements fabric.Registrar.
@@ -327,9 +283,12 @@ func (p *Provider) Deregister(mem []byte) {
 }
 
 func (x *registration) end() {
-	if x.key != nil {
-		x.deregister()
+	for i := range x.on {
+		if m := &x.on[i]; m.c != nil {
+			m.deregister()
+		}
 	}
+	x.on = nil
 }
 
 // close ends all registrations.

@@ -73,7 +73,7 @@ func TestReadThatFails(t *testing.T) {
 	require.ErrorContains(t, err, "reading")
 	require.False(t, errors.Is(err, fabric.ErrPeerGone))
 	require.Equal(t, make([]byte, len(mem)), local)
-	_, _, ended, err := p[1].d.waitRead()
+	_, _, ended, err := waitRead(p[1].reading.rails, 0)
 	require.NoError(t, err)
 	require.False(t, ended, "a read was under way after the Get")
 	require.ErrorIs(t, c[1].Get(local, region, 0), fabric.ErrUnsupported)
@@ -84,6 +84,49 @@ func TestReadThatFails(t *testing.T) {
 	sendNumbered(p, c, &sent, 200, func() { poll(p) })
 	inOrder(t, p, 200)
 	require.True(t, c[0].sending && c[1].sending)
+}
+
+// Long messages are read over all ports. A port that fails is left, and the message is read over the others.
+func TestRails(t *testing.T) {
+	if noAdapter(t) {
+		return
+	}
+	p, c := steady(t)
+	ours, theirs := c[1].reads.Load(), c[0].reads.Load()
+	require.Greater(t, len(ours.rails), 1, "a machine with two devices is needed: rdma-vm -i 2")
+	mem, into := registered(p[0], 8<<20), registered(p[1], 8<<20)
+	region, err := c[0].Expose(mem)
+	require.NoError(t, err)
+	read := func(local []byte) error {
+		clear(local)
+		err := c[1].Get(local, region, 0)
+		if err == nil {
+			require.Equal(t, mem, local)
+		}
+		return err
+	}
+	for _, local := range [][]byte{into, make([]byte, len(mem))} {
+		before := [2]uint64{ours.rails[0].bytes, ours.rails[1].bytes}
+		require.NoError(t, read(local))
+		for i := range before {
+			require.Greater(t, ours.rails[i].bytes-before[i], uint64(len(mem)/8), "bytes over rail %d", i)
+		}
+	}
+	go func() { // in the middle of a message
+		for p[1].reading.mu.TryLock() {
+			p[1].reading.mu.Unlock()
+		}
+		theirs.rails[1].at.fail()
+	}()
+	for rounds := 0; ours.rails[1].joined; rounds++ {
+		require.NoError(t, read([][]byte{into, make([]byte, len(mem))}[rounds%2]))
+	}
+	require.NoError(t, read(into))
+	require.True(t, c[0].ReadInPlace(mem))
+	theirs.rails[0].at.fail()
+	require.ErrorContains(t, read(into), "reading")
+	require.ErrorIs(t, read(into), fabric.ErrUnsupported)
+	require.True(t, c[0].sending && c[1].sending, "the lane has a pair of its own")
 }
 
 // A Get from a peer that is cut off while it runs ends with an error, and none of its reads is under way then.

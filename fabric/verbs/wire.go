@@ -38,10 +38,16 @@ type note struct {
 	first      uint64 // of back
 	credit     uint16 // of offer, as end and reads
 	end        end
-	reads      end // the pair for reads; its path is that of end. Number 0: there is none.
+	reads      [mostRails]end // the pairs for reads, by rail. Number 0: there is none.
 }
 
-const noteBytes = 1 + 4 + 8 + 2 + 4 + 4 + 2 + 1 + 1 + 16 + 4 + 4
+// mostRails is the number of ports over which a message is read.
+const mostRails = 4
+
+const (
+	endBytes  = 4 + 4 + 2 + 1 + 1 + 16
+	noteBytes = 1 + 4 + 8 + 2 + (1+mostRails)*endBytes
+)
 
 func (n *note) encode() []byte {
 	le := binary.LittleEndian
@@ -49,16 +55,34 @@ func (n *note) encode() []byte {
 	b = le.AppendUint32(b, n.generation)
 	b = le.AppendUint64(b, n.first)
 	b = le.AppendUint16(b, n.credit)
-	b = le.AppendUint32(b, n.end.qp)
-	b = le.AppendUint32(b, n.end.psn)
-	b = le.AppendUint16(b, n.end.lid)
-	b = append(b, n.end.mtu, 0)
-	if n.end.ethernet {
+	b = n.end.append(b)
+	for i := range n.reads {
+		b = n.reads[i].append(b)
+	}
+	return b
+}
+
+func (e *end) append(b []byte) []byte {
+	le := binary.LittleEndian
+	b = le.AppendUint32(b, e.qp)
+	b = le.AppendUint32(b, e.psn)
+	b = le.AppendUint16(b, e.lid)
+	b = append(b, e.mtu, 0)
+	if e.ethernet {
 		b[len(b)-1] = 1
 	}
-	b = append(b, n.end.gid[:]...)
-	b = le.AppendUint32(b, n.reads.qp)
-	return le.AppendUint32(b, n.reads.psn)
+	return append(b, e.gid[:]...)
+}
+
+// decodeEnd reads an end; false: no process of this version wrote it.
+//
+//banyan:decodes
+func decodeEnd(b []byte) (e end, ok bool) {
+	le := binary.LittleEndian
+	e.qp, e.psn, e.lid = le.Uint32(b), le.Uint32(b[4:]), le.Uint16(b[8:])
+	e.mtu, e.ethernet = b[10], b[11] != 0
+	copy(e.gid[:], b[12:])
+	return e, b[11] <= 1 && (e.qp == 0 || e.mtu >= 1 && e.mtu <= 5)
 }
 
 // decodeNote reads a note; false: no process of this version wrote it.
@@ -70,16 +94,19 @@ func decodeNote(b []byte) (n note, ok bool) {
 	}
 	le := binary.LittleEndian
 	n.word, n.generation, n.first, n.credit = word(b[0]), le.Uint32(b[1:]), le.Uint64(b[5:]), le.Uint16(b[13:])
-	n.end.qp, n.end.psn, n.end.lid = le.Uint32(b[15:]), le.Uint32(b[19:]), le.Uint16(b[23:])
-	n.end.mtu, n.end.ethernet = b[25], b[26] != 0
-	copy(n.end.gid[:], b[27:])
-	n.reads = n.end
-	n.reads.qp, n.reads.psn = le.Uint32(b[43:]), le.Uint32(b[47:])
+	b = b[15:]
+	n.end, ok = decodeEnd(b)
+	for i := range n.reads {
+		b = b[endBytes:]
+		var fine bool
+		n.reads[i], fine = decodeEnd(b)
+		ok = ok && fine
+	}
 	switch n.word {
 	case ready, over, broken, back:
-		return n, b[26] <= 1
+		return n, ok
 	case offer:
-		return n, b[26] <= 1 && n.credit > 0 && n.end.mtu >= 1 && n.end.mtu <= 5
+		return n, ok && n.credit > 0 && n.end.qp > 0
 	}
 	return n, false
 }
@@ -145,4 +172,17 @@ func readKey(b []byte) (key uint32, ok bool) {
 		return 0, false
 	}
 	return binary.LittleEndian.Uint32(b), true
+}
+
+// readKeys reads the keys of memory that is registered with several ports, by rail; 0: it is not with that one.
+//
+//banyan:decodes
+func readKeys(b []byte) (keys [mostRails]uint32, ok bool) {
+	if len(b) == 0 || len(b)%keyBytes != 0 || len(b) > mostRails*keyBytes {
+		return keys, false
+	}
+	for i := range len(b) / keyBytes {
+		keys[i] = binary.LittleEndian.Uint32(b[i*keyBytes:])
+	}
+	return keys, true
 }

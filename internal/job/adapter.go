@@ -23,11 +23,11 @@ func (l *launched) openSockets(cfg tcp.Config) (fabric.Provider, error) {
 		return opened(tcp.Open(cfg))
 	}
 	alone := l.self.Allowed&route.Of(route.Unix, route.TCP) == 0
-	port, err := AdapterPort(cfg.Networks)
+	ports, err := AdapterPorts(cfg.Networks)
 	if err == nil {
 		var p fabric.Provider
-		if p, err = opened(verbs.Open(verbs.Config{Sockets: cfg, Port: port, Wait: alone})); err == nil {
-			l.self.Adapter = port.String()
+		if p, err = opened(verbs.Open(verbs.Config{Sockets: cfg, Port: ports[0], Beside: ports[1:], Wait: alone})); err == nil {
+			l.self.Adapter = ports[0].String()
 			return p, nil
 		}
 	}
@@ -49,14 +49,14 @@ func opened[P fabric.Provider](p P, err error) (fabric.Provider, error) {
 	return p, nil
 }
 
-// AdapterPort is the port of an RDMA adapter that a rank of this machine uses with these networks: one whose address
+// AdapterPorts are the ports of RDMA adapters that a rank of this machine uses with these networks: those whose address
 // the sockets would use too.
-func AdapterPort(networks []string) (verbs.Port, error) {
+func AdapterPorts(networks []string) ([]verbs.Port, error) {
 	choices, err := tcp.Choose(networks)
 	if err != nil {
-		return verbs.Port{}, err
+		return nil, err
 	}
-	return verbs.Choose(os.Getenv(adapterVariable), func(_ string, a netip.Addr) bool {
+	return verbs.ChooseAll(os.Getenv(adapterVariable), func(_ string, a netip.Addr) bool {
 		return slices.ContainsFunc(choices, func(c tcp.Choice) bool { return c.Used && c.Addr == a })
 	})
 }

@@ -37,11 +37,12 @@ const adapterWindow = 8
 
 // addPerftest finds a program of perftest.
 func (c *Comparison) addPerftest(ctx context.Context, name string) error {
-	port, err := job.AdapterPort(nil)
+	ports, err := job.AdapterPorts(nil)
 	if err != nil {
 		return err
 	}
 	p := perftests[name]
+	port := ports[0]
 	p.Device, p.Port, p.GID, p.CPUs = port.Device, port.Number, port.GID, c.cpus
 	if err := p.Find(); err != nil {
 		return err
@@ -52,7 +53,7 @@ func (c *Comparison) addPerftest(ctx context.Context, name string) error {
 
 // adapter is the error where no rank can use one.
 func adapter() error {
-	if _, err := job.AdapterPort(nil); err != nil {
+	if _, err := job.AdapterPorts(nil); err != nil {
 		return fmt.Errorf("group %s needs an RDMA adapter; a virtual machine can have one made of software, see "+
 			"docs/clusters.md: %w", groupVerbs, err)
 	}

@@ -21,6 +21,7 @@ var roles = ranktest.Roles{
 	"exchanges": exchanges,
 	"waits":     waitsFor,
 	"goes on":   goesOn,
+	"rails":     rails,
 }
 
 func TestMain(m *testing.M) { ranktest.Main(m, roles, nil) }
@@ -258,6 +259,38 @@ func goesOn(w *banyan.World) error {
 		}
 	}
 	return c.Barrier()
+}
+
+// rails has rank 0 send messages of a megabyte to the last rank until a while after the file down is there.
+func rails(w *banyan.World) error {
+	c, last := w.Comm(), w.Comm().Size()-1
+	if err := overRDMA(w); err != nil {
+		return err
+	}
+	const n, more = 1 << 20, 20
+	mem, err := banyan.Alloc[byte](w, n)
+	for round, left := 0, more; err == nil && left > 0; round++ {
+		want := ranktest.Pattern(round, n)
+		switch c.Rank() {
+		case 0:
+			if _, wrong := os.Stat(os.Getenv("RDMA_VM_SHARE") + "/down"); wrong == nil {
+				left--
+			}
+			copy(mem, want)
+			mem[0] = byte(min(left, 1)) // rank 0 says when it is over
+			err = c.Ssend(mem, last, 1)
+		case last:
+			_, err = c.Recv(mem, 0, 1)
+			left = int(mem[0])
+			err = errors.Join(err, ranktest.CheckEqual(mem[1:], want[1:]))
+		default:
+			left = 0
+		}
+		if round == 10 {
+			announce("going", c.Rank())
+		}
+	}
+	return errors.Join(err, c.Barrier(), banyan.Free(w, mem))
 }
 
 // healed reports whether the link is up again, and messages to a peer go over RDMA again.
