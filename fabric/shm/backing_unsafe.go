@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/internal/nodemem"
 )
 
 // Why unsafe: a header is read as bytes; see segment_unsafe.go.
@@ -109,10 +110,10 @@ func checkToken(fd int, a *address) error {
 }
 
 // isBacking reports by a descriptor's name in /proc whether it may hold a segment: a memfd that
-// openBacking named, or a file that it has unlinked.
+// openBacking or the launcher named, or a file that it has unlinked.
 func isBacking(name string) bool {
 	base, unlinked := strings.CutSuffix(path.Base(name), " (deleted)")
-	return unlinked && (base == "memfd:"+memfdName || strings.HasPrefix(base, filePrefix))
+	return unlinked && (base == "memfd:"+memfdName || base == "memfd:"+nodemem.Name || strings.HasPrefix(base, filePrefix))
 }
 
 // holdsToken reads the header without mapping it, because the file is unknown: only an ordinary one
@@ -124,7 +125,7 @@ func holdsToken(fd int, a *address) error {
 	}
 	var h header
 	b := unsafe.Slice((*byte)(unsafe.Pointer(&h)), unsafe.Sizeof(h))
-	n, err := unix.Pread(fd, b, 0)
+	n, err := unix.Pread(fd, b, a.at)
 	switch {
 	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS):
 		return fmt.Errorf("shm: reading the peer's segment: pread64: %w", err)
@@ -137,17 +138,17 @@ func holdsToken(fd int, a *address) error {
 // checkSealed makes sure that nobody can shrink the segment under our mapping, which would end this
 // process with SIGBUS.
 func (s *segment) checkSealed(unsealed bool) error {
-	return checkFile(s.fd, s.segmentBytes(), unsealed)
+	return checkFile(s.fd, s.segmentBytes(), s.segmentBytes(), unsealed)
 }
 
-// checkFile is checkSealed for a file of a length.
-func checkFile(fd int, size int64, unsealed bool) error {
+// checkFile is checkSealed for a file of a length from least to most.
+func checkFile(fd int, least, most int64, unsealed bool) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return fmt.Errorf("shm: looking at the peer's segment: fstat: %w", err)
 	}
-	if st.Size != size {
-		return fmt.Errorf("shm: the peer's segment has %d bytes, its address says %d", st.Size, size)
+	if st.Size < least || st.Size > most {
+		return fmt.Errorf("shm: the peer's segment has %d bytes, its address says %d", st.Size, least)
 	}
 	if unsealed {
 		return nil

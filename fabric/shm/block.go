@@ -112,7 +112,7 @@ func (s *segment) createBlock(cfg *Config, size int64) (err error) {
 	if size >= hugeBytes {
 		_ = unix.Madvise(s.header, unix.MADV_HUGEPAGE) // where the system has them
 	}
-	return s.back(0, s.header)
+	return s.back(s.fd, 0, s.header)
 }
 
 const hugeBytes = 2 << 20
@@ -172,7 +172,7 @@ func (c *Conn) mapBlock(name fabric.BlockName, size int64) (*segment, error) {
 		size, err = fileLength(fd)
 	}
 	if err == nil {
-		err = checkFile(fd, size, c.p.cfg.Dir != "")
+		err = checkFile(fd, size, size, c.p.cfg.Dir != "")
 	}
 	if err == nil {
 		s.header, err = mapping(fd, 0, size)

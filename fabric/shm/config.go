@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math/bits"
 
+	"github.com/banyan-hpc/banyan/internal/nodemem"
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
@@ -37,6 +38,9 @@ type Config struct {
 	// containers that refuse memfd_create. It must be a tmpfs. Such a segment cannot be sealed:
 	// both sides must set Dir.
 	Dir string
+	// Node, if set, is this process's place in memory that all processes of the job on this machine have,
+	// or some. The endpoint takes the descriptor over. It is not used where Dir is set.
+	Node nodemem.Place
 	// Exits, if set, reports ended processes before their descriptors do, with the cause. It
 	// outlives the endpoint.
 	Exits Exits

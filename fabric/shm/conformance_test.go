@@ -1,14 +1,21 @@
 package shm_test
 
 import (
+	"fmt"
 	"os"
+	"sync/atomic"
 	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/fabrictest"
 	"github.com/banyan-hpc/banyan/fabric/host"
 	"github.com/banyan-hpc/banyan/fabric/shm"
 	"github.com/banyan-hpc/banyan/internal/affinity"
+	"github.com/banyan-hpc/banyan/internal/nodemem"
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
@@ -45,11 +52,49 @@ func open(id proc.ID, n int) (fabric.Provider, fabric.Host, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if name := os.Getenv(nodeVariable); name != "" && id%4 != 3 { // some have no place
+		if cfg.Node, err = placeIn(name, n); err != nil {
+			return nil, nil, err
+		}
+	}
 	p, err := shm.Open(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
 	return p, host.New(host.Config{Bell: p.Bell(), Shared: n > cores}), nil
+}
+
+// nodeVariable names the file of a node's memory for the processes of a job.
+const nodeVariable = "BANYAN_SHM_NODE"
+
+// placeIn opens such a file and takes the next place in it; its first word counts what has been taken.
+func placeIn(name string, n int) (p nodemem.Place, err error) {
+	if p.FD, err = unix.Open(name, unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
+		return p, err
+	}
+	first, err := unix.Mmap(p.FD, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return p, err
+	}
+	taken := (*atomic.Int64)(unsafe.Pointer(&first[0]))
+	span := nodemem.Span(n)
+	p.At, p.Bytes = int64(os.Getpagesize())+taken.Add(span)-span, nodeBytes
+	return p, unix.Munmap(first)
+}
+
+const nodeBytes = 8 << 30
+
+// Segments have their beginnings in memory of the node, all but some.
+func TestConformanceInNode(t *testing.T) {
+	fd, err := unix.MemfdCreate(nodemem.Name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	require.NoError(t, unix.Ftruncate(fd, nodeBytes))
+	_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, nodemem.Seals)
+	require.NoError(t, err)
+	t.Setenv(nodeVariable, fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), fd))
+	t.Setenv(variantVariable, "default")
+	fabrictest.Run(t, fabrictest.NewReal(), budget("node"))
 }
 
 func TestConformance(t *testing.T) {

@@ -16,6 +16,10 @@
 //	  |                 | ring     |       +----------------------------+----------------+
 //	  +-----------------+----------+
 //
+// Where the launcher has made memory for all processes of the machine (package nodemem), the part before
+// ring 0 lies in a place of that, and each process maps all of it. A first contact then takes no descriptor
+// of the peer and no mapping; the rest of the segment is mapped when it is needed.
+//
 // The segment is sparse: memory grows with traffic. A page gets memory when its process connects. A
 // pair with more to send than the occasional small frame moves to its long ring, which gets some
 // memory first and the rest when that has been used; see earn.go for the share of each process and for
@@ -45,7 +49,7 @@
 // # Large messages
 //
 // Get is a single kernel copy (process_vm_readv). The right to take the descriptor of the peer's segment
-// is the right to read its memory; without that descriptor a copy is tried when the connection is made.
+// is the right to read its memory; where none is taken a copy is tried when the connection is made.
 // Where the kernel refuses it, Caps.Get is false and the engine streams frames through the ring, a pipelined
 // double copy.
 //

@@ -60,6 +60,9 @@ func (r *reader) read(local []byte, addr uint64) error {
 	return nil
 }
 
+// known notes that the process has its pid.
+func (r *reader) known() { r.sure.Store(int64(time.Since(clockOrigin))) }
+
 // copy is one call; it returns the number of bytes read.
 func (r *reader) copy(local []byte, addr uint64) (int, unix.Errno) {
 	lv := unix.Iovec{Base: unsafe.SliceData(local)}
@@ -75,7 +78,7 @@ func (r *reader) copy(local []byte, addr uint64) (int, unix.Errno) {
 // were that process's.
 func (r *reader) same() bool {
 	now := int64(time.Since(clockOrigin))
-	if now-r.sure.Load() < pidTrust {
+	if since := r.sure.Load(); since != 0 && now-since < pidTrust {
 		return true
 	}
 	if !r.unreaped() {

@@ -22,10 +22,14 @@ func selfAddress(s *segment) (address, error) {
 		return address{}, err
 	}
 	h := s.head()
-	return address{
+	a := address{
 		geometry: s.geometry, pid: uint32(pid), fd: uint32(s.fd), started: started,
 		probe: addressOf(h.token[:]), token: h.token,
-	}, nil
+	}
+	if s.shared {
+		a.frontFD, a.frontAt = uint32(s.front.fd), uint64(s.front.at)
+	}
+	return a, nil
 }
 
 // startTime reads the start time of a process: with the pid it identifies the process. It reads the
@@ -83,6 +87,7 @@ func (c *Conn) connect(a *address) error {
 		}
 		return err
 	}
+	c.reader.known() // if it is the process that has the segment
 	seg, err := c.openPeer(a)
 	if err == nil && !setGate(&cursorsOf(seg.page(c.p.cfg.Self)).gate, gateTaken) {
 		err = errors.Join(errBarred, seg.close())

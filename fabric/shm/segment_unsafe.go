@@ -1,7 +1,6 @@
 package shm
 
 import (
-	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -12,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/internal/futex"
+	"github.com/banyan-hpc/banyan/internal/nodemem"
 	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/robust"
 )
@@ -105,6 +104,11 @@ type segment struct {
 	fd     int    // -1 of a peer's
 	header []byte // header, knock bitmap, and pages: of a peer's up to that of this process
 	rings  []byte // all long rings of the own segment, and its boards; one ring of a peer's
+	// front is the file of what header maps, shared whether that is a part of the mapping node of the own
+	// segment, which has the fronts of all processes of the machine that have such a place.
+	front  front
+	shared bool
+	node   []byte
 }
 
 func (s *segment) head() *header { return (*header)(unsafe.Pointer(unsafe.SliceData(s.header))) }
@@ -143,6 +147,11 @@ func createSegment(cfg *Config) (*segment, error) {
 	if _, err := rand.Read(h.token[:]); err != nil {
 		return nil, errors.Join(fmt.Errorf("shm: token: %w", err), s.close())
 	}
+	if s.shared {
+		if err := s.copyHeader(); err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+	}
 	return s, nil
 }
 
@@ -158,11 +167,19 @@ func (s *segment) create(cfg *Config) (err error) {
 			return fmt.Errorf("shm: sealing the segment: fcntl: %w", err)
 		}
 	}
-	if err := reserve(s.fd, 0, s.pageOffset(0)); err != nil {
-		return err
+	s.front.fd = s.fd
+	if cfg.Node != (nodemem.Place{}) && cfg.Dir == "" {
+		if err := s.joinNode(cfg.Node); err != nil {
+			cfg.Log.Info("peers map this process's memory one by one", "reason", err)
+		}
 	}
-	if s.header, err = mapRange(s.fd, 0, s.ringOffset(0)); err != nil {
-		return err
+	if !s.shared {
+		if err := reserve(s.fd, 0, s.pageOffset(0)); err != nil {
+			return err
+		}
+		if s.header, err = mapRange(s.fd, 0, s.ringOffset(0)); err != nil {
+			return err
+		}
 	}
 	s.rings, err = mapRange(s.fd, s.ringOffset(0), s.segmentBytes()-s.ringOffset(0))
 	return err
@@ -183,56 +200,6 @@ func mapAs(protection, fd int, offset, length int64) ([]byte, error) {
 		return nil, fmt.Errorf("shm: mapping %d KiB: mmap: %w%s", length>>10, err, remedy(err))
 	}
 	return b, nil
-}
-
-// openPeer maps the beginning of the peer's segment, up to the page of this process, which gets
-// memory.
-func (c *Conn) openPeer(a *address) (*segment, error) {
-	s, self := &segment{geometry: a.geometry, fd: -1}, c.p.cfg.Self
-	if int64(self) >= int64(a.procs) {
-		return nil, fmt.Errorf("shm: the peer has room for %d processes and none for %v: open all endpoints with the "+
-			"same MaxProcs", a.procs, self)
-	}
-	var err error
-	if s.fd, c.traced, err = c.takeBacking(a); err == nil {
-		err = s.mapFront(a, s.pageOffset(self)+pageBytes, c.p.cfg.Dir != "")
-	}
-	if err == nil {
-		err = s.back(s.pageOffset(self), s.page(self))
-	}
-	if err != nil {
-		return nil, errors.Join(err, s.close())
-	}
-	// The mappings keep the segment: a peer costs one descriptor, its pidfd.
-	return s, s.closeFile()
-}
-
-// mapFront maps the first n bytes of the file, which has been taken for that of the segment with an
-// address, and makes sure that it is. Seals show that it is of a kind that may be mapped and read.
-func (s *segment) mapFront(a *address, n int64, unsealed bool) (err error) {
-	if unsealed {
-		err = holdsToken(s.fd, a)
-	}
-	if err == nil {
-		err = s.checkSealed(unsealed)
-	}
-	if err == nil {
-		s.header, err = mapRange(s.fd, 0, n)
-	}
-	if err != nil { // it may be another file
-		return cmp.Or(holdsToken(s.fd, a), err)
-	}
-	h := s.head()
-	h.knocks.Add(0) // a first read would map the pages of others along with the header
-	return h.check(a)
-}
-
-// check makes sure that it is the header of the segment with an address.
-func (h *header) check(a *address) error {
-	if h.magic != magic || h.version != wireVersion || h.token != a.token {
-		return fabric.ErrPeerGone
-	}
-	return nil
 }
 
 // openSegment opens the file of the peer's segment.
@@ -262,7 +229,7 @@ func (c *Conn) backRing(from, to uint64) (err error) {
 		}
 		defer func() { err = errors.Join(err, s.closeFile()) }()
 	}
-	return s.back(s.ringOffset(c.p.cfg.Self)+int64(from), s.rings[from:to])
+	return s.back(s.fd, s.ringOffset(c.p.cfg.Self)+int64(from), s.rings[from:to])
 }
 
 // populates reports whether this kernel has MADV_POPULATE_WRITE: Linux 5.14 and later do.
@@ -282,13 +249,14 @@ func (s *segment) unmapRing() error {
 	return unix.Munmap(ring)
 }
 
-// back gives memory to a part of the segment that is mapped at b, so that touching it cannot fail.
-func (s *segment) back(offset int64, b []byte) error {
+// back gives memory to a part of a file of the segment that is mapped at b, so that touching it cannot
+// fail.
+func (s *segment) back(fd int, offset int64, b []byte) error {
 	if err := limits.take(int64(len(b))); err != nil {
 		return err
 	}
 	if !populates() {
-		return allocate(s.fd, offset, int64(len(b)))
+		return allocate(fd, offset, int64(len(b)))
 	}
 	err := unix.Madvise(b, unix.MADV_POPULATE_WRITE)
 	for errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN) {
@@ -324,7 +292,7 @@ var errEmptySlot = errors.New("shm: the page is empty")
 // a page without memory would get some, and fault where there is none.
 func (s *segment) knockAddress(id proc.ID) (address, error) {
 	var b [4 + addressBytes]byte
-	if _, err := unix.Pread(s.fd, b[:], s.pageOffset(id)); err != nil {
+	if _, err := unix.Pread(s.front.fd, b[:], s.front.at+s.pageOffset(id)); err != nil {
 		return address{}, fmt.Errorf("shm: reading the page: %w", err)
 	}
 	switch binary.NativeEndian.Uint32(b[:]) {
@@ -340,7 +308,7 @@ func (s *segment) knockAddress(id proc.ID) (address, error) {
 // free returns the memory of a process's page, and of its long ring, to the system. They are not used again:
 // process ids are not reused.
 func (s *segment) free(id proc.ID, ring bool) error {
-	err := s.punch(s.pageOffset(id), pageBytes)
+	err := punch(s.front.fd, s.front.at+s.pageOffset(id), pageBytes)
 	if ring {
 		err = errors.Join(err, s.freeRing(id))
 	}
@@ -348,10 +316,10 @@ func (s *segment) free(id proc.ID, ring bool) error {
 }
 
 // freeRing returns the memory of a long ring, which is all zero when it is used again.
-func (s *segment) freeRing(id proc.ID) error { return s.punch(s.ringOffset(id), s.ringBytes()) }
+func (s *segment) freeRing(id proc.ID) error { return punch(s.fd, s.ringOffset(id), s.ringBytes()) }
 
-func (s *segment) punch(offset, length int64) error {
-	return unix.Fallocate(s.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, offset, length)
+func punch(fd int, offset, length int64) error {
+	return unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, offset, length)
 }
 
 func (s *segment) closeFile() error {
@@ -365,7 +333,13 @@ func (s *segment) closeFile() error {
 
 func (s *segment) close() error {
 	var errs []error
-	for _, m := range []*[]byte{&s.header, &s.rings} {
+	if s.shared {
+		s.header = nil
+	}
+	if s.node != nil {
+		errs = append(errs, unix.Close(s.front.fd))
+	}
+	for _, m := range []*[]byte{&s.header, &s.rings, &s.node} {
 		if *m != nil {
 			errs = append(errs, unix.Munmap(*m))
 			*m = nil

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/banyan-hpc/banyan/ft/detect"
 	"github.com/banyan-hpc/banyan/internal/exits"
 	"github.com/banyan-hpc/banyan/internal/launch/join"
+	"github.com/banyan-hpc/banyan/internal/nodemem"
 	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/progress"
 	"github.com/banyan-hpc/banyan/internal/settings"
@@ -151,4 +153,14 @@ func closeExits(t *exits.Table) error {
 		return nil
 	}
 	return t.Close()
+}
+
+// findNode finds the memory that the launcher has made for the ranks of this machine. Without it each
+// rank maps the memory of each other.
+func findNode(size int, log *slog.Logger) nodemem.Place {
+	place, err := nodemem.Find(size)
+	if err != nil && !errors.Is(err, nodemem.ErrNone) && log != nil {
+		log.Info("ranks map each other's memory one by one", "reason", err)
+	}
+	return place
 }

@@ -80,7 +80,7 @@ func start(ctx context.Context, link *join.Job, c *config, set *settings.Set) (j
 	if l.self.Allowed.Has(route.Shm) {
 		sc := shmConfig(set)
 		sc.Self, sc.MaxProcs, sc.Log = proc.ID(link.Rank()), link.Size(), l.connLog.ofMemory()
-		sc.Warn = l.warnf
+		sc.Warn, sc.Node = l.warnf, findNode(link.Size(), c.Log)
 		if ends = openExits(link.Size(), c.Log); ends != nil {
 			sc.Exits = ends
 		}

@@ -23,6 +23,12 @@ type Word struct {
 // Seen.Gone answers whether the mark is true.
 func (w *Word) Marked() bool { return w.v.Load()&diedBit != 0 }
 
+// Held reports whether the word says that a thread holds it. If that is true the thread lives, or has until now.
+func (w *Word) Held(tid int) bool {
+	v := w.v.Load()
+	return v&diedBit == 0 && v&tidMask == uint32(tid)
+}
+
 // The parts of a word, fixed by the kernel.
 const (
 	waitersBit = 1 << 31

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/banyan-hpc/banyan/internal/exits"
+	"github.com/banyan-hpc/banyan/internal/nodemem"
 )
 
 // Exits has the kernel record how the ranks of a machine end, for the ranks to read:
@@ -26,12 +27,17 @@ type Exits interface {
 // environment of the process, which on hosts is that of the ranks.
 type OpenExits func() (Exits, error)
 
-// inherited returns the descriptors of s.exits, and env with the variable that names them.
-func (s *Spawner) inherited(env []string) ([]*os.File, []string) {
-	if s.exits == nil {
-		return nil, env
+// inherited returns the descriptors that a rank inherits beside pmiFD, and env with the variables that
+// name them.
+func (s *Spawner) inherited(rank int, env []string) (files []*os.File, _ []string) {
+	if s.exits != nil {
+		env = slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, exits.Env+"=") })
+		files = s.exits.Files()
+		env = append(env, exits.Env+"="+exits.Variable(pmiFD+1, len(files)))
 	}
-	env = slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, exits.Env+"=") })
-	files := s.exits.Files()
-	return files, append(env, exits.Env+"="+exits.Variable(pmiFD+1, len(files)))
+	if s.node != nil {
+		files = append(slices.Clip(files), s.node)
+		env = append(slices.Clip(env), nodemem.Variable(pmiFD+len(files), rank-s.First))
+	}
+	return files, env
 }

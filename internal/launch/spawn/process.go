@@ -159,7 +159,7 @@ func (s *Spawner) start(rank int) (_ *Process, err error) {
 		return nil, err
 	}
 	p.PMI = p.conn
-	more, env := s.inherited(s.envOf(rank))
+	more, env := s.inherited(rank, s.envOf(rank))
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	if s.OnFailure == Abort {
 		attr.Pdeathsig = syscall.SIGKILL

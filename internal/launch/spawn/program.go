@@ -13,6 +13,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/affinity"
 	"github.com/banyan-hpc/banyan/internal/exits"
 	"github.com/banyan-hpc/banyan/internal/launch/pmi"
+	"github.com/banyan-hpc/banyan/internal/nodemem"
 )
 
 // Check finds the errors that this machine can know before the first rank starts.
@@ -77,6 +78,7 @@ func WithoutLauncher(env []string) []string {
 		case last[name] != i:
 		case strings.HasPrefix(name, "PMI_"), strings.HasPrefix(name, "PMIX_"):
 		case name == exits.Env && exits.Descriptors(value): // of the launcher above
+		case name == nodemem.Env:
 		case name == "BANYAN_JOB", name == "BANYAN_LOCAL_RANK", name == "BANYAN_LOCAL_SIZE":
 		default:
 			kept = append(kept, e)

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/banyan-hpc/banyan/internal/affinity"
+	"github.com/banyan-hpc/banyan/internal/nodemem"
 )
 
 // Spawner starts ranks of a job on this machine, from one thread that lives as long as the job: the
@@ -36,6 +37,8 @@ type Spawner struct {
 	path  string // set by Check
 	cpus  []int  // BindCore: the CPUs of ranks, in turn; set by Check
 	exits Exits  // or nil
+	// node is memory that all ranks map, which spares them to map each other's; nil: they do.
+	node *os.File
 }
 
 // Run starts the ranks in order and sends the result to started. It returns when the job is over,
@@ -54,6 +57,12 @@ func (s *Spawner) startAll() (err error) {
 		if s.exits, err = s.OpenExits(); err != nil {
 			return err
 		}
+	}
+	if s.Count > 1 {
+		s.node, _ = nodemem.Make(s.Count, s.N)
+	}
+	if s.node != nil {
+		defer s.node.Close()
 	}
 	for i := range s.Count {
 		rank := s.First + i

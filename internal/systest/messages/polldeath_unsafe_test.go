@@ -22,6 +22,7 @@ import (
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/exits/hook"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/nodemem"
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
@@ -60,7 +61,7 @@ func polls(w *banyan.World) error {
 		}
 		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
-	if err := tellNothing(victim, c.Rank()); err != nil {
+	if err := tellNothing(victim, c); err != nil {
 		return err
 	}
 	if err := c.Send(nil, last, 2); err != nil {
@@ -81,7 +82,7 @@ func polls(w *banyan.World) error {
 // tellNothing removes from this rank's watchers all sources of a process's end: its descriptor and
 // the kernel's record from all epoll sets, and the wake-up request from this rank's word in the
 // segment of the process.
-func tellNothing(pid, rank int) error {
+func tellNothing(pid int, c *banyan.Comm) error {
 	names, err := filepath.Glob("/proc/self/fd/*")
 	if err != nil {
 		return err
@@ -107,19 +108,19 @@ func tellNothing(pid, rank int) error {
 	if removed == 0 {
 		return fmt.Errorf("no descriptor of %v was in a set of %v", told, sets)
 	}
-	return unasked(pid, rank)
+	return unasked(pid, c.Rank(), int64(c.Size()-1)*nodemem.Span(c.Size()))
 }
 
 // unasked withdraws the request that the kernel wake this rank when it marks its word in the
-// segment of a process.
-func unasked(pid, rank int) error {
+// segment of a process, whose place in the memory of the node is at.
+func unasked(pid, rank int, at int64) error {
 	const page, words, asks = 4096, 2048, 1 << 31
 	names, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		if to, _ := os.Readlink(name); !strings.HasPrefix(to, "/memfd:banyan-shm") {
+		if to, _ := os.Readlink(name); !strings.HasPrefix(to, "/memfd:"+nodemem.Name) {
 			continue
 		}
 		f, err := os.OpenFile(name, os.O_RDWR, 0)
@@ -127,7 +128,7 @@ func unasked(pid, rank int) error {
 			return err
 		}
 		defer f.Close()
-		b, err := unix.Mmap(int(f.Fd()), 0, page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		b, err := unix.Mmap(int(f.Fd()), at, page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 		if err != nil {
 			return err
 		}
@@ -138,7 +139,7 @@ func unasked(pid, rank int) error {
 		word.And(^uint32(asks))
 		return unix.Munmap(b)
 	}
-	return errors.New("the process has no segment")
+	return errors.New("the process has no place in the memory of the node")
 }
 
 // A polling rank learns of a death although its watcher learns nothing, in every kind of wait, with

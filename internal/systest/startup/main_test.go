@@ -12,6 +12,7 @@ var roles = ranktest.Roles{
 	"held back":      heldBack,
 	"modes":          ranktest.Modes,
 	"leave":          leave,
+	"node memory":    nodeMemory,
 	"ring":           ranktest.Ring,
 	"show algorithm": showAlgorithm,
 	"strangers":      strangers,

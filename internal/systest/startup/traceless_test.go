@@ -16,6 +16,7 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/nodemem"
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
@@ -69,8 +70,9 @@ func traceless() error {
 func held() string {
 	var list strings.Builder
 	for fd := range 200 {
-		if what, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err == nil &&
-			os.Getenv("PMI_FD") != fmt.Sprint(fd) {
+		what, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+		launchers := os.Getenv("PMI_FD") == fmt.Sprint(fd) || strings.Contains(what, nodemem.Name)
+		if err == nil && !launchers {
 			fmt.Fprintln(&list, fd, what)
 		}
 	}

@@ -1,0 +1,69 @@
+package nodemem
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// What a launcher has made is found, at the rank's place, and nothing else is.
+func TestFind(t *testing.T) {
+	const ranks, size = 3, 5
+	t.Setenv(Env, "")
+	_, err := Find(size)
+	require.ErrorIs(t, err, ErrNone)
+	f, err := Make(ranks, size)
+	require.NoError(t, err)
+	defer f.Close()
+	set := func(fd, index int) {
+		v := Variable(fd, index)
+		t.Setenv(Env, v[len(Env)+1:])
+	}
+	for i := range ranks {
+		set(int(f.Fd()), i)
+		p, err := Find(size)
+		require.NoError(t, err)
+		require.Equal(t, Place{int(f.Fd()), int64(i) * Span(size), ranks * Span(size)}, p)
+	}
+	set(int(f.Fd()), ranks)
+	_, err = Find(size)
+	require.ErrorContains(t, err, "the file has")
+	set(int(f.Fd()), 0)
+	_, err = Find(100)
+	require.ErrorContains(t, err, "the file has")
+
+	other, err := os.CreateTemp(t.TempDir(), Name)
+	require.NoError(t, err)
+	defer other.Close()
+	set(int(other.Fd()), 0)
+	_, err = Find(size)
+	require.ErrorContains(t, err, "another file")
+	fd, err := unix.MemfdCreate(Name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	require.NoError(t, unix.Ftruncate(fd, Span(size)))
+	set(fd, 0)
+	_, err = Find(size)
+	require.ErrorContains(t, err, "not sealed")
+	_, err = Make(1<<19, 1<<19)
+	require.Error(t, err)
+}
+
+// Whatever the variable is: a descriptor above the standard ones and a place that a file may have, or an error.
+func FuzzPlace(f *testing.F) {
+	f.Add("3,0", 1)
+	f.Add("4,99999999", 1000)
+	f.Add("1,-2", 3)
+	f.Fuzz(func(t *testing.T, text string, size int) {
+		size = 1 + int(uint(size)%(1<<24))
+		p, err := parse(text, size)
+		if err != nil {
+			return
+		}
+		require.Greater(t, p.FD, 2)
+		require.Zero(t, p.At%Span(size))
+		require.LessOrEqual(t, p.At+Span(size), int64(mostBytes))
+	})
+}
