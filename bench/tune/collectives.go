@@ -109,8 +109,9 @@ type measuring struct {
 
 // forced is a communicator that goes by an algorithm.
 type forced struct {
-	by string
-	c  *banyan.Comm
+	by   string
+	rule choose.Rule
+	c    *banyan.Comm
 }
 
 // open makes a communicator for each algorithm.
@@ -119,11 +120,12 @@ func (m *measuring) open() (err error) {
 		return err
 	}
 	for _, by := range m.op.Algorithms() {
-		c, err := m.under(choose.Force(m.op, by).String())
+		rule := choose.Force(m.op, by)
+		c, err := m.under(rule.String())
 		if err != nil {
 			return err
 		}
-		m.ways = append(m.ways, forced{by.String(), c})
+		m.ways = append(m.ways, forced{by.String(), rule, c})
 	}
 	return nil
 }
@@ -182,12 +184,22 @@ func (m *measuring) sizes(emit func(CollectivePoint) error) (cut bool, err error
 	return false, nil
 }
 
-// fitting are those of ways that go by their algorithm at a length.
+// fitting are those of ways that go by their algorithm at a length. They do as in a table that has it for this length alone:
+// behind a length header, or a step in memory, where shorter lengths go by something else. Only what would take the place of
+// memory does without.
 func (m *measuring) fitting(bytes int) (fit []forced, usual string, err error) {
 	if usual, err = m.base.Algorithm(m.op.String(), bytes); err != nil {
 		return nil, "", err
 	}
 	for _, y := range m.ways {
+		if m.op.Switches() {
+			if y.rule.Bytes = choose.All; !shared(usual) && !shared(y.by) {
+				y.rule.Bytes = choose.Range{From: bytes, To: bytes}
+			}
+			if err := y.c.SetAlgorithms(y.rule.String()); err != nil {
+				return nil, "", err
+			}
+		}
 		by, err := y.c.Algorithm(m.op.String(), bytes)
 		if err != nil {
 			return nil, "", err

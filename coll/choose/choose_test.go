@@ -52,6 +52,7 @@ func TestDefaults(t *testing.T) {
 		{Reduce, several(2), "0 binomial"},
 		{Reduce, several(3), "0 binomial, 524288 pipelined"},
 		{Allreduce, one(9), "memory, 0 doubling, 16384 halving"},
+		{Allreduce, crowd(9), "memory, 0 doubling, 65536 halving"},
 		{Allreduce, several(9), "levels, 0 doubling, 16384 halving"},
 		{Gather, one(64), "0 straight"},
 		{Gather, one(65), "0 binomial"},
