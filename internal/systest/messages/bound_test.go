@@ -164,14 +164,14 @@ var waiting = map[string]func(b bounds) error{
 }
 
 // instant are the calls that wait for no other rank, or for a message that has been matched.
-const instant = `Comm.AckFailed Comm.Acknowledged Comm.Failed Comm.FailedRanks Comm.SetName Comm.Compare Comm.Counters Comm.Design Comm.ErrorHandler Comm.ErrorRange Comm.FailureAck
+const instant = `Comm.AckFailed Comm.Acknowledged Comm.Algorithm Comm.Failed Comm.FailedRanks Comm.SetName Comm.Compare Comm.Counters Comm.Design Comm.ErrorHandler Comm.ErrorRange Comm.FailureAck
 	Comm.FailureGetAcked Comm.Free Comm.GetFailed Comm.Group Comm.GroupFailed Comm.Iallgather
 	Comm.Bsend Comm.Ibsend Bsend Ibsend
 	Comm.Ialltoall Comm.IreduceScatter Comm.IreduceScatterBlock Comm.Iscan Comm.Iexscan Comm.Iallgatherv Comm.Igatherv Comm.Iscatterv Comm.Ialltoallv Comm.Iallreduce Comm.Iagree Comm.Ibarrier Comm.Ibcast Comm.Igather Comm.Improbe Comm.Iprobe
 	Comm.Irecv Comm.Ireduce Comm.Irsend Comm.IsInter Comm.Iscatter Comm.Isend Comm.Ishrink
 	Comm.IsRevoked Comm.Issend Comm.Ilend Comm.Ivalidate Comm.Name Comm.Persistent Comm.Profile Comm.Rank Comm.RecvInit
 	Comm.ReenableAnySource Comm.RemoteGroup Comm.RemoteGroupFailed Comm.Revoke Comm.SendInit
-	Comm.SetDesign Comm.SetErrorHandler Comm.SetErrorRange Comm.SetProfile Comm.SetTree Comm.SetUniformity
+	Comm.SetAlgorithms Comm.SetDesign Comm.SetErrorHandler Comm.SetErrorRange Comm.SetProfile Comm.SetTree Comm.SetUniformity
 	Comm.Size Comm.SsendInit Comm.Tree Comm.Uniformity Comm.WithContext
 	Message.Borrow Message.Irecv Message.Recv Message.Status Persistent.Free Persistent.Start
 	Result.Request Result.Test Result.Value Result.WithContext Request.Cancel Request.Test Request.WithContext

@@ -134,7 +134,7 @@ var unbarred = []string{
 	"SetErrorHandler", "SetProfile", "Size",
 	"Agree", "Iagree", "Shrink", "Ishrink",
 	"Validate", "Ivalidate", "SetErrorRange", "ErrorRange", "SetUniformity", "Uniformity",
-	"SetDesign", "Design", "SetTree", "Tree",
+	"SetDesign", "Design", "SetTree", "Tree", "SetAlgorithms", "Algorithm",
 }
 
 // bridged are those that need two sides: see TestRevokedIntercommunicator.
