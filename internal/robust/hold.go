@@ -82,7 +82,7 @@ func (h *Holder) Release() { h.once.Do(h.release) }
 func (h *Holder) release() {
 	for i := range h.words {
 		if h.words[i].v.Swap(0)&waitersBit != 0 {
-			wake(&h.words[i].v)
+			wake(addressOf(&h.words[i].v))
 		}
 	}
 	close(h.stop)

@@ -93,8 +93,12 @@ const (
 )
 
 func waiterOn(word *atomic.Uint32, val uint32, flags uint32) waiter {
-	return waiter{val: uint64(val), addr: uint64(uintptr(unsafe.Pointer(word))), flags: size32 | flags}
+	return waiter{val: uint64(val), addr: uint64(addressOf(word)), flags: size32 | flags}
 }
+
+// addressOf is a number, since the memory may be unmapped while it is kept, and the program reads what a pointer
+// points to when it makes another one from it.
+func addressOf(word *atomic.Uint32) uintptr { return uintptr(unsafe.Pointer(word)) }
 
 // waitAny sleeps while every word has its value, at most d; d < 0 waits without
 // limit. It answers which one was woken.
@@ -115,9 +119,9 @@ func waitAny(list []waiter, d time.Duration) (int, unix.Errno) {
 	return int(n), errno
 }
 
-// wake wakes all threads that wait at a word. One that is not mapped any longer does no harm.
-func wake(word *atomic.Uint32) {
-	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), opWake, everybody, 0, 0, 0)
+// wake wakes all threads that wait at the word with an address. One that is not mapped any longer does no harm.
+func wake(word uintptr) {
+	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, word, opWake, everybody, 0, 0, 0)
 }
 
 // wakePrivate is wake for a word on which this process waits with the flag private.

@@ -227,6 +227,20 @@ func TestWakeUpsArePassedOn(t *testing.T) {
 	}
 }
 
+// A marked word may be removed and unmapped between the look at it and the wake-up that is passed on.
+func TestWakeUpAtAnUnmappedWord(t *testing.T) {
+	b, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
+	require.NoError(t, err)
+	word := &wordsIn(b)[0]
+	word.v.Store(diedBit)
+	g := &group{w: NewWatch(nil), entries: []entry{{word: word, of: Seen{tid: unix.Gettid()}}}}
+	var r round
+	require.True(t, g.look(&r))
+	require.Len(t, r.marked, 1)
+	require.NoError(t, unix.Munmap(b))
+	r.passOn()
+}
+
 // waitUntilAsleep waits until the threads of the watches, the only ones of the process, have looked
 // at all their words and sleep.
 func waitUntilAsleep(t *testing.T, watches []*Watch) {
@@ -271,7 +285,7 @@ func TestLiesAreNotBelieved(t *testing.T) {
 	for i, lie := range []uint32{diedBit, waitersBit | diedBit, uint32(os.Getpid())} {
 		w.Add(int32(i), &v.words[i], v.seen)
 		v.words[i].v.Store(lie)
-		wake(&v.words[i].v)
+		wake(addressOf(&v.words[i].v))
 	}
 	for w.Watched() > 0 {
 		runtime.Gosched()

@@ -133,9 +133,7 @@ func (g *group) run() {
 		if !g.look(&round) {
 			return
 		}
-		for _, word := range round.marked {
-			wake(&word.v)
-		}
+		round.passOn()
 		for _, key := range round.dead {
 			g.w.died(key)
 		}
@@ -161,9 +159,16 @@ type round struct {
 	dead    []int32
 	// marked are the addresses of words that this look is the first to find marked. The kernel has
 	// woken one thread at each of them, perhaps this one at several, of which it names the last:
-	// so the thread wakes the others that wait at any of them.
-	marked  []*Word
+	// so the thread wakes the others that wait at any of them. The words may be unmapped by then.
+	marked  []uintptr
 	doubted bool
+}
+
+// passOn wakes who waits at a word that this look was the first to find marked.
+func (r *round) passOn() {
+	for _, word := range r.marked {
+		wake(word)
+	}
 }
 
 func (r round) limit() time.Duration {
@@ -198,7 +203,7 @@ func (g *group) judge(e *entry, r *round) bool {
 		switch {
 		case v&diedBit != 0:
 			if e.doubts == 0 {
-				r.marked = append(r.marked, e.word)
+				r.marked = append(r.marked, addressOf(&e.word.v))
 			}
 			if e.gone() {
 				r.dead = append(r.dead, e.key)
