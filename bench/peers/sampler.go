@@ -20,9 +20,10 @@ type Sampler struct {
 }
 
 const (
-	// firstIters is where the search for the number of iterations begins.
-	firstIters = 16
-	maxIters   = 1 << 28
+	// firstIters is where the search for the number of iterations begins, firstBytes the most that they move: a device that
+	// is made of software may have a few megabytes a second.
+	firstIters, firstBytes = 16, 16 << 20
+	maxIters               = 1 << 28
 )
 
 // Sample does the job once and returns seconds per message. The first call finds the number of
@@ -30,7 +31,7 @@ const (
 // samples that follow.
 func (s *Sampler) Sample(ctx context.Context) (float64, error) {
 	if s.Job.Iters == 0 {
-		s.Job.Iters = firstIters
+		s.Job.Iters = max(1, min(firstIters, firstBytes/max(1, s.Job.Size*s.Job.Window)))
 		for {
 			d, err := s.Runner.Run(ctx, s.Job)
 			if err != nil {
