@@ -233,9 +233,9 @@ type Detection struct {
 	// itself, and Period to Partition are zero.
 	On bool
 	// Period is the time between two heartbeats, Timeout the silence that counts as failure.
-	// Timeout is the one in force, which Longer may have multiplied.
+	// Period and Timeout are those in force, which Longer may have multiplied.
 	Period, Timeout time.Duration
-	// Longer is the factor of the default timeout where ranks share cores; 1: none.
+	// Longer is the factor of the default period and timeout where ranks share cores; 1: none.
 	Longer int
 	// Partition is the rule for ranks that fall silent together: "majority" or "off".
 	Partition string

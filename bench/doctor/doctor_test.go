@@ -26,12 +26,12 @@ func TestMachineOnAFullDevice(t *testing.T) {
 
 // What silence is death, and by what deaths are seen on each node.
 func TestDeathsOfAJob(t *testing.T) {
-	on := banyan.Detection{On: true, Period: 5e8, Timeout: 12e9, Longer: 4, Partition: "majority", Evidence: "pidfd"}
+	on := banyan.Detection{On: true, Period: 2e9, Timeout: 12e9, Longer: 4, Partition: "majority", Evidence: "pidfd"}
 	words, off := on, banyan.Detection{Evidence: "connection"}
 	words.Evidence = "robust words"
 	node := func(rank int) int { return rank }
 	require.Equal(t, `# failure detection
-silence: of 12s is death (detect.timeout, 4 times the default as ranks share cores), heartbeats each 500ms (detect.period), partition rule majority (detect.partition)
+silence: of 12s is death (detect.timeout), heartbeats each 2s (detect.period; 4 times the defaults as ranks share cores), partition rule majority (detect.partition)
 nodes 0 to 1: deaths are told of first by pidfd
 node 3: deaths are told of first by robust words
 between nodes: by connection

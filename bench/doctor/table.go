@@ -213,11 +213,11 @@ func silences(all []*rankReport) string {
 	default:
 		why := ""
 		if first.Longer > 1 {
-			why = fmt.Sprintf(", %d times the default as ranks share cores", first.Longer)
+			why = fmt.Sprintf("; %d times the defaults as ranks share cores", first.Longer)
 		}
-		fmt.Fprintf(&b, "silence: of %v is death (detect.timeout%s), heartbeats each %v (detect.period), partition "+
+		fmt.Fprintf(&b, "silence: of %v is death (detect.timeout), heartbeats each %v (detect.period%s), partition "+
 			"rule %s (detect.partition)\n",
-			first.Timeout, why, first.Period, first.Partition)
+			first.Timeout, first.Period, why, first.Partition)
 	}
 	for rank, t := range all {
 		if t == nil {

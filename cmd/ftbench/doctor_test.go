@@ -86,7 +86,7 @@ node 0: deaths are told of first by robust words
      1 > 2: tcp \S+:\d+ > \S+:\d+, \w+
 connections: admitted 3, healed 0, refused 0
 # failure detection
-silence: of (3s is death \(detect.timeout\)|12s is death \(detect.timeout, 4 times the default as ranks share cores\)), .*
+silence: of (3s is death \(detect.timeout\), heartbeats each 500ms \(detect.period\)|12s is death \(detect.timeout\), heartbeats each 2s \(detect.period; 4 times the defaults as ranks share cores\)), .*
 node 0: deaths are told of first by connection$`, out)
 	require.Regexp(t, `banyan: rank \d: connections: admitted \d, healed 0, refused 0\n`, errs)
 	require.Regexp(t, `banyan: rank \d: peer \d: tcp: connected`, errs)

@@ -83,7 +83,7 @@ func Start(cfg Config) *Driver {
 	p := &Driver{
 		e: cfg.Engine, m: detect.New(cfg.Detect, h.Now()), die: cfg.Die, onCondemned: cfg.Condemned, log: cfg.Log,
 		wake: h.NewParker(), exited: h.NewParker(), logged: make(map[proc.ID]bool), queued: make(map[proc.ID]bool),
-		node: cfg.Detect.Node, self: cfg.Detect.Self, grace: cfg.Detect.Period / gracePart,
+		node: cfg.Detect.Node, self: cfg.Detect.Self, grace: min(cfg.Detect.Period, DefaultPeriod) / gracePart,
 		silentRunning: make(map[proc.ID]*silentRun), timeout: cfg.Detect.Timeout,
 	}
 	p.e.HandleBackground(fabric.ClassDetect, p.onFrame)

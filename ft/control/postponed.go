@@ -6,7 +6,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// gracePart is the part of a period for which patient frames wait if they need a new connection to
+// gracePart is the part of a period, or of the default one if that is shorter, for which patient frames wait if they need a new connection to
 // a rank of this machine: notices of failures, and first heartbeats to new receivers.
 //
 // The kernel notifies such a rank of failures itself, if it ever communicated with the failed
