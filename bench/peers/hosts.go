@@ -22,8 +22,9 @@ type Host struct {
 var hostTools = map[string]string{"nsenter": "util-linux", "unshare": "util-linux", "hostname": "hostname"}
 
 // CollectivesOn is [MPI.Collectives] of Open MPI with as many ranks on each host, which yield as in a job
-// that has more ranks than cores: Open MPI does not see that, as each host has slots for its own. Dir is for
-// the program by which it starts its daemons, and stays until the last run.
+// that has more ranks than cores: Open MPI does not see that, as each host has slots for its own. They are in one session, as
+// Banyan's are, since the kernel shares cores among sessions. Dir is for the program by which Open MPI starts its daemons, and
+// stays until the last run.
 func (m MPI) CollectivesOn(ctx context.Context, hosts []Host, dir string) (Program, error) {
 	for tool, packages := range hostTools {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -48,7 +49,8 @@ func (m MPI) CollectivesOn(ctx context.Context, hosts []Host, dir string) (Progr
 			slots = append(slots, fmt.Sprintf("%v:%d", h.Addr, n/len(hosts)))
 		}
 		argv := slices.Concat([]string{agent, hosts[0].Addr.String(), launcher}, m.Options, m.Crowded,
-			[]string{"--mca", "mpi_yield_when_idle", "1", "--mca", "plm_rsh_agent", agent, "-H", strings.Join(slots, ","),
+			[]string{"--leave-session-attached", "--mca", "mpi_yield_when_idle", "1", "--mca", "plm_rsh_agent", agent, "-H",
+				strings.Join(slots, ","),
 				"-n", strconv.Itoa(n), program}, args)
 		return Command{Argv: argv, Env: m.Env, CPU: -1}
 	}, nil

@@ -156,6 +156,13 @@ func TestRunOnNamespaces(t *testing.T) {
 	code, out, errs = ftbench(t, "run", "--netns", "2", "--", "echo", "one")
 	require.Zero(t, code, errs)
 	require.Equal(t, "one\none\n", out)
+
+	// Ranks of one machine give way to each other within a session alone.
+	session, err := unix.Getsid(0)
+	require.NoError(t, err)
+	code, out, errs = ftbench(t, "run", "--netns", "2", "--", "cut", "-d ", "-f6", "/proc/self/stat")
+	require.Zero(t, code, errs)
+	require.Equal(t, fmt.Sprintf("%d\n%d\n", session, session), out)
 }
 
 // startNetns starts a job on two namespaces whose ranks wait for a signal.

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/banyan-hpc/banyan/internal/launch"
 	"github.com/banyan-hpc/banyan/internal/netns"
 )
@@ -112,5 +114,10 @@ func spread(spec *launch.Spec, net *netns.Net, hosts int) {
 		})
 		first += slots
 	}
-	spec.Shell = func(host string, cmd *exec.Cmd) error { return net.Start(number[host], cmd) }
+	spec.Shell = func(host string, cmd *exec.Cmd) error {
+		// In a session of its own, as beside a real shell, a rank would give way to the ranks of its host alone: the kernel
+		// shares cores among sessions (sched_autogroup), a time slice each.
+		cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
+		return net.Start(number[host], cmd)
+	}
 }
