@@ -100,7 +100,7 @@ type op struct {
 	asked  int // the place that has been asked for the outcome
 	sealed int
 	wanted []want // of ranks that have asked for it
-	awaits bool   // this rank has said for whom it waits
+	awaits bool   // this rank has named the ranks that it waits for
 	askers []int  // ranks that wait for this one, and have asked whether it has given up
 	quit   bool   // it has, since another rank has
 
@@ -157,7 +157,7 @@ func (m *Machine) call(barrier bool, root int, value []byte) uint32 {
 	}
 	o := m.begin(barrier, root, value)
 	if m.admit(); !o.entered {
-		for _, p := range slices.Clone(m.ops) { // for whom the caller waits, now that there is one
+		for _, p := range slices.Clone(m.ops) { // the ranks that the caller waits for, now that there is one
 			p.awaits = false
 			m.step(p)
 		}

@@ -232,7 +232,7 @@ type exitRecords struct {
 	fd    int
 	mu    sync.Mutex
 	ends  map[int]proc.Cause
-	execs uint32 // of whomever it is asked for
+	execs uint32 // of each process
 }
 
 func (l *exitRecords) FD() int { return l.fd }

@@ -81,8 +81,10 @@ const (
 	correctionDelay = fabric.Time(200_000)
 	// longestDelay bounds the doublings of it.
 	longestDelay = 8
-	// earlyMax bounds the early frames of a peer, in bytes: a rank is at most two periods ahead of another one.
-	earlyMax = 4 * corrected.Period * corrected.MaxFrame
+	// earlyMax bounds the early frames of a peer, in bytes with earlyHead for each: a rank is at most two periods ahead of
+	// another one.
+	earlyMax  = 4 * corrected.Period * corrected.MaxFrame
+	earlyHead = 64
 	// closedMax bounds the freed communicators of which the last barrier is kept, and the contexts of others.
 	closedMax = 1024
 )
@@ -146,7 +148,7 @@ func (c *Corrected) comm(context uint32, g agree.Group) *correctedComm {
 	early := c.early.Get(context)
 	c.early.Delete(context)
 	for _, f := range early {
-		if c.bytes[f.from] -= len(f.payload); !c.ended.Has(f.from) {
+		if c.bytes[f.from] -= len(f.payload) + earlyHead; !c.ended.Has(f.from) {
 			c.receive(k, f.from, f.payload)
 		}
 	}
@@ -269,14 +271,15 @@ func (c *Corrected) receive(k *correctedComm, from proc.ID, frame []byte) {
 
 // keep keeps a frame until the first call here.
 func (c *Corrected) keep(context uint32, from proc.ID, frame []byte) {
-	if c.bytes[from]+len(frame) > earlyMax {
+	size := len(frame) + earlyHead // short frames take memory too
+	if c.bytes[from]+size > earlyMax {
 		c.cutOff(from, corrected.ErrFrame)
 		return
 	}
 	if c.bytes == nil {
 		c.bytes = make(map[proc.ID]int)
 	}
-	c.bytes[from] += len(frame)
+	c.bytes[from] += size
 	c.early.Put(context, append(c.early.Get(context), earlyFrame{from, slices.Clone(frame)}))
 }
 
