@@ -4,6 +4,7 @@ package verbs
 
 import (
 	"fmt"
+	"runtime"
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/internal/proc"
@@ -91,10 +92,16 @@ func (p *Provider) socketsDue() bool {
 	if p.mixed() {
 		stride = mixedStride
 	}
-	if p.polls++; p.polls < stride && p.ticked == p.d.tick() {
+	tick := p.d.tick()
+	if p.polls++; p.polls < stride && p.ticked == tick {
 		return false
 	}
-	p.polls, p.ticked = 0, p.d.tick()
+	if p.ticked != tick {
+		// A goroutine that runs for 10 ms without a turn of the scheduler loses its processor if it is in C just then.
+		// Go's monitor then looks every 20 µs for other such processors, on the core of this thread if all are busy.
+		runtime.Gosched()
+	}
+	p.polls, p.ticked = 0, tick
 	return true
 }
 
