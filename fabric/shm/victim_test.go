@@ -27,9 +27,10 @@ const victimVariable = "BANYAN_SHM_VICTIM"
 type role struct {
 	Self                       proc.ID
 	MaxProcs, Lines, BulkBytes int
-	Ids                        int // endpoints: Self and the next ones
-	Resident                   int // megabytes
-	Threads                    int // that are busy
+	Ids                        int    // endpoints: Self and the next ones
+	Resident                   int    // megabytes
+	Threads                    int    // that are busy
+	Node                       string // the file of placesFor, in which it has the second place
 }
 
 // VictimMain is for TestMain: in a victim's process it runs the victim, and does not return.
@@ -53,7 +54,14 @@ func playVictim(text string) error {
 	}
 	var all []*Provider
 	for i := range max(r.Ids, 1) {
-		p, err := Open(Config{Self: r.Self + proc.ID(i), MaxProcs: r.MaxProcs, Lines: r.Lines, BulkBytes: r.BulkBytes})
+		cfg := Config{Self: r.Self + proc.ID(i), MaxProcs: r.MaxProcs, Lines: r.Lines, BulkBytes: r.BulkBytes}
+		if r.Node != "" {
+			var err error
+			if cfg.Node, err = placeOf(r.Node, 1); err != nil {
+				return err
+			}
+		}
+		p, err := Open(cfg)
 		if err != nil {
 			return err
 		}
