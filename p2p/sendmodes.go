@@ -22,6 +22,3 @@ func Issend[M Mode](c *Comm, buf []byte, dst, tag int) Handle {
 // receive takes it straight into its buffer. So it is Send, and one that comes too early is no
 // error.
 func Rsend[M Mode](c *Comm, buf []byte, dst, tag int) error { return Send[M](c, buf, dst, tag) }
-
-// Irsend is the non-blocking Rsend.
-func Irsend[M Mode](c *Comm, buf []byte, dst, tag int) Handle { return Isend[M](c, buf, dst, tag) }

@@ -32,6 +32,11 @@ func TestBsend(t *testing.T) {
 			}
 			require.NoError(t, wait(c.Ibsend([]byte{1}, 1, 9)))
 			_, err := c.Recv(buf, 1, 9)
+			require.NoError(t, err)
+			require.NoError(t, wait(banyan.Ibsend(c, []int64{5}, 1, 9)))
+			got := make([]int64, 1)
+			_, err = banyan.Recv(c, got, 1, 9)
+			require.Equal(t, []int64{5}, got)
 			return err
 		}
 		require.NoError(t, w.SetBufferLimit(limit))

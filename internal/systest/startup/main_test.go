@@ -30,6 +30,7 @@ var programs = ranktest.Programs{
 	"launches strangers":  func() error { return ranktest.LaunchRole("strangers", strangerRanks) },
 	"launches unmet pair": func() error { return ranktest.LaunchRole("unmet pair", strangerRanks) },
 	"naps":                naps,
+	"own networks":        ownNetworks,
 	"runs":                runToEnd,
 	"traceless":           traceless,
 	"unwinds":             unwind,

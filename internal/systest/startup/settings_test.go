@@ -248,3 +248,18 @@ func TestDebugAlike(t *testing.T) {
 	_, text := ranktest.Job(t, launch.Continue, 3, "debug differs")
 	require.Equal(t, 3, strings.Count(text, "as expected"), text)
 }
+
+// ownNetworks uses the networks of the program, not those of BANYAN_NETWORKS.
+func ownNetworks() error {
+	w, err := banyan.Init(banyan.WithFabrics("tcp"), banyan.WithNetworks("lo"))
+	if err != nil {
+		return err
+	}
+	return errors.Join(w.Comm().Barrier(), w.Finalize())
+}
+
+func TestNetworksOfTheProgram(t *testing.T) {
+	res, text := ranktest.Job(t, launch.Continue, 2, "own networks", "BANYAN_NETWORKS=nothere0")
+	require.Zero(t, res.Code, text)
+	require.NotContains(t, text, "nothere0")
+}
