@@ -10,32 +10,31 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// Blocking and non-blocking collectives. A non-blocking one returns a request and goes on whenever a
-// goroutine makes progress: one that waits for anything, one that tests, or that of [WithAsyncProgress]
-// while the application computes. Several may be under way on a communicator. They match in the order
-// in which each rank has called them, apart from the blocking ones. Their buffers are not to be touched
-// until the request is complete, and are not touched any more then, whatever its outcome.
+// Blocking and non-blocking collectives. A non-blocking collective returns a request. It proceeds whenever a
+// goroutine makes progress: a goroutine that waits or tests, or the progress goroutine of [WithAsyncProgress] while
+// the application computes. Several may be under way on a communicator. Each rank must call the non-blocking ones
+// in the same order; the blocking ones match separately. The buffers of a collective must not be accessed until its
+// request is complete. After that the library does not access them, whatever the outcome.
 //
-// With the failure of a rank a collective ends at each rank with ErrProcFailed or success, which under
-// ULFM it is if that rank had success; a revocation ends it. Neither [Request.Cancel] nor the end of a
-// context cancels one, since other ranks count on it. After [Comm.Free] those under way go on. One that
-// is still under way when a validate of its communicator ends is an error.
+// When a rank fails, a collective ends at each rank with ErrProcFailed or with success. Under ULFM it succeeds if
+// the failed rank had completed it. A revocation ends it. Neither [Request.Cancel] nor the end of a context cancels
+// a collective, since other ranks depend on it. [Comm.Free] does not affect collectives under way. A collective
+// that is still under way when a validate of its communicator ends is an error.
 //
-// On an intercommunicator the ranks of one side get what those of the other give (MPI 4.1, 6.2.2). Where there is a
-// root, that rank names [Root], the other ranks of its side [ProcNull], and those of the other side its rank; the
-// others of its side have no buffers and nothing to do. Scans are ErrArgument.
+// On an intercommunicator the ranks of one side receive the data of the other side (MPI 4.1, 6.2.2). In a rooted
+// operation the root passes [Root], the other ranks of its side pass [ProcNull], and the ranks of the other side
+// pass the root's rank. Ranks that pass ProcNull have no buffers and do nothing. Scans are ErrArgument.
 
-// uniform reports whether collectives leave the buffers of their callers alone until the outcome is
-// agreed on. The unaware engine agrees on nothing.
+// uniform reports whether collectives leave the buffers of their callers unchanged until the
+// outcome is agreed on. The unaware engine never agrees.
 func (c *Comm) uniform() bool {
 	return c.core.Uniformity() >= UniformCollectives && c.mode != modeUnaware
 }
 
-// Barrier returns when all ranks have called it. Errors: ErrProcFailed,
-// ErrRevoked, ErrClosed.
+// Barrier returns when all ranks have called it. Errors: ErrProcFailed, ErrRevoked, ErrClosed.
 //
-// Under ULFM a collective that each failed rank had completed succeeds at every living rank that calls
-// it; see the guide.
+// Under ULFM a collective that every failed rank had completed succeeds at every living rank that
+// calls it; see docs/guide.md.
 func (c *Comm) Barrier() error {
 	if !c.usual() {
 		return c.barrierOther()
@@ -57,9 +56,9 @@ func (c *Comm) Ibarrier() Request {
 	return Request{c.coll.Ibarrier(c.core, c.call(nil, manner{})), c}
 }
 
-// Bcast copies the root's buf into that of every rank; all are of the same
-// length. The root's is only read. Errors as of Barrier. After one the buf of another rank holds what it
-// held, or the root's, or a part of each; see [Comm.SetUniformity].
+// Bcast copies the root's buf into the buf of every rank; all have the same length. The root's buf is
+// only read. Errors as for Barrier. After an error the buf of another rank holds its old contents, the
+// root's, or a mixture; see [Comm.SetUniformity].
 func (c *Comm) Bcast(buf []byte, root int) error {
 	if !c.usual() {
 		return c.bcastOther(buf, root, debug.Bytes)
@@ -102,14 +101,15 @@ func (c *Comm) startBcast(buf []byte, root int, m manner) p2p.Handle {
 	return c.coll.Ibcast(c.core, c.call(nil, m), buf, root)
 }
 
-// Allreduce folds the sends of all ranks with op and leaves the result in each recv, the same bytes at
-// all ranks. All are of the same length. Send is only read; the same slice for both folds in place, and
-// slices that overlap otherwise are ErrArgument. Op folds its second argument into its first, is
-// associative, and gets the operands in the order of ranks, or with AnyOrder as they come over the tree.
-// It gets whole buffers. For numbers see [Allreduce].
+// Allreduce folds the send buffers of all ranks with op and stores the result in recv at every rank, bit
+// for bit the same. All buffers have the same length. Send is only read. The same slice may be passed for
+// both, which folds in place; slices that overlap otherwise are ErrArgument. Op folds its second argument
+// into its first and gets whole buffers. It must be associative. It gets the operands in the order of
+// ranks, or, with AnyOrder, in the order in which the tree delivers them. For numbers see [Allreduce].
 //
-// Errors as of Barrier, and ErrArgument for no op. After one recv is undefined, and send is as it was: the
-// operation can be called again with fewer ranks. In place it is lost; see [Comm.SetUniformity].
+// Errors as for Barrier, and ErrArgument for a nil op. After an error recv is undefined and send is
+// unchanged, so the operation can be repeated among fewer ranks. In place the operands are lost; see
+// [Comm.SetUniformity].
 func (c *Comm) Allreduce(send, recv []byte, op func(acc, in []byte), order ...Order) error {
 	return c.allreduce(send, recv, coll.Fold{Op: op, AnyOrder: anyOrder(order)}, op)
 }
@@ -149,8 +149,8 @@ func (c *Comm) startAllreduce(send, recv []byte, f coll.Fold, m manner) p2p.Hand
 	return c.coll.Iallreduce(c.core, c.call(wrong, m), send, recv, f)
 }
 
-// Reduce folds as Allreduce does and leaves the result in the root's recv. The other ranks give nil for
-// it. Errors as of Allreduce, and the buffers after one.
+// Reduce folds as Allreduce does and stores the result in the root's recv. The other ranks pass nil for
+// recv. Errors, and the buffers after an error, as for Allreduce.
 func (c *Comm) Reduce(send, recv []byte, op func(acc, in []byte), root int, order ...Order) error {
 	return c.reduce(send, recv, coll.Fold{Op: op, AnyOrder: anyOrder(order)}, op, root)
 }
@@ -169,8 +169,8 @@ func (c *Comm) doReduce(send, recv []byte, f coll.Fold, root int, m manner) erro
 	return c.coll.Reduce(c.core, c.call(wrong, m), send, recv, f, root)
 }
 
-// Ireduce is the non-blocking [Comm.Reduce]. Op is called by any goroutine that makes
-// progress, without locks.
+// Ireduce is the non-blocking [Comm.Reduce]. Any goroutine that makes progress may call op, without
+// locks held.
 func (c *Comm) Ireduce(send, recv []byte, op func(acc, in []byte), root int, order ...Order) Request {
 	return c.ireduce(send, recv, coll.Fold{Op: op, AnyOrder: anyOrder(order)}, op, root)
 }
@@ -190,23 +190,24 @@ func (c *Comm) startReduce(send, recv []byte, f coll.Fold, root int, m manner) p
 	return c.coll.Ireduce(c.core, c.call(wrong, m), send, recv, f, root)
 }
 
-// toReduce is toFold for an operation with a root: the other ranks have no recv.
+// toReduce is toFold for a rooted operation: the other ranks have no recv.
 func (c *Comm) toReduce(send, recv []byte, f *coll.Fold, root int) (_, _ []byte, wrong error) {
 	switch {
 	case !c.isRoot(root):
 		send, _, wrong = c.toFold(send, send, f)
 		return send, nil, wrong
 	case root == Root:
-		send = recv // it gives nothing
+		send = recv // this rank contributes nothing
 	}
 	return c.toFold(send, recv, f)
 }
 
-// toFold gives the buffers with which a rank takes part: with a wrong argument none, and an error.
+// toFold checks the buffers of this rank and returns the pair to use: empty ones with an error if
+// an argument is wrong.
 func (c *Comm) toFold(send, recv []byte, f *coll.Fold) (_, _ []byte, wrong error) {
 	switch {
 	case f.Op == nil:
-		f.Op = func(acc, in []byte) {} // the other ranks may have none either
+		f.Op = func(acc, in []byte) {} // an error at one rank must not make the others panic
 		wrong = fmt.Errorf("%w: no operation to fold with", ErrArgument)
 	case len(send) != len(recv):
 		wrong = fmt.Errorf("%w: %d bytes to send and %d to receive: give slices of one length",
@@ -219,11 +220,11 @@ func (c *Comm) toFold(send, recv []byte, f *coll.Fold) (_, _ []byte, wrong error
 	return nil, nil, wrong
 }
 
-// Gather puts the blocks of all ranks, which are of the same length, into the root's all, in the
-// order of ranks; all is Size() times as long, and nil at the other ranks. The root's mine may lie in all
-// where it belongs. The places of ranks that are agreed to have failed stay as they are. Errors as of
-// Barrier; ErrArgument for lengths that do not fit. After one the root's all holds, at any place, what it
-// held, or that rank's block, or a part of each; see [Comm.SetUniformity].
+// Gather stores the blocks of all ranks in the root's all, in the order of ranks. Blocks have the same
+// length. All is Size() times as long at the root, and nil at the other ranks. The root's mine may be its
+// own block of all. The blocks of ranks that are agreed to have failed stay unchanged. Errors as for
+// Barrier; ErrArgument for lengths that do not fit. After an error each block of the root's all holds its
+// old contents, the rank's block, or a mixture; see [Comm.SetUniformity].
 func (c *Comm) Gather(mine, all []byte, root int) error {
 	if !c.usual() {
 		return c.gatherOther(mine, all, root, debug.Bytes)
@@ -262,10 +263,10 @@ func (c *Comm) startGather(mine, all []byte, root int, m manner) p2p.Handle {
 	return c.coll.Igather(c.core, c.call(wrong, m), mine, all, root)
 }
 
-// Scatter puts each rank's block of the root's all into its mine; blocks are of the same length. All
-// is Size() times as long, and nil at the other ranks; it is only read. The root's mine may lie there where
-// it belongs. Errors as of Barrier; ErrArgument for lengths that do not fit. After one mine holds what it
-// held, or its block, or a part of each; see [Comm.SetUniformity].
+// Scatter copies each rank's block of the root's all into its mine. Blocks have the same length. All is
+// Size() times as long at the root, where it is only read, and nil at the other ranks. The root's mine may
+// be its own block of all. Errors as for Barrier; ErrArgument for lengths that do not fit. After an error
+// mine holds its old contents, its block, or a mixture; see [Comm.SetUniformity].
 func (c *Comm) Scatter(all, mine []byte, root int) error {
 	if !c.usual() {
 		return c.scatterOther(all, mine, root, debug.Bytes)
@@ -303,10 +304,10 @@ func (c *Comm) startScatter(all, mine []byte, root int, m manner) p2p.Handle {
 	return c.coll.Iscatter(c.core, c.call(wrong, m), all, mine, root)
 }
 
-// Allgather puts the blocks of all ranks, which are of the same length, into all of every rank, in the order
-// of ranks; all is Size() times as long. Mine may lie in all where it belongs. Errors as of Barrier;
-// ErrArgument for lengths that do not fit. After one all holds, at any place, what it held, or that rank's
-// block, or a part of each; see [Comm.SetUniformity].
+// Allgather stores the blocks of all ranks in all at every rank, in the order of ranks. Blocks have the same
+// length; all is Size() times as long. Mine may be this rank's block of all. Errors as for Barrier;
+// ErrArgument for lengths that do not fit. After an error each block of all holds its old contents, the
+// rank's block, or a mixture; see [Comm.SetUniformity].
 func (c *Comm) Allgather(mine, all []byte) error {
 	if !c.usual() {
 		return c.allgatherOther(mine, all, debug.Bytes)
@@ -344,8 +345,8 @@ func (c *Comm) startAllgather(mine, all []byte, m manner) p2p.Handle {
 	return c.coll.Iallgather(c.core, c.call(wrong, m), mine, all)
 }
 
-// blocks checks the lengths of an operation with a root, at the root. It gives the buffers with which
-// this rank takes part: none if the lengths do not fit.
+// blocks checks the lengths of a rooted operation at the root and returns the buffers to use: empty
+// ones if the lengths do not fit.
 func (c *Comm) blocks(mine, all []byte, root int) (_, _ []byte, wrong error) {
 	if !c.isRoot(root) || root == Root || len(all) == len(mine)*c.Size() {
 		return mine, all, nil
@@ -354,28 +355,29 @@ func (c *Comm) blocks(mine, all []byte, root int) (_, _ []byte, wrong error) {
 		len(mine), c.Size(), len(all))
 }
 
-// Sum adds; an operation for [Allreduce] and [Reduce].
+// Sum returns a + b; an operation for [Allreduce] and [Reduce].
 func Sum[T Number](a, b T) T { return a + b }
 
-// Prod multiplies; an operation for [Allreduce] and [Reduce].
+// Prod returns a * b; an operation for [Allreduce] and [Reduce].
 func Prod[T Number](a, b T) T { return a * b }
 
-// Min gives the smaller; an operation for [Allreduce] and [Reduce].
+// Min returns the smaller value; an operation for [Allreduce] and [Reduce].
 func Min[T Ordered](a, b T) T { return min(a, b) }
 
-// Max gives the larger; an operation for [Allreduce] and [Reduce].
+// Max returns the larger value; an operation for [Allreduce] and [Reduce].
 func Max[T Ordered](a, b T) T { return max(a, b) }
 
-// And gives the bits that both have; an operation for [Allreduce] and [Reduce].
+// And returns the bitwise AND; an operation for [Allreduce] and [Reduce].
 func And[T Integer](a, b T) T { return a & b }
 
-// Or gives the bits that either has; an operation for [Allreduce] and [Reduce].
+// Or returns the bitwise OR; an operation for [Allreduce] and [Reduce].
 func Or[T Integer](a, b T) T { return a | b }
 
-// Xor gives the bits that one of the two has; an operation for [Allreduce] and [Reduce].
+// Xor returns the bitwise exclusive OR; an operation for [Allreduce] and [Reduce].
 func Xor[T Integer](a, b T) T { return a ^ b }
 
-// kernels are the loops of the operations above. The functions are named where nothing is generic.
+// kernels are vector loops for the operations above, found by the address of the function. The
+// functions are listed here because this code is not generic.
 var kernels = vector.Table{
 	reflect.Int8:    vector.KernelsOf(Sum[int8], Prod[int8], Min[int8], Max[int8]),
 	reflect.Int16:   vector.KernelsOf(Sum[int16], Prod[int16], Min[int16], Max[int16]),

@@ -24,14 +24,15 @@ const (
 	// ProcNull is the rank of no process: sends to it and receives from it succeed at once and move
 	// nothing.
 	ProcNull = p2p.ProcNull
-	// Root is what the root of a collective on an intercommunicator names as root (MPI_ROOT).
+	// Root is the argument that the root of a collective on an intercommunicator passes as root
+	// (MPI_ROOT).
 	Root = p2p.Root
 	// MaxTag is the largest tag; the smallest is 0.
 	MaxTag = p2p.MaxTag
 )
 
-// The types of other packages list their fields and methods in their comments: go doc shows no
-// others of an alias. A test compares them.
+// The comments of types from other packages list their fields and methods, because go doc does not
+// show those of an alias. A test keeps the lists complete.
 
 // Status is the result of a receive:
 //
@@ -48,23 +49,24 @@ type Comm struct {
 	core *p2p.Comm
 	e    *p2p.Engine
 	mode mode
-	// errors counts those that were told to the handler.
+	// errors counts the errors that were passed to the handler.
 	errors atomic.Uint32
 	world  *World
-	// handler: stored by SetErrorHandler, loaded where an operation has failed.
+	// handler: stored by SetErrorHandler, loaded when an operation has failed.
 	handler atomic.Pointer[ErrorHandler]
 	attrs   attributes
-	// flag: taken by the agreement that is under way, put back by it. Other memory costs 0.7 µs
-	// where ranks take turns on a core and the cache is cold.
+	// flag is taken by the agreement that is under way, and put back when it ends. Allocating
+	// instead costs
+	// 0.7 µs where ranks take turns on a core and the cache is cold.
 	flag atomic.Pointer[uint64]
-	// shrinking: the same for shrinks.
+	// shrinking is the same for shrinks.
 	shrinking atomic.Pointer[shrinking]
-	// coll: the collectives; their trees are renewed by validates.
+	// coll holds the collectives; validates renew their trees.
 	coll coll.Comm
 }
 
-// mode is the engine's. The zero Comm has none and a view its own, so Send and the like need no check
-// for them.
+// mode selects the engine. The zero Comm and views have modes of their own, so Send and the like need
+// no separate check for them.
 type mode uint8
 
 const (
@@ -84,10 +86,10 @@ func modeOf(j *job.Job) mode {
 	return modeAware
 }
 
-// Rank is this process's rank, 0 … Size()-1.
+// Rank returns the rank of this process, 0 … Size()-1.
 func (c *Comm) Rank() int { return c.valid().core.Rank() }
 
-// atRoot is buf at a root, and nil elsewhere.
+// atRoot returns buf at the root, and nil elsewhere.
 func (c *Comm) atRoot(buf []byte, root int) []byte {
 	if c.isRoot(root) {
 		return buf
@@ -103,10 +105,10 @@ func (c *Comm) isRoot(root int) bool {
 	return c.Rank() == root
 }
 
-// Size is the number of ranks, failed ones included.
+// Size returns the number of ranks, failed ones included.
 func (c *Comm) Size() int { return c.valid().core.Size() }
 
-// Name is the communicator's name in errors: the one that SetName gave it, else "world", "self",
+// Name returns the communicator's name in errors: the name set by SetName, else "world", "self",
 // "world.1", …
 func (c *Comm) Name() string { return c.valid().core.Name() }
 
@@ -120,24 +122,25 @@ func (c *Comm) SetName(text string) {
 	}
 }
 
-// CommCounters are what this rank has done on a communicator since it was made; modulo 2³². Messages are
-// not among them: to count each costs a short one a nanosecond.
+// CommCounters counts the operations of this rank on a communicator since it was made; modulo 2³². It
+// does not count messages: that would add a nanosecond to a short one.
 type CommCounters struct {
-	// Collectives counts those called, blocking and not, and those of which creations consist.
+	// Collectives counts collective calls, blocking and not, and those that creations of
+	// communicators make.
 	Collectives uint32
 	// Errors counts the operations that ended with an error, as often as an error handler is called.
 	Errors uint32
 }
 
-// Counters gives what this rank has done on the communicator. It sends nothing. Any goroutine may call
-// it at any time, also after Free. [World.PeerCounters] counts traffic by rank.
+// Counters returns the counters of this rank on the communicator. It sends nothing. Any goroutine may
+// call it at any time, also after Free. [World.PeerCounters] counts traffic by rank.
 func (c *Comm) Counters() CommCounters {
 	c = c.valid()
 	return CommCounters{c.core.Collectives(), c.errors.Load()}
 }
 
-// Dup makes a communicator with the same ranks and a context of its own, and with the attributes
-// that the copy functions of their keys give it (see [NewKey]). It is collective: all ranks
+// Dup makes a communicator with the same ranks and a context of its own. Its attributes are those
+// that the copy functions of their keys return (see [NewKey]). It is collective: all ranks
 // duplicate a communicator in the same order. It sends nothing.
 func (c *Comm) Dup() (*Comm, error) {
 	c, ctx, err := c.enter("Dup")
@@ -165,14 +168,13 @@ func (c *Comm) Dup() (*Comm, error) {
 	return nil, c.notifyOf("Dup", err)
 }
 
-// Free ends the communicator on this rank, after its attributes have been deleted. It sends
-// nothing. Other ranks may use theirs as long as they need nothing of this one. Operations under
-// way, and receives and probes that wait for a message, complete as if Free had not been called;
-// wait for their requests as usual. Later operations are ErrClosed, a second Free too. Unexpected
-// messages are lost.
+// Free deletes the attributes of the communicator, then ends it on this rank. It sends nothing. Other ranks may use
+// theirs as long as they need nothing of this one. Operations under way, and receives and probes that wait for a
+// message, complete as if Free had not been called; wait for their requests as usual. Later operations are
+// ErrClosed, a second Free too. Unexpected messages are lost.
 //
-// The communicators [World.Comm] and [World.Self] cannot be freed: ErrArgument. Free returns the error of an attribute's
-// delete function, and frees the communicator.
+// The communicators [World.Comm] and [World.Self] cannot be freed: ErrArgument. Free returns the error of an
+// attribute's delete function, and frees the communicator.
 func (c *Comm) Free() error {
 	if err := c.present("Free"); err != nil {
 		return err
@@ -185,20 +187,20 @@ func (c *Comm) Free() error {
 }
 
 func (c *Comm) free() error {
-	lost := c.attrs.close(c) // of a second call: nothing
+	lost := c.attrs.close(c) // a second call finds none
 	if c.mode == modeDebug {
 		c.world.checks.Leave(c.core)
 	}
 	return errors.Join(lost, create.Free(c.e, c.world.job.Repair, c.core))
 }
 
-// Group is the group of this communicator's ranks; of an intercommunicator the local group.
+// Group returns the group of this communicator; of an intercommunicator, the local group.
 func (c *Comm) Group() Group {
 	c = c.valid()
 	return Group{c.core.Group(), c.world.job.Self}
 }
 
-// RemoteGroup is the remote group of an intercommunicator, whose ranks its operations name; of
+// RemoteGroup returns the remote group of an intercommunicator: operations name its ranks. For
 // other communicators it is the same as Group.
 func (c *Comm) RemoteGroup() Group {
 	c = c.valid()
@@ -223,24 +225,24 @@ func (c *Comm) Compare(o *Comm) Comparison {
 }
 
 // Create makes a communicator of a group of this one's ranks. It is collective over this
-// communicator; groups of different callers may differ if they have no member in common. A rank
-// that is not in its group gets nil. It sends nothing.
+// communicator; the groups of different callers may differ if they have no member in common. A rank
+// outside its group gets nil. It sends nothing.
 func (c *Comm) Create(g Group) (*Comm, error) {
 	return c.create(debug.Plain("Create"), false, ft.Args{}, func(p create.Parent) (*p2p.Comm, error) { return p.Group(g.g) })
 }
 
 // CreateGroup makes a communicator of a group of this one's ranks. Only the members call it, with
-// the same tag, so it works when other ranks have failed or are busy. It sends nothing. A rank that
-// is not in the group gets nil, as from Create; so does every rank for the empty group.
+// the same tag, so it works when other ranks have failed or are busy. It sends nothing. A rank
+// outside the group gets nil, as from Create; for the empty group every rank does.
 func (c *Comm) CreateGroup(g Group, tag int) (*Comm, error) {
-	n := c.valid().core.CountAmong(g.g, tag) // before a call that is left has others follow
+	n := c.valid().core.CountAmong(g.g, tag) // before a context can end this call: calls count in order
 	return c.create(debug.Plain("CreateGroup"), true, ft.Args{arg("tag", tag)},
 		func(p create.Parent) (*p2p.Comm, error) { return p.Among(g.g, tag, n) })
 }
 
-// Split makes a communicator for each color, of the ranks that gave it, ordered by key, then by
-// rank. Color is at least 0, or [Undefined], which gives nil. Failed ranks that were agreed on
-// ([Comm.Validate]) count as Undefined. It is collective.
+// Split makes one communicator for each color. Its members are the ranks that passed the color,
+// ordered by key, then by rank. Color is at least 0, or [Undefined], which returns nil. Failed
+// ranks that were agreed on ([Comm.Validate]) count as Undefined. It is collective.
 func (c *Comm) Split(color, key int) (*Comm, error) {
 	if c.Rank() == Undefined {
 		return nil, c.valid().notifyOf("Split", errAbsent)
@@ -249,18 +251,18 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 		func(p create.Parent) (*p2p.Comm, error) { return p.Split(color, key) })
 }
 
-// SplitByNode makes a communicator for each node, of the ranks that can share memory (see
-// [World.Node]), ordered by key, then by rank. It is collective.
+// SplitByNode makes one communicator for each node. Its members are ranks that can share memory
+// (see [World.Node]), ordered by key, then by rank. It is collective.
 func (c *Comm) SplitByNode(key int) (*Comm, error) {
 	return c.Split(c.valid().world.job.Node(), key)
 }
 
 // CreateInter makes an intercommunicator between the ranks of this communicator and those of
 // another one. All ranks of both call it, each on the communicator of its side. leader is a rank of
-// this communicator. There, peer is a communicator in which the leader of the other side has the
-// rank remote; elsewhere peer and remote are ignored. The tag tells concurrent creations on the
-// same peer apart. If the other leader has failed or finalized the error is ErrProcFailed or
-// ErrDeparted, with the leader's rank in peer, at all ranks of this side.
+// this communicator. At the leader, peer is a communicator in which the leader of the other side
+// has the rank remote; elsewhere peer and remote are ignored. The tag distinguishes concurrent
+// creations on the same peer. If the other leader has failed or finalized, the error at all ranks
+// of this side is ErrProcFailed or ErrDeparted, with the leader's rank in peer.
 func (c *Comm) CreateInter(leader int, peer *Comm, remote, tag int) (*Comm, error) {
 	var over *create.Parent
 	if peer.plain() || peer.bound() {
@@ -271,16 +273,16 @@ func (c *Comm) CreateInter(leader int, peer *Comm, remote, tag int) (*Comm, erro
 		func(p create.Parent) (*p2p.Comm, error) { return p.Inter(leader, over, remote, tag) })
 }
 
-// Merge makes one communicator of both sides of an intercommunicator: first the ranks of the side
-// that gave high as false. If both gave the same, the side with the lowest process of the job comes
-// first. It is collective over both sides. If the first rank of the other side (of those not agreed
-// to have failed, [Comm.Validate]) has failed or finalized the error is ErrProcFailed or
-// ErrDeparted at all ranks of this side.
+// Merge makes one communicator of both sides of an intercommunicator. The ranks of the side that
+// passed high as false come first. If both passed the same value, the side with the lowest process
+// of the job comes first. It is collective over both sides. If the first rank of the other side (of
+// those not agreed to have failed, [Comm.Validate]) has failed or finalized, the error is
+// ErrProcFailed or ErrDeparted at all ranks of this side.
 func (c *Comm) Merge(high bool) (*Comm, error) {
 	return c.create(debug.Plain("Merge"), false, ft.Args{}, func(p create.Parent) (*p2p.Comm, error) { return p.Merge(high) })
 }
 
-// parent is this communicator as package create takes it.
+// parent describes this communicator to package create.
 func (c *Comm) parent() create.Parent {
 	return create.Parent{
 		Self: c.world.job.Self, Engine: c.e, Core: c.core, Coll: &c.coll,
@@ -298,7 +300,7 @@ func (c *Comm) derived(core *p2p.Comm) *Comm {
 	return d
 }
 
-// inherit is derived in memory that is there.
+// inherit is derived with memory of the caller.
 func (c *Comm) inherit(d *Comm, core *p2p.Comm) {
 	d.core, d.e, d.mode, d.world = core, c.e, c.mode, c.world
 	d.coll.Choice, d.coll.World = c.coll.Choice, c.coll.World
@@ -319,8 +321,8 @@ var errAbsent = fmt.Errorf("%w: it is nil, or no call has made it", ErrArgument)
 // errNoContext is the error of a nil context.
 var errNoContext = fmt.Errorf("%w: nil for the context", ErrArgument)
 
-// valid is the communicator, of a view that of which it is one, and for nil and the zero Comm an empty
-// one on which every operation is errAbsent.
+// valid returns the communicator itself; for a view, the communicator that it views; for nil and the
+// zero Comm, an empty one on which every operation is errAbsent.
 func (c *Comm) valid() *Comm {
 	if !c.plain() {
 		return c.other()
@@ -339,7 +341,7 @@ func (c *Comm) other() *Comm {
 	return absent()
 }
 
-// present is the error of changing such a communicator.
+// present returns the error of a change to nil or the zero Comm.
 func (c *Comm) present(op string) error {
 	if !c.plain() && !c.bound() {
 		return absent().opError(op, errAbsent)
@@ -350,13 +352,14 @@ func (c *Comm) present(op string) error {
 // absent reports whether this is the zero World, or nil.
 func (w *World) absent() bool { return w == nil || w.job == nil }
 
-// nothing is the result of absent, made once.
+// nothing holds the result of absent, which is made once.
 var nothing struct {
 	once sync.Once
 	comm *Comm
 }
 
-// absent is that communicator. It belongs to a world of its own, whose engine has been closed.
+// absent returns the empty communicator of valid. It belongs to a world of its own, whose engine is
+// closed.
 func absent() *Comm {
 	nothing.once.Do(func() { nothing.comm = newAbsent() })
 	return nothing.comm

@@ -8,33 +8,32 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// WithContext gives a view of the communicator whose blocking calls end when the context does, with
-// an error that wraps ctx.Err(). The view is the same communicator: rank, group, name, attributes,
-// error handler and policies are shared, and [Comm.Compare] says Identical. Calls on the view and on
-// the communicator match alike, at this rank and at others. The view of a view has the new context
-// alone. A view is a small value to be made for a few calls; communicators made from it are bound to
+// WithContext returns a view of the communicator. Blocking calls on the view end when the context ends,
+// with an error that wraps ctx.Err(). The view is the same communicator: rank, group, name, attributes,
+// error handler and policies are shared, and [Comm.Compare] returns Identical. Calls on the view and on
+// the communicator match alike, at this rank and at others. The view of a view has only the new
+// context. A view is a small value to be made for a few calls; communicators made from it are bound to
 // no context.
 //
 //	err := c.WithContext(ctx).Barrier()
 //
 // The requests and persistent operations that are made on a view wait with its context. Non-blocking
-// calls start whatever the state of the context. A message of Mprobe is received without one.
+// calls start whatever the state of the context. Receiving a message of Mprobe ignores the context.
 //
 // The end of a context is no failure: no error handler is called. A blocking call whose context has
-// ended before starts nothing. One whose context ends meanwhile leaves
+// already ended starts nothing. If the context ends during the call:
 //
-//   - a receive or probe taken back if no message has matched it, and buf unchanged; else the message
-//     is received, without an error of the context. So no message is lost;
-//   - a send under way: it may be received or not. buf belongs to the library, which may still read it.
-//     Use Isend to learn when it is free again;
-//   - a collective, the creation of a communicator, Agree, Shrink and Validate under way, as other
-//     ranks count on it: it goes on without the caller, and its result is dropped. A communicator that
-//     comes out of it is freed. The buffers of a collective belong to the library until it is over.
-//     A later collective or creation on the communicator, also of this rank alone, waits for that. If
-//     the other ranks never call it [Comm.Revoke] ends it, and so does World.Finalize.
+//   - A receive or probe that no message has matched is cancelled, and buf is unchanged. A matched message
+//     is received, without an error of the context. So no message is lost.
+//   - A send stays under way: it may be received or not. buf belongs to the library, which may still read it.
+//     Use Isend to find out when it is free again.
+//   - A collective, the creation of a communicator, Agree, Shrink or Validate continues without the caller,
+//     since other ranks depend on it. Its result is dropped, and a new communicator is freed. The buffers
+//     of a collective belong to the library until it ends. A later collective or creation on the
+//     communicator waits for it. If the other ranks never call it, [Comm.Revoke] or World.Finalize ends it.
 //
-// With a context that cannot end, WithContext gives the communicator itself. A call on a view of a nil
-// context is ErrArgument. In a simulation a wait polls the context in virtual time: end it in a
+// With a context that cannot end, WithContext returns the communicator itself. A call on a view of a
+// nil context is ErrArgument. In a simulation a wait polls the context in virtual time: end it in a
 // simulated rank, not by the clock.
 func (c *Comm) WithContext(ctx context.Context) *Comm {
 	if c != nil && c.mode == modeBound {
@@ -48,7 +47,7 @@ func (c *Comm) WithContext(ctx context.Context) *Comm {
 }
 
 // view is a communicator that is bound to a context. Its Comm has no core and a mode of its own, so
-// that operations find it where they find nil and the zero Comm, and others pay nothing for it.
+// operations detect it together with nil and the zero Comm, at no cost to other communicators.
 type view struct {
 	Comm // first: see Comm.view
 	of   *Comm
@@ -58,8 +57,8 @@ type view struct {
 // bound reports whether this is a view.
 func (c *Comm) bound() bool { return c != nil && c.mode == modeBound }
 
-// enter begins a blocking operation on a view, nil or the zero Comm. It gives the communicator to use,
-// and the context, or nil where there is none.
+// enter begins a blocking operation on a view, nil or the zero Comm. It returns the communicator to
+// use and the context, which is nil if there is none.
 func (c *Comm) enter(op string) (*Comm, context.Context, error) {
 	of := c.valid()
 	if !c.bound() {
@@ -75,7 +74,7 @@ func (c *Comm) enter(op string) (*Comm, context.Context, error) {
 	return of, ctx, nil
 }
 
-// bind has the waits for a request end with the view's context.
+// bind makes waits for a request end with the view's context.
 func (c *Comm) bind(r Request) Request {
 	if !r.h.Empty() {
 		r.c.e.Lock()
@@ -88,9 +87,9 @@ func (c *Comm) bind(r Request) Request {
 	return r
 }
 
-// WithContext gives the same request with waits that end with the context, in place of that of the
-// communicator on which it was made; see [Comm.WithContext]. It is for a second wait, with more
-// patience, for what the first one has left under way.
+// WithContext returns the same request with waits that end with this context, in place of the
+// context of the communicator on which it was made; see [Comm.WithContext]. It serves to wait once
+// more for an operation that the first wait has left under way.
 func (r Request) WithContext(ctx context.Context) Request {
 	if r.c == nil {
 		return r
@@ -112,7 +111,7 @@ func (r Request) active() bool {
 	return r.state(r.c.e) != p2p.Ended
 }
 
-// contexts are those that may end a wait, in the order of the requests. A nil one makes it an error.
+// contexts are those that may end a wait, in the order of the requests. A nil one is an error.
 type contexts []context.Context
 
 // err is the error of the first that has ended, or nil.
@@ -125,7 +124,7 @@ func (cs contexts) err() error {
 	return nil
 }
 
-// contextsOf gives the contexts of the requests, that of neighbours on one view once.
+// contextsOf returns the contexts of the requests. Neighbours on one view share an entry.
 func contextsOf(reqs []Request) (cs contexts, err error) {
 	var last *Comm
 	for i := range reqs {
@@ -143,7 +142,7 @@ func contextsOf(reqs []Request) (cs contexts, err error) {
 	return cs, nil
 }
 
-// unfinished is the rest of a wait that has met an error: the request may be bound.
+// unfinished is the slow path of a wait that has met an error: the request may be bound.
 func (r Request) unfinished(st Status, err error) (Status, error) {
 	again := err == p2p.ErrBound
 	if r.c.bound() && !again {
@@ -161,8 +160,8 @@ func (r Request) unfinished(st Status, err error) (Status, error) {
 	return st, err
 }
 
-// await waits for one request until a context ends. It also reports whether the request was left under
-// way: one that cannot be taken back, or a receive that is pending for a failure.
+// await waits for one request until a context ends. Left reports that the request is still under way:
+// it cannot be cancelled, or it is a receive that is pending for a failure.
 func (r Request) await(cs contexts) (st Status, left bool, err error) {
 	if r.h.Empty() {
 		return Status{}, false, nil
@@ -182,7 +181,7 @@ func (r Request) await(cs contexts) (st Status, left bool, err error) {
 	return Status{}, left, err
 }
 
-// finish is await of a call that blocks: no receive stays pending.
+// finish is await for a blocking call: no receive stays pending.
 func (r Request) finish(ctx context.Context) (st Status, err error) {
 	if r.h.Empty() {
 		return Status{}, nil
@@ -198,7 +197,8 @@ func (r Request) finish(ctx context.Context) (st Status, err error) {
 }
 
 // settle waits until the outcome of the request can be taken without a long wait, or a context has
-// ended: then the error describes the request's state. Precondition: the engine's lock is held.
+// ended. In the latter case the error describes the request's state. Precondition: the engine's
+// lock is held.
 func (r Request) settle(cs contexts) (left bool, err error) {
 	e := r.c.e
 	one := [...]Request{r}
@@ -224,7 +224,7 @@ func watch(cs contexts, e *p2p.Engine, w *p2p.Watch) {
 		return
 	}
 	if _, real := e.Host().(*host.Host); !real {
-		// The simulator decides which rank runs, so nothing outside may wake it.
+		// The simulator decides which rank runs, so nothing outside it may wake the rank.
 		e.Poll()
 		e.Unlock()
 		e.Host().Yield()
@@ -232,7 +232,7 @@ func watch(cs contexts, e *p2p.Engine, w *p2p.Watch) {
 		return
 	}
 	interrupt := w.Interrupter()
-	e.Unlock() // a context may be of a kind that runs the function at once
+	e.Unlock() // some contexts run the function at once
 	for _, ctx := range cs {
 		defer context.AfterFunc(ctx, interrupt)()
 	}
@@ -240,8 +240,8 @@ func watch(cs contexts, e *p2p.Engine, w *p2p.Watch) {
 	w.Wait()
 }
 
-// take is the engine's Take, also of a request of which another copy is bound. Precondition: the lock
-// is held.
+// take is the engine's Take. It accepts a request of which another copy is bound. Precondition: the
+// lock is held.
 func (r Request) take() (Status, error) {
 	st, err := r.c.e.Take(r.h)
 	if err == p2p.ErrBound {

@@ -13,8 +13,8 @@ import (
 
 // The classes of errors, for errors.Is.
 var (
-	ErrProcFailed        = ft.ErrProcFailed        // a rank that the operation needs has failed or is out of reach
-	ErrProcFailedPending = ft.ErrProcFailedPending // the same of a receive from AnySource that has not ended: Request.Wait
+	ErrProcFailed        = ft.ErrProcFailed        // a rank that the operation needs has failed or cannot be reached
+	ErrProcFailedPending = ft.ErrProcFailedPending // the same, for a pending receive from AnySource: Request.Wait
 	ErrRevoked           = ft.ErrRevoked           // the communicator was revoked, by a rank or by its error range
 	ErrDeparted          = ft.ErrDeparted          // a rank that the operation needs has finalized
 	ErrTruncate          = ft.ErrTruncate          // a message was longer than the buffer, which holds its beginning
@@ -22,7 +22,8 @@ var (
 	ErrArgument          = ft.ErrArgument          // a mistake of the program; the text names it
 )
 
-// ErrNoMemory: [Alloc] has reached the limit, or the machine has no more; the text names the cure.
+// ErrNoMemory: [Alloc] has reached the limit, or the machine has no more. The text names the
+// remedy.
 var ErrNoMemory = errors.New("not enough memory")
 
 // The names of ErrProcFailed in run-through stabilization.
@@ -31,15 +32,15 @@ var (
 	ErrRankFailStop = ft.ErrRankFailStop
 )
 
-// OpError is the error of an operation: what was called where, and the cause, for errors.As. All
-// operations on communicators return one. Its text is as
-// "banyan: Recv(src 3, tag 7) on world at rank 0: rank 3 has failed: killed by SIGKILL".
+// OpError is the error of an operation, for errors.As: the operation, its arguments, and the cause. All
+// operations on communicators return one. Its text is like "banyan: Recv(src 3, tag 7) on world at rank 0: rank
+// 3 has failed: killed by SIGKILL".
 //
-//	Op   string  // the operation: "Recv", "Bcast", "Ibcast", …; Recv is also Irecv's, and Send that of all sends
-//	Args Args    // of package ft: its arguments that are numbers, as src, dst, tag, bytes, root, color
+//	Op   string  // the operation: "Recv", "Bcast", "Ibcast", …; Irecv is "Recv" too, and every send is "Send"
+//	Args Args    // of package ft: its numeric arguments, such as src, dst, tag, bytes, root, color
 //	Comm string  // the communicator's name
 //	Rank int     // this process's rank in it; negative: it has none
-//	Peer int     // of a message, or the rank that ended another operation; -1: any, several or none
+//	Peer int     // the peer of a message, or the rank that ended another operation; -1: any, several or none
 //	Err  error   // the cause: one of the classes, a *ProcFailedError, …
 //
 //	Error() string
@@ -64,8 +65,8 @@ type ProcFailedError = ft.ProcFailedError
 
 // IsFailure reports whether an error means that a rank has failed, or that the communicator was
 // revoked because of a failure: ErrProcFailed, ErrProcFailedPending or ErrRevoked. A program
-// recovers from these, by [Comm.Agree], [Comm.Shrink] or, of a pending receive, by
-// [Comm.AckFailed], and returns others.
+// recovers from these errors by [Comm.Agree], [Comm.Shrink] or, for a pending receive,
+// [Comm.AckFailed], and returns all others.
 func IsFailure(err error) bool {
 	return errors.Is(err, ErrRevoked) || errors.Is(err, ErrProcFailed) || errors.Is(err, ErrProcFailedPending)
 }
@@ -102,7 +103,7 @@ var classNames = [...]string{
 	ClassNoMemory: "no memory", ClassOther: "other",
 }
 
-// String gives the class's name: "revoked".
+// String returns the class's name: "revoked".
 func (c Class) String() string {
 	if c >= 0 && int(c) < len(classNames) {
 		return classNames[c]
@@ -110,9 +111,9 @@ func (c Class) String() string {
 	return fmt.Sprintf("Class(%d)", int(c))
 }
 
-// ClassOf is the class of an error; of nil, ClassNone. Of an error that wraps several classes it is
-// the first that it wraps: ClassRevoked of a revocation that a failure caused, and the class that is
-// the same at all ranks of a uniform operation.
+// ClassOf returns the class of an error; ClassNone for nil. If an error wraps several classes, it is
+// the first of them: ClassRevoked for a revocation that a failure caused, and for a uniform
+// operation the class that is the same at all ranks.
 func ClassOf(err error) Class {
 	if err == nil {
 		return ClassNone
@@ -139,7 +140,7 @@ func ClassOf(err error) Class {
 
 // The kinds of [Cause].
 const (
-	CauseUnknown     = proc.Unknown     // the process has ended, and nothing says how
+	CauseUnknown     = proc.Unknown     // the process has ended; the way is unknown
 	CauseDeparted    = proc.Departed    // it has finalized; no failure
 	CauseExited      = proc.Exited      // it ended with an exit code and without finalizing
 	CauseSignaled    = proc.Signaled    // a signal killed it
@@ -154,7 +155,7 @@ const (
 
 // MissingError names the ranks without which [Init] could not complete.
 //
-//	Lost  []Lost // by rank, each with Rank and Why; of many only the first
+//	Lost  []Lost // by rank, each with Rank and Why; only the first if there are many
 //	Total int    // the number of missing ranks
 //
 //	Error() string
@@ -194,12 +195,12 @@ func ErrorsAreFatal(c *Comm, err error) {
 // nil is [ErrorsReturn], whatever the default is. Communicators derived from this one start with
 // the same handler. Concurrent operations share it, so it may run several times at once.
 //
-// It is called once for each operation that ends with an error, before the caller gets that and in
-// the caller's goroutine: for requests in the call that ends them, after all that the call ends
-// have ended. Operations that make a communicator are operations on its parent. No lock is held:
-// the handler may call everything that its caller may call; an operation of its own that fails
-// calls it again. It may panic, which unwinds the caller. The end of a context is not the failure
-// of an operation.
+// It is called once for each operation that ends with an error, in the caller's goroutine and
+// before the caller gets the error. For requests it runs in the call that ends them, after that
+// call has ended all requests that it ends. Operations that make a communicator are operations on
+// its parent. No lock is held: the handler may call everything that its caller may call; if an
+// operation of the handler fails, the handler is called again. It may panic, which unwinds the
+// caller. The end of a context is not the failure of an operation.
 func (c *Comm) SetErrorHandler(h ErrorHandler) {
 	if c.plain() || c.bound() {
 		c.valid().handler.Store(&h)
@@ -215,9 +216,9 @@ func (c *Comm) ErrorHandler() ErrorHandler {
 	return ErrorsReturn
 }
 
-// notify calls the handler for the error of an operation, if it is one. Send, Recv and Sendrecv do
-// not come here: p2p calls OnError where they have failed, so that success does not execute one
-// instruction more.
+// notify calls the handler for the error of an operation, if err is not nil. Send, Recv and
+// Sendrecv do not call it: p2p calls OnError when they have failed, so success does not execute one
+// more instruction.
 //
 // Precondition: the engine's lock is not held.
 func (c *Comm) notify(err error) error {
@@ -227,7 +228,7 @@ func (c *Comm) notify(err error) error {
 	return err
 }
 
-// opError is the error of an operation on this communicator with a cause; nil stays nil.
+// opError returns the error of an operation on this communicator with a cause; nil stays nil.
 func (c *Comm) opError(op string, cause error, args ...ft.Arg) error {
 	if cause == nil {
 		return nil
@@ -242,7 +243,7 @@ func (c *Comm) notifyOf(op string, cause error, args ...ft.Arg) error {
 	return c.notify(c.opError(op, cause, args...))
 }
 
-// misuse is the error of a call that is on no communicator.
+// misuse returns the error of a call without a communicator.
 func misuse(op string, cause error) error {
 	return &OpError{Op: op, Rank: -1, Peer: ft.NoPeer, Err: cause}
 }
@@ -250,7 +251,7 @@ func misuse(op string, cause error) error {
 // ErrEncoding is the class of errors of values that could not be encoded or decoded.
 var ErrEncoding = errors.New("encoding")
 
-// badValue is the error of a received message that is no value of the type.
+// badValue returns the error of a received message that does not encode a value of the type.
 func (c *Comm) badValue(src, tag int, st Status, cause error) error {
 	cause = fmt.Errorf("value from rank %d, tag %d: %w", st.Source, st.Tag, cause)
 	return c.notifyOf("RecvValue", cause, arg("src", src), arg("tag", tag))
@@ -259,9 +260,10 @@ func (c *Comm) badValue(src, tag int, st Status, cause error) error {
 // errNoWorld is the error of calls on the zero World.
 var errNoWorld = fmt.Errorf("%w: no world; Init gives one", ErrArgument)
 
-// dropValue is badValue for a message that has not been received. The sender goes on.
+// dropValue is badValue for a message that has not been received. It receives the message, so the
+// sender continues.
 func (c *Comm) dropValue(m *Message, src, tag int, cause error) error {
-	_, _ = m.m.Recv(nil) // that it is truncated is no news
+	_, _ = m.m.Recv(nil) // ErrTruncate is expected
 	return c.badValue(src, tag, m.Status(), cause)
 }
 
@@ -276,14 +278,14 @@ func (c *Comm) tell(err error) {
 	}
 }
 
-// listener passes errors that p2p meets to a communicator's handler. It is the communicator itself,
-// and takes no memory.
+// listener passes errors that p2p reports to a communicator's handler. It is the communicator
+// itself, and takes no memory.
 type listener Comm
 
-// Met implements p2p.Listener.
+// OnError implements p2p.Listener.
 func (l *listener) OnError(err error) { (*Comm)(l).tell(err) }
 
-// failure is a request's error, kept until the lock is free.
+// failure is a request's error, kept until the lock is released.
 type failure struct {
 	c   *Comm
 	err error
@@ -291,7 +293,7 @@ type failure struct {
 
 type failures []failure
 
-// notify calls the handlers, in order, and gives the first error.
+// notify calls the handlers in order and returns the first error.
 func (f failures) notify() error {
 	if f == nil {
 		return nil
@@ -302,8 +304,9 @@ func (f failures) notify() error {
 	return f[0].err
 }
 
-// SetErrorHandler chooses the handler of calls on this window that fail on this rank, as [Comm.SetErrorHandler]; at
-// first it is that of the communicator. Its Comm is the window's own, which has its name and its ranks.
+// SetErrorHandler chooses the handler of calls on this window that fail on this rank, as [Comm.SetErrorHandler]
+// does for communicators. The initial handler is that of the communicator. The handler's Comm is the window's own,
+// with the window's name and ranks.
 func (w *Window) SetErrorHandler(h ErrorHandler) {
 	if w.valid() {
 		w.c.SetErrorHandler(h)
@@ -326,8 +329,8 @@ func (w *Window) wrong(op string, err error) error {
 	return w.c.notifyOf(op, err)
 }
 
-// sync is the error of a synchronisation. After a failure other ranks that wait for this one in a fence learn
-// that it does not come.
+// sync returns the error of a synchronisation. After a failure it notifies other ranks that wait for this one
+// in a fence, since this rank will not arrive.
 func (w *Window) sync(op string, err error, args ...ft.Arg) error {
 	if errors.Is(err, ErrProcFailed) {
 		w.c.core.Coll().GiveUp()

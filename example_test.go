@@ -16,7 +16,7 @@ func run(n int, body func(w *banyan.World) error) {
 	}
 }
 
-// The main function of a rank. A program without a launcher is a world of one rank.
+// Run is the main function of a rank. A program without a launcher is a world of one rank.
 func ExampleRun() {
 	banyan.Run(func(w *banyan.World) error {
 		c := w.Comm()
@@ -30,7 +30,7 @@ func ExampleRun() {
 	// Output: rank 0 of 1, sum 0
 }
 
-// The parts of Run, for programs that go on afterwards.
+// Init and Finalize are the parts of Run, for programs that continue after them.
 func Example() {
 	w, err := banyan.Init()
 	if err != nil {
@@ -241,7 +241,7 @@ func ExampleComm_SetErrorHandler() {
 	run(1, func(w *banyan.World) error {
 		c := w.Comm()
 		c.SetErrorHandler(func(c *banyan.Comm, err error) { fmt.Println("told:", err) })
-		_ = c.Send(nil, 5, 0) // nobody looks
+		_ = c.Send(nil, 5, 0) // the error is ignored here
 		return nil
 	})
 	// Output: told: banyan: Send(dst 5, tag 0, 0 bytes) on world at rank 0: wrong argument: rank 5, want 0 … 0
@@ -274,7 +274,7 @@ func ExampleComm_AckFailed() {
 				return err
 			}
 			failed := c.FailedRanks()
-			fmt.Println("dead:", failed) // the place to give its work to somebody else
+			fmt.Println("dead:", failed) // the place to reassign its work
 			if _, err := c.AckFailed(len(failed)); err != nil {
 				return err
 			}
@@ -288,8 +288,8 @@ func ExampleComm_AckFailed() {
 	// answer of rank 1
 }
 
-// A block of collectives that succeeds at all ranks or at none: the validate at its end has the
-// same result everywhere. Rank 2 dies in the block, so the others repeat it.
+// Validate ends a block of collectives that succeeds at all ranks or at none, since its result is
+// the same everywhere. Rank 2 dies in the block, so the other ranks repeat it.
 func ExampleComm_Validate() {
 	err := banyan.Simulate(4, banyan.Simulation{
 		Faults: banyan.Kill(2, time.Millisecond),
@@ -336,8 +336,8 @@ func mortal(body func(w *banyan.World) error) {
 	}
 }
 
-// Ranks sum until one of them dies. A rank with an error revokes, so that no rank waits for one
-// that recovers already. The living ranks go on.
+// The ranks sum until one of them dies. A rank with an error revokes, so that no rank waits for a
+// rank that already recovers. The living ranks continue.
 func ExampleComm_Shrink() {
 	mortal(func(w *banyan.World) error {
 		c := w.Comm()
@@ -366,8 +366,8 @@ func ExampleComm_Shrink() {
 	// Output: 3 of 4 ranks are left, the sum of their old ranks is 4
 }
 
-// Agree returns one answer at all living ranks, though a rank dies. Its error says that not all
-// have acknowledged the failure. After an acknowledgement there is none.
+// Agree returns one answer at all living ranks although a rank dies. Its error reports that some
+// rank has not acknowledged the failure. After all have acknowledged it there is no error.
 func ExampleComm_Agree() {
 	mortal(func(w *banyan.World) error {
 		c := w.Comm()

@@ -8,17 +8,16 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// Collectives in which each rank has a block for each other one, those of blocks of different lengths, and scans.
-// The rules of collective.go hold.
+// Collectives that exchange a block between each pair of ranks, collectives with blocks of different lengths, and
+// scans. The rules of collective.go apply.
 
-// Alltoall sends the block with the number of each rank in send to that rank, and puts the block that each
-// rank has for this one into recv, in the order of ranks. Blocks are of the same length; both slices are
-// Size() times as long at all ranks. They may overlap, or be the same: then the operation works in memory
-// of its own. The places of ranks that are agreed to have failed stay as they are. Each rank sends a
-// message to each other one, whatever the tree.
+// Alltoall sends block r of send to each rank r, and stores the block that rank r has sent here in block r
+// of recv. Blocks have the same length; both slices are Size() times as long at all ranks. The slices may
+// overlap or be the same; then the operation allocates a copy. The blocks of ranks that are agreed to have
+// failed stay unchanged. Each rank sends a message to every other rank, whatever the tree.
 //
-// Errors as of [Comm.Barrier]; ErrArgument for lengths that do not fit. After one recv holds, at any place,
-// what it held, or that rank's block, or a part of each, and what it held if the slices overlap; see
+// Errors as for [Comm.Barrier]; ErrArgument for lengths that do not fit. After an error each block of recv
+// holds its old contents, the new block, or a mixture; if the slices overlap, its old contents. See
 // [Comm.SetUniformity].
 func (c *Comm) Alltoall(send, recv []byte) error {
 	return c.exchange(coll.Alltoall, coll.Args{In: send, Out: recv}, debug.Bytes, nil)
@@ -29,8 +28,8 @@ func (c *Comm) Ialltoall(send, recv []byte) Request {
 	return c.iexchange(coll.Alltoall, coll.Args{In: send, Out: recv}, debug.Bytes, nil)
 }
 
-// Alltoall sends each rank its part of send and receives those of all ranks into recv, in the order of
-// ranks; all parts are of the same length. See [Comm.Alltoall].
+// Alltoall sends part r of send to each rank r and stores the parts received from all ranks in recv,
+// in the order of ranks. All parts have the same length. See [Comm.Alltoall].
 func Alltoall[T Number](c *Comm, send, recv []T) error {
 	return c.exchange(coll.Alltoall, coll.Args{In: Bytes(send), Out: Bytes(recv), Unit: size[T]()}, kindOf[T](), nil)
 }
@@ -40,14 +39,14 @@ func Ialltoall[T Number](c *Comm, send, recv []T) Request {
 	return c.iexchange(coll.Alltoall, coll.Args{In: Bytes(send), Out: Bytes(recv), Unit: size[T]()}, kindOf[T](), nil)
 }
 
-// Allgatherv puts the mine of all ranks, of any lengths, into all of every rank: that of rank r into all[r],
-// which is as long at all ranks. Every rank gives both; mine may be its place in all. The slices of ranks
-// that are agreed to have failed stay as they are. Each rank sends a message to each other one, whatever the
-// tree.
+// Allgatherv stores the mine of rank r in all[r] at every rank, which has the same length at all ranks.
+// Lengths may differ among ranks r. Every rank passes both; mine may be its own slice of all. The slices of
+// ranks that are agreed to have failed stay unchanged. Each rank sends a message to every other rank,
+// whatever the tree.
 //
-// Errors as of [Comm.Barrier]; ErrArgument for a number of slices that is not Size(), and at each rank where
-// a message has another length than its place. After one all holds as after one of [Comm.Allgather]. All is
-// the operation's until its end, like the slices in it.
+// Errors as for [Comm.Barrier]; ErrArgument if the number of slices is not Size(), and at each rank where a
+// message and its slice differ in length. After an error all holds the same as after one of
+// [Comm.Allgather]. All and its slices belong to the operation until it ends.
 func (c *Comm) Allgatherv(mine []byte, all [][]byte) error {
 	return c.exchange(coll.Allgatherv, coll.Args{In: mine, To: coll.BlocksOf(all)}, debug.Bytes, nil)
 }
@@ -57,8 +56,8 @@ func (c *Comm) Iallgatherv(mine []byte, all [][]byte) Request {
 	return c.iexchange(coll.Allgatherv, coll.Args{In: mine, To: coll.BlocksOf(all)}, debug.Bytes, nil)
 }
 
-// Allgatherv puts the slices of all ranks, of any lengths, into the slices in every rank's all. See
-// [Comm.Allgatherv].
+// Allgatherv stores the slices of all ranks, of any lengths, in the slices of all at every rank.
+// See [Comm.Allgatherv].
 func Allgatherv[T Number](c *Comm, mine []T, all [][]T) error {
 	return c.exchange(coll.Allgatherv, coll.Args{In: Bytes(mine), To: coll.BlocksOf(all)}, kindOf[T](), nil)
 }
@@ -68,9 +67,9 @@ func Iallgatherv[T Number](c *Comm, mine []T, all [][]T) Request {
 	return c.iexchange(coll.Allgatherv, coll.Args{In: Bytes(mine), To: coll.BlocksOf(all)}, kindOf[T](), nil)
 }
 
-// Gatherv puts the mine of all ranks, of any lengths, into the root's all: that of rank r into all[r], which
-// is as long. Every rank gives mine; only the root's all counts, and its mine may be its place there. Else
-// as [Comm.Allgatherv]; only the root learns of lengths that do not fit.
+// Gatherv stores the mine of each rank r, of any length, in the root's all[r], which has the same length.
+// Every rank passes mine; only the root's all counts, and its mine may be its own slice of all. Otherwise as
+// [Comm.Allgatherv]; only the root detects lengths that do not fit.
 func (c *Comm) Gatherv(mine []byte, all [][]byte, root int) error {
 	return c.exchange(coll.Gatherv, coll.Args{In: mine, To: coll.BlocksOf(all), Root: root}, debug.Bytes, nil)
 }
@@ -80,8 +79,8 @@ func (c *Comm) Igatherv(mine []byte, all [][]byte, root int) Request {
 	return c.iexchange(coll.Gatherv, coll.Args{In: mine, To: coll.BlocksOf(all), Root: root}, debug.Bytes, nil)
 }
 
-// Gatherv puts the slices of all ranks, of any lengths, into the slices in the root's all; the others give
-// nil for it. See [Comm.Gatherv].
+// Gatherv stores the slices of all ranks, of any lengths, in the slices of the root's all; the other ranks
+// pass nil for it. See [Comm.Gatherv].
 func Gatherv[T Number](c *Comm, mine []T, all [][]T, root int) error {
 	return c.exchange(coll.Gatherv, coll.Args{In: Bytes(mine), To: coll.BlocksOf(all), Root: root}, kindOf[T](), nil)
 }
@@ -91,10 +90,10 @@ func Igatherv[T Number](c *Comm, mine []T, all [][]T, root int) Request {
 	return c.iexchange(coll.Gatherv, coll.Args{In: Bytes(mine), To: coll.BlocksOf(all), Root: root}, kindOf[T](), nil)
 }
 
-// Scatterv puts all[r] of the root, of any length, into the mine of rank r, which is as long. Every rank gives
-// mine; only the root's all counts, which is only read, and its mine may be its place there. Nothing is sent
-// to ranks that are agreed to have failed. Errors as of [Comm.Scatter]; each rank learns of a length that
-// does not fit its own.
+// Scatterv copies the root's all[r], of any length, into the mine of rank r, which has the same length. Every
+// rank passes mine. Only the root's all counts; it is only read, and the root's mine may be its own slice of
+// it. Nothing is sent to ranks that are agreed to have failed. Errors as for [Comm.Scatter]; each rank detects
+// a length that does not fit its own.
 func (c *Comm) Scatterv(all [][]byte, mine []byte, root int) error {
 	return c.exchange(coll.Scatterv, coll.Args{From: coll.BlocksOf(all), Out: mine, Root: root}, debug.Bytes, nil)
 }
@@ -104,8 +103,8 @@ func (c *Comm) Iscatterv(all [][]byte, mine []byte, root int) Request {
 	return c.iexchange(coll.Scatterv, coll.Args{From: coll.BlocksOf(all), Out: mine, Root: root}, debug.Bytes, nil)
 }
 
-// Scatterv puts the slices in the root's all, of any lengths, into the ranks' mine; the others give nil for
-// all. See [Comm.Scatterv].
+// Scatterv copies the slices of the root's all, of any lengths, into the mine of each rank; the other ranks
+// pass nil for all. See [Comm.Scatterv].
 func Scatterv[T Number](c *Comm, all [][]T, mine []T, root int) error {
 	return c.exchange(coll.Scatterv, coll.Args{From: coll.BlocksOf(all), Out: Bytes(mine), Root: root}, kindOf[T](), nil)
 }
@@ -115,9 +114,9 @@ func Iscatterv[T Number](c *Comm, all [][]T, mine []T, root int) Request {
 	return c.iexchange(coll.Scatterv, coll.Args{From: coll.BlocksOf(all), Out: Bytes(mine), Root: root}, kindOf[T](), nil)
 }
 
-// Alltoallv sends send[r] to each rank r, and puts what rank r has for this one into recv[r], which is as
-// long. Slices of the two may overlap, or be the same: then the operation works in memory of its own. Else
-// as [Comm.Allgatherv].
+// Alltoallv sends send[r] to each rank r and stores the slice from rank r in recv[r], which has the same
+// length. The slices of send and recv may overlap or be the same; then the operation allocates a copy.
+// Otherwise as [Comm.Allgatherv].
 func (c *Comm) Alltoallv(send, recv [][]byte) error {
 	return c.exchange(coll.Alltoallv, coll.Args{From: coll.BlocksOf(send), To: coll.BlocksOf(recv)}, debug.Bytes, nil)
 }
@@ -127,8 +126,8 @@ func (c *Comm) Ialltoallv(send, recv [][]byte) Request {
 	return c.iexchange(coll.Alltoallv, coll.Args{From: coll.BlocksOf(send), To: coll.BlocksOf(recv)}, debug.Bytes, nil)
 }
 
-// Alltoallv sends each rank its slice in send and receives those of all ranks into the slices in recv, all of
-// any lengths. See [Comm.Alltoallv].
+// Alltoallv sends send[r] to each rank r and stores the slices from all ranks in recv. Lengths may differ.
+// See [Comm.Alltoallv].
 func Alltoallv[T Number](c *Comm, send, recv [][]T) error {
 	return c.exchange(coll.Alltoallv, coll.Args{From: coll.BlocksOf(send), To: coll.BlocksOf(recv)}, kindOf[T](), nil)
 }
@@ -138,13 +137,13 @@ func Ialltoallv[T Number](c *Comm, send, recv [][]T) Request {
 	return c.iexchange(coll.Alltoallv, coll.Args{From: coll.BlocksOf(send), To: coll.BlocksOf(recv)}, kindOf[T](), nil)
 }
 
-// ReduceScatterBlock folds the sends of all ranks with op, in the order of ranks, and leaves the block with the
-// number of each rank in its recv. Send is Size() times as long as recv, the same at all ranks, and only
-// read; recv may lie in it. Op is as in [Comm.Allreduce] and gets blocks. Ranks that are agreed to have
-// failed contribute nothing.
+// ReduceScatterBlock folds the send buffers of all ranks with op, in the order of ranks, and stores block r of
+// the result in the recv of rank r. Send is Size() times as long as recv and only read; recv has the same
+// length at all ranks and may be a part of send. Op is as in [Comm.Allreduce] and gets blocks. Ranks that are
+// agreed to have failed contribute nothing.
 //
-// Errors as of [Comm.Barrier]; ErrArgument for no op and for lengths that do not fit. After one the buffers
-// are as they were.
+// Errors as for [Comm.Barrier]; ErrArgument for a nil op and for lengths that do not fit. After an error the
+// buffers are unchanged.
 func (c *Comm) ReduceScatterBlock(send, recv []byte, op func(acc, in []byte)) error {
 	return c.exchange(coll.ReduceScatterBlock, coll.Args{In: send, Out: recv, Fold: coll.Fold{Op: op}}, debug.Bytes, op)
 }
@@ -154,8 +153,8 @@ func (c *Comm) IreduceScatterBlock(send, recv []byte, op func(acc, in []byte)) R
 	return c.iexchange(coll.ReduceScatterBlock, coll.Args{In: send, Out: recv, Fold: coll.Fold{Op: op}}, debug.Bytes, op)
 }
 
-// ReduceScatterBlock folds the sends of all ranks element by element and leaves the part of each rank, all of
-// one length, in its recv. See [Comm.ReduceScatterBlock].
+// ReduceScatterBlock folds the send slices of all ranks element by element and stores the part of each rank
+// in its recv. All parts have the same length. See [Comm.ReduceScatterBlock].
 func ReduceScatterBlock[T Number](c *Comm, send, recv []T, op func(a, b T) T) error {
 	a := coll.Args{In: Bytes(send), Out: Bytes(recv), Fold: elementwise(op, nil)}
 	return c.exchange(coll.ReduceScatterBlock, a, debug.Bytes, op)
@@ -168,8 +167,7 @@ func IreduceScatterBlock[T Number](c *Comm, send, recv []T, op func(a, b T) T) R
 }
 
 // ReduceScatter is ReduceScatterBlock with blocks of counts[r] bytes for rank r, one after the other in send.
-// Every rank gives the counts, the same at all; its own is the length of its recv. See
-// [Comm.ReduceScatterBlock].
+// Every rank passes the same counts; its own count is the length of its recv. See [Comm.ReduceScatterBlock].
 func (c *Comm) ReduceScatter(send, recv []byte, counts []int, op func(acc, in []byte)) error {
 	a := coll.Args{In: send, Out: recv, Counts: counts, Fold: coll.Fold{Op: op}}
 	return c.exchange(coll.ReduceScatter, a, debug.Bytes, op)
@@ -193,13 +191,13 @@ func IreduceScatter[T Number](c *Comm, send, recv []T, counts []int, op func(a, 
 	return c.iexchange(coll.ReduceScatter, a, debug.Bytes, op)
 }
 
-// Scan folds the sends of the ranks up to this one with op, in the order of ranks, and leaves the result in
-// recv. Lengths are the same at all ranks; both slices may be the same, and send is only read otherwise. Op is
-// as in [Comm.Allreduce]. Ranks that are agreed to have failed contribute nothing.
+// Scan folds the send buffers of the ranks up to this one with op, in the order of ranks, and stores the result in
+// recv. Lengths are the same at all ranks. Both slices may be the same; otherwise send is only read. Op is as in
+// [Comm.Allreduce]. Ranks that are agreed to have failed contribute nothing.
 //
-// Errors as of [Comm.Barrier]; ErrArgument for no op and for lengths that do not fit. A rank needs those below
-// alone, so it may have success where others have not. After an error recv is undefined, and send is as it was. In
-// place it may be lost; see [Comm.SetUniformity].
+// Errors as for [Comm.Barrier]; ErrArgument for a nil op and for lengths that do not fit. A rank needs only the
+// ranks below it, so it may succeed where others fail. After an error recv is undefined and send is unchanged. In
+// place the operand may be lost; see [Comm.SetUniformity].
 func (c *Comm) Scan(send, recv []byte, op func(acc, in []byte)) error {
 	return c.exchange(coll.Scan, coll.Args{In: send, Out: recv, Fold: coll.Fold{Op: op}}, debug.Bytes, op)
 }
@@ -209,7 +207,7 @@ func (c *Comm) Iscan(send, recv []byte, op func(acc, in []byte)) Request {
 	return c.iexchange(coll.Scan, coll.Args{In: send, Out: recv, Fold: coll.Fold{Op: op}}, debug.Bytes, op)
 }
 
-// Scan folds the sends of the ranks up to this one element by element. See [Comm.Scan].
+// Scan folds the send slices of the ranks up to this one element by element. See [Comm.Scan].
 func Scan[T Number](c *Comm, send, recv []T, op func(a, b T) T) error {
 	a := coll.Args{In: Bytes(send), Out: Bytes(recv), Fold: elementwise(op, nil)}
 	return c.exchange(coll.Scan, a, debug.Bytes, op)
@@ -221,8 +219,8 @@ func Iscan[T Number](c *Comm, send, recv []T, op func(a, b T) T) Request {
 	return c.iexchange(coll.Scan, a, debug.Bytes, op)
 }
 
-// Exscan is Scan without the send of this rank itself. The lowest rank that is not agreed to have failed has
-// no result, and its recv stays as it is. See [Comm.Scan].
+// Exscan is Scan without this rank's own send. The lowest rank that is not agreed to have failed has no
+// result, and its recv stays unchanged. See [Comm.Scan].
 func (c *Comm) Exscan(send, recv []byte, op func(acc, in []byte)) error {
 	return c.exchange(coll.Exscan, coll.Args{In: send, Out: recv, Fold: coll.Fold{Op: op}}, debug.Bytes, op)
 }
@@ -232,7 +230,7 @@ func (c *Comm) Iexscan(send, recv []byte, op func(acc, in []byte)) Request {
 	return c.iexchange(coll.Exscan, coll.Args{In: send, Out: recv, Fold: coll.Fold{Op: op}}, debug.Bytes, op)
 }
 
-// Exscan folds the sends of the ranks below this one element by element. See [Comm.Exscan].
+// Exscan folds the send slices of the ranks below this one element by element. See [Comm.Exscan].
 func Exscan[T Number](c *Comm, send, recv []T, op func(a, b T) T) error {
 	a := coll.Args{In: Bytes(send), Out: Bytes(recv), Fold: elementwise(op, nil)}
 	return c.exchange(coll.Exscan, a, debug.Bytes, op)
@@ -244,21 +242,21 @@ func Iexscan[T Number](c *Comm, send, recv []T, op func(a, b T) T) Request {
 	return c.iexchange(coll.Exscan, a, debug.Bytes, op)
 }
 
-// Neighborhood is the ranks with which a rank exchanges blocks: see [NeighborAlltoall]. Package topology
-// makes those of grids and graphs.
+// Neighborhood lists the ranks with which a rank exchanges blocks: see [NeighborAlltoall]. Package
+// topology makes the neighbourhoods of grids and graphs.
 //
-//	Sources  []int // a block comes from each, in this order; [ProcNull]: none, its place stays as it is
-//	Dests    []int // a block goes to each, in this order; a rank may be there several times
-//	Opposite bool  // both are pairs of directions: block i goes to the place i^1 of its receiver (MPI 8.6)
+//	Sources  []int // a block comes from each, in this order; [ProcNull]: no block, recv stays unchanged there
+//	Dests    []int // a block goes to each, in this order; a rank may appear several times
+//	Opposite bool  // both are pairs of directions: block i matches block i^1 of its receiver (MPI 8.6)
 type Neighborhood = coll.Neighbors
 
-// NeighborAlltoall sends each destination its block of send and puts those of the sources into recv, in
-// their order (MPI_Neighbor_alltoall). All blocks are of one length. All ranks of c call it, each with its own
-// neighbourhood: a rank is as often among the sources of another as that is among its destinations, and
-// their messages match in order. The slices may overlap as in [Comm.Alltoall]. The places of ranks that are
-// agreed to have failed stay as they are. A rank needs its neighbours alone: the failure of others is no error under [ULFM].
+// NeighborAlltoall sends block i of send to destination i and stores the block of source i in block i of recv
+// (MPI_Neighbor_alltoall). All blocks have the same length. All ranks of c call it, each with its own neighbourhood.
+// If a rank is k times among the sources of another, that is k times among its destinations; their messages match in
+// order. The slices may overlap as in [Comm.Alltoall]. The blocks of ranks that are agreed to have failed stay
+// unchanged. A rank needs only its neighbours: under [ULFM] the failure of other ranks is no error.
 //
-// Errors as of [Comm.Barrier]; ErrArgument for a rank that c does not have, and for lengths that do not fit.
+// Errors as for [Comm.Barrier]; ErrArgument for a rank outside c, and for lengths that do not fit.
 func NeighborAlltoall[T Number](c *Comm, n Neighborhood, send, recv []T) error {
 	return c.exchange(coll.NeighborAlltoall, flatArgs(n, send, recv), kindOf[T](), nil)
 }
@@ -268,8 +266,8 @@ func IneighborAlltoall[T Number](c *Comm, n Neighborhood, send, recv []T) Reques
 	return c.iexchange(coll.NeighborAlltoall, flatArgs(n, send, recv), kindOf[T](), nil)
 }
 
-// NeighborAlltoallv is NeighborAlltoall with a slice for each neighbour, of any lengths: send[i] has that of the
-// place of its receiver.
+// NeighborAlltoallv is NeighborAlltoall with a slice of any length for each neighbour: send[i] is as long as the
+// slice in which its receiver stores it.
 func NeighborAlltoallv[T Number](c *Comm, n Neighborhood, send, recv [][]T) error {
 	a := coll.Args{From: coll.BlocksOf(send), To: coll.BlocksOf(recv), Neighbors: n}
 	return c.exchange(coll.NeighborAlltoallv, a, kindOf[T](), nil)
@@ -281,7 +279,7 @@ func IneighborAlltoallv[T Number](c *Comm, n Neighborhood, send, recv [][]T) Req
 	return c.iexchange(coll.NeighborAlltoallv, a, kindOf[T](), nil)
 }
 
-// NeighborAllgather is NeighborAlltoall that sends all destinations the same.
+// NeighborAllgather is NeighborAlltoall with the same block for all destinations.
 func NeighborAllgather[T Number](c *Comm, n Neighborhood, mine, all []T) error {
 	return c.exchange(coll.NeighborAllgather, flatArgs(n, mine, all), kindOf[T](), nil)
 }
@@ -291,7 +289,8 @@ func IneighborAllgather[T Number](c *Comm, n Neighborhood, mine, all []T) Reques
 	return c.iexchange(coll.NeighborAllgather, flatArgs(n, mine, all), kindOf[T](), nil)
 }
 
-// NeighborAllgatherv is NeighborAllgather with a slice for each source, as long as what that sends.
+// NeighborAllgatherv is NeighborAllgather with a slice for each source, as long as the block of
+// that source.
 func NeighborAllgatherv[T Number](c *Comm, n Neighborhood, mine []T, all [][]T) error {
 	a := coll.Args{In: Bytes(mine), To: coll.BlocksOf(all), Neighbors: n}
 	return c.exchange(coll.NeighborAllgatherv, a, kindOf[T](), nil)
@@ -307,7 +306,7 @@ func flatArgs[T Number](n Neighborhood, in, out []T) coll.Args {
 	return coll.Args{In: Bytes(in), Out: Bytes(out), Unit: size[T](), Neighbors: n}
 }
 
-// exchange runs a collective that blocks, of elements of a type, which folds with op or nil.
+// exchange runs a blocking collective on elements of a type; it folds with op, or op is nil.
 func (c *Comm) exchange(k coll.Kind, a coll.Args, t debug.Kind, op any) error {
 	if !c.usual() {
 		return c.exchangeOther(k, a, t, op)
@@ -321,7 +320,7 @@ func (c *Comm) exchangeOther(k coll.Kind, a coll.Args, t debug.Kind, op any) err
 	})
 }
 
-// iexchange starts one that does not block.
+// iexchange starts a non-blocking collective.
 func (c *Comm) iexchange(k coll.Kind, a coll.Args, t debug.Kind, op any) Request {
 	if !c.usual() {
 		return c.iexchangeOther(k, a, t, op)
@@ -337,7 +336,7 @@ func (c *Comm) iexchangeOther(k coll.Kind, a coll.Args, t debug.Kind, op any) Re
 	})
 }
 
-// described is the call as it is compared with those of other ranks.
+// described describes the call for the comparison with those of other ranks.
 func described(k coll.Kind, blocks bool, a *coll.Args, t debug.Kind) debug.Collective {
 	d := debug.Collective{Op: k.Name(blocks), Root: debug.None, Length: len(a.In), Kind: t,
 		Unit: a.Fold.Unit}
@@ -351,8 +350,8 @@ func described(k coll.Kind, blocks bool, a *coll.Args, t debug.Kind) debug.Colle
 }
 
 // ReduceLocal folds in into acc, element by element: acc[i] becomes op(acc[i], in[i]). It is one step of a
-// reduction, without communication (MPI_Reduce_local). The same slice may be both. Error: ErrArgument for no
-// op, slices of different lengths, or slices that overlap otherwise; acc is then as it was.
+// reduction, without communication (MPI_Reduce_local). The same slice may be both. Error: ErrArgument for a
+// nil op, slices of different lengths, or slices that overlap otherwise; acc is then unchanged.
 func ReduceLocal[T Number](acc, in []T, op func(a, b T) T) error {
 	var wrong error
 	switch {
@@ -370,7 +369,7 @@ func ReduceLocal[T Number](acc, in []T, op func(a, b T) T) error {
 	return nil
 }
 
-// starting is begin, or what says at each start that there is none.
+// starting returns begin, or for nil a function whose requests end with ErrArgument.
 func starting(begin func(*Comm) Request) func(*Comm) Request {
 	if begin != nil {
 		return begin

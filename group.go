@@ -28,9 +28,9 @@ func (g Group) Size() int { return g.g.Size() }
 // Rank is this process's rank in the group, or [Undefined].
 func (g Group) Rank() int { return g.rank(g.self) }
 
-// Ranks gives the members in the group's order, as ranks of the world's communicator ([World.Comm]).
-// [Group.Translate] gives their ranks in any other group; [Comm.FailedRanks] gives the failed ranks
-// of a communicator.
+// Ranks returns the members in the group's order, as ranks of the world's communicator
+// ([World.Comm]). [Group.Translate] returns their ranks in any other group; [Comm.FailedRanks]
+// returns the failed ranks of a communicator.
 func (g Group) Ranks() []int {
 	out := make([]int, 0, g.Size())
 	for _, p := range g.g.Procs() {
@@ -46,9 +46,9 @@ func (g Group) rank(p proc.ID) int {
 	return Undefined
 }
 
-// Translate gives the ranks in another group of the processes with the given ranks in this one;
-// Undefined for those that are not in it, [ProcNull] for ProcNull. Error: ErrArgument, for a rank
-// that this group does not have.
+// Translate returns, for processes with the given ranks in this group, their ranks in another
+// group: Undefined for a process that is not a member, [ProcNull] for ProcNull. Error: ErrArgument,
+// for a rank that this group does not have.
 func (g Group) Translate(ranks []int, to Group) ([]int, error) {
 	out := make([]int, len(ranks))
 	for i, r := range ranks {
@@ -64,7 +64,7 @@ func (g Group) Translate(ranks []int, to Group) ([]int, error) {
 	return out, nil
 }
 
-// Include gives the group of the members with the given ranks, in that order. Error: ErrArgument,
+// Include returns the group of the members with the given ranks, in that order. Error: ErrArgument,
 // for a rank that this group does not have or that is named twice.
 func (g Group) Include(ranks ...int) (Group, error) {
 	named, err := g.named("Group.Include", ranks)
@@ -74,8 +74,8 @@ func (g Group) Include(ranks ...int) (Group, error) {
 	return g.of(named), nil
 }
 
-// Exclude gives the group without the members with the given ranks, in the order
-// of this one. Errors as of Include.
+// Exclude returns the group without the members with the given ranks, in the order of this one.
+// Errors as for Include.
 func (g Group) Exclude(ranks ...int) (Group, error) {
 	named, err := g.named("Group.Exclude", ranks)
 	if err != nil {
@@ -84,7 +84,7 @@ func (g Group) Exclude(ranks ...int) (Group, error) {
 	return g.Difference(g.of(named)), nil
 }
 
-// named gives the processes with the ranks, which must exist and differ.
+// named returns the processes with the given ranks, which must exist and differ.
 func (g Group) named(op string, ranks []int) ([]proc.ID, error) {
 	seen := make(map[int]bool, len(ranks))
 	out := make([]proc.ID, 0, len(ranks))
@@ -101,23 +101,20 @@ func (g Group) named(op string, ranks []int) ([]proc.ID, error) {
 	return out, nil
 }
 
-// Union gives the members of this group, then those of the other that are not in
-// this one.
+// Union returns the members of this group, followed by the members of o that are not in this one.
 func (g Group) Union(o Group) Group {
 	if g.Size() == 0 {
-		return o // the zero Group does not know whose it is
+		return o // the zero Group has no rank of this process
 	}
 	return g.of(append(g.g.Procs(), o.Difference(g).g.Procs()...))
 }
 
-// Intersection gives the members of this group that are in the other, in the
-// order of this one.
+// Intersection returns the members of this group that are in the other, in the order of this one.
 func (g Group) Intersection(o Group) Group {
 	return g.of(slices.DeleteFunc(g.g.Procs(), func(p proc.ID) bool { return o.g.Rank(p) < 0 }))
 }
 
-// Difference gives the members of this group that are not in the other, in the
-// order of this one.
+// Difference returns the members of this group that are not in the other, in the order of this one.
 func (g Group) Difference(o Group) Group {
 	return g.of(slices.DeleteFunc(g.g.Procs(), func(p proc.ID) bool { return o.g.Rank(p) >= 0 }))
 }
@@ -134,7 +131,7 @@ const (
 	Unequal
 )
 
-// String gives the outcome's name.
+// String returns the outcome's name.
 func (c Comparison) String() string {
 	if c < Identical || c > Unequal {
 		return fmt.Sprintf("Comparison(%d)", int(c))
@@ -154,15 +151,15 @@ func (g Group) Compare(o Group) Comparison {
 	return Unequal
 }
 
-// of makes a group of processes, which differ.
+// of makes a group of distinct processes.
 func (g Group) of(procs []proc.ID) Group { return Group{p2p.NewGroup(procs), g.self} }
 
 func (g Group) noRank(op string, r int) error {
 	return misuse(op, fmt.Errorf("%w: rank %d, want 0 … %d", ErrArgument, r, g.Size()-1))
 }
 
-// Key names an attribute: a value of type T that a library keeps with a communicator for itself:
-// only the key gives access. It belongs to one process and sends nothing. See [NewKey].
+// Key names an attribute: a value of type T that a library attaches to a communicator. Only the key
+// gives access to it. It belongs to one process and sends nothing. See [NewKey].
 type Key[T any] struct {
 	copy   func(from *Comm, value T) (T, bool, error)
 	delete func(c *Comm, value T) error
@@ -186,24 +183,24 @@ func NewKey[T any](copy func(from *Comm, value T) (T, bool, error), delete func(
 	return &Key[T]{copy, delete}
 }
 
-// CopyValue is the copy function of attributes that a duplicate shares.
+// CopyValue is a copy function: the duplicate gets the same value.
 func CopyValue[T any](_ *Comm, value T) (T, bool, error) { return value, true, nil }
 
-// SetAttr puts a value with a communicator, in place of the present one. Errors: ErrArgument for a
-// nil key, ErrClosed, and those of the key's delete function.
+// SetAttr attaches a value to a communicator, in place of the present one. Errors: ErrArgument for
+// a nil key, ErrClosed, and those of the key's delete function.
 func SetAttr[T any](c *Comm, key *Key[T], value T) error {
 	if err := DeleteAttr(c, key); err != nil {
 		return err
 	}
 	c = c.valid()
 	replaced, err := c.attrs.put(c, held[T]{key, value})
-	if replaced != nil { // another goroutine was between
+	if replaced != nil { // another goroutine has set one meanwhile
 		err = errors.Join(err, replaced.delete(c))
 	}
 	return c.notifyOf("SetAttr", err)
 }
 
-// Attr gives the value that was set under the key, if there is one.
+// Attr returns the value that was set under the key, if there is one.
 func Attr[T any](c *Comm, key *Key[T]) (value T, ok bool) {
 	c = c.valid()
 	if a := c.attrs.get(key); a != nil {
@@ -269,7 +266,7 @@ func (h held[T]) delete(c *Comm) error {
 	return nil
 }
 
-// attributes are those of one communicator, in the order of setting: few.
+// attributes are those of one communicator, in the order in which they were set. There are few.
 type attributes struct {
 	mu     sync.Mutex
 	list   []attribute
@@ -289,7 +286,7 @@ func (as *attributes) get(key any) attribute {
 	return nil
 }
 
-// take removes the attribute and gives it.
+// take removes the attribute and returns it.
 func (as *attributes) take(key any) (a attribute) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -300,7 +297,7 @@ func (as *attributes) take(key any) (a attribute) {
 	return a
 }
 
-// put adds an attribute, and gives the one that it replaces.
+// put adds an attribute and returns the one that it replaces.
 func (as *attributes) put(c *Comm, a attribute) (replaced attribute, err error) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -316,7 +313,7 @@ func (as *attributes) put(c *Comm, a attribute) (replaced attribute, err error) 
 	return nil, nil
 }
 
-// copyTo gives a duplicate the results of the copy functions.
+// copyTo stores the results of the copy functions in a duplicate.
 func (as *attributes) copyTo(from, to *Comm) error {
 	as.mu.Lock()
 	list := slices.Clone(as.list)
@@ -335,7 +332,7 @@ func (as *attributes) copyTo(from, to *Comm) error {
 	return nil
 }
 
-// close deletes all, the newest first, and accepts no more.
+// close deletes all attributes, the newest first; later ones are refused.
 func (as *attributes) close(c *Comm) error {
 	as.mu.Lock()
 	list := as.list
@@ -349,8 +346,8 @@ func (as *attributes) close(c *Comm) error {
 	return errors.Join(errs...)
 }
 
-// holders are the communicators of a world that may have attributes, in the order in which they got
-// them.
+// holders are the communicators of a world that may have attributes, in the order in which they
+// first got one.
 type holders struct {
 	mu   sync.Mutex
 	list []*Comm
@@ -370,7 +367,7 @@ func (h *holders) remove(c *Comm) {
 	h.list = slices.DeleteFunc(h.list, func(o *Comm) bool { return o == c })
 }
 
-// close deletes the attributes of all.
+// close deletes the attributes of all communicators.
 func (h *holders) close() error {
 	var errs []error
 	for {

@@ -12,11 +12,12 @@ import (
 	"github.com/banyan-hpc/banyan/p2p/rma"
 )
 
-// Alloc gives n zeroed elements of memory that other ranks of the node read in place. A message from it over
-// shared memory takes one copy and no system call, and over RDMA the receiver's adapter reads it; everything else does
-// with it what it does with other memory. It is aligned to a cache line, from 4 KiB on to a page, and belongs to the caller until [Free] or the end of
-// the process. Where ranks share no memory it is ordinary memory. Any goroutine may call it. Errors: ErrArgument
-// for n < 1; ErrNoMemory at the limit ([WithMemoryLimit]) or where the machine has no more, with the cure.
+// Alloc allocates n zeroed elements that other ranks of the node can read in place. A message from this memory takes
+// one copy and no system call over shared memory, and over RDMA the receiver's adapter reads it. All other
+// operations treat it as any memory. It is aligned to a cache line, or to a page from 4 KiB on. It belongs to the
+// caller until [Free] or the end of the process. Where ranks share no memory it is ordinary memory. Any goroutine
+// may call Alloc. Errors: ErrArgument for n < 1; ErrNoMemory at the limit ([WithMemoryLimit]) or if the machine has
+// no more; its text names the remedy.
 func Alloc[T Number](w *World, n int) ([]T, error) {
 	if w.absent() {
 		return nil, misuse("Alloc", errNoWorld)
@@ -35,9 +36,8 @@ func Alloc[T Number](w *World, n int) ([]T, error) {
 	return numbers[T](b), nil
 }
 
-// Free gives back what an Alloc gave, whole. No slice of it may be used afterwards: an access may end the
-// process. Error: ErrArgument for other memory, and while a message from or to it is under way; that is not found for
-// operations on windows.
+// Free frees memory of Alloc, as a whole. No slice of it may be used afterwards: an access may end the process.
+// Error: ErrArgument for other memory, and while a message uses it; operations on windows are not checked.
 func Free[T Number](w *World, memory []T) error {
 	if w.absent() {
 		return misuse("Free", errNoWorld)
@@ -55,13 +55,14 @@ func Free[T Number](w *World, memory []T) error {
 	return nil
 }
 
-// Lend sends buf to rank dst by reference and returns when the receiver has returned it ([Comm.Borrow]), or has
-// copied it with a Recv. Until then nobody may change buf; others may read it, and it may be lent to other
-// ranks too. Only memory of [Alloc], of ranks that share it, is looked at in place; else the receiver copies.
+// Lend sends buf to rank dst by reference. It returns when the receiver has returned the loan ([Comm.Borrow]),
+// or has copied the message with a Recv. Until then buf must not change; others may read it, and it may be lent
+// to other ranks too. Only memory of [Alloc], between ranks that share it, is read in place; otherwise the
+// receiver copies.
 //
-// Errors as of Ssend. Whatever the error, buf belongs to the caller again, unless a context has ended the
-// wait ([Request.Wait]). ErrProcFailed, ErrDeparted: the receiver has ended, and its loan with it. After a
-// revocation Lend is ErrRevoked as soon as a receiver that has the loan has returned it.
+// Errors as for Ssend. After any error buf belongs to the caller again, unless a context has ended the wait
+// ([Request.Wait]). ErrProcFailed and ErrDeparted: the receiver has ended, and its loan with it. After a
+// revocation Lend returns ErrRevoked as soon as the receiver has returned its loan.
 func (c *Comm) Lend(buf []byte, dst, tag int) error {
 	c, ctx, err := c.enter("Send")
 	switch {
@@ -89,21 +90,21 @@ func (c *Comm) Ilend(buf []byte, dst, tag int) Request {
 	return Request{p2p.Lend[p2p.Aware](c.core, buf, dst, tag), c}
 }
 
-// Loan is a message that this rank has borrowed: a view of the lender's memory, or a copy where that is not
-// reached or was not lent. Only one goroutine at a time may call its methods.
+// Loan is a message that this rank has borrowed: a view of the lender's memory, or a copy if that memory
+// cannot be read in place or was not lent. Only one goroutine at a time may call its methods.
 //
 //	Bytes() []uint8 // the message, to be read only; nil after Return
 //	Return() error  // ends the loan: the lender may change the memory
 //	Status() Status // of the message
 type Loan = p2p.Loan
 
-// Borrow receives a message as Recv does, with the same matching, and looks at it where its sender
-// has lent it ([Comm.Lend]). The loan stays until its Return, also after the lender's death and after the
-// communicator was revoked or freed; Finalize returns what is left. Other messages arrive in memory of their
-// own.
+// Borrow receives a message as Recv does, with the same matching. It reads a message in place that its
+// sender has lent ([Comm.Lend]). The loan lasts until its Return, also after the lender's death and after
+// the communicator was revoked or freed; Finalize returns all loans. Other messages arrive in memory that
+// Borrow allocates.
 //
-// Errors as of Recv, and ErrNoMemory for a message to be copied that is longer than [Alloc] would
-// give: it is dropped. A context ends the wait for a message.
+// Errors as for Recv, and ErrNoMemory if a message must be copied and is longer than [Alloc] allows: it is
+// dropped. A context ends the wait for a message.
 func (c *Comm) Borrow(src, tag int) (*Loan, error) {
 	m, err := c.probeToBorrow(src, tag)
 	if err != nil {
@@ -111,7 +112,7 @@ func (c *Comm) Borrow(src, tag int) (*Loan, error) {
 	}
 	l, err := m.Borrow()
 	if err != nil && errors.Is(err, ErrNoMemory) {
-		_, _ = m.m.Recv(nil) // that it is truncated is no news
+		_, _ = m.m.Recv(nil) // ErrTruncate is expected
 	}
 	return l, err
 }
@@ -138,8 +139,8 @@ func (m *Message) Borrow() (*Loan, error) {
 	return l, nil
 }
 
-// Borrowed gives the numbers of a loan, in place. Error: ErrArgument if they are not whole or not aligned, as the
-// lender has lent a part.
+// Borrowed returns the numbers of a loan, in place. Error: ErrArgument if the loan is no whole number of elements
+// or is not aligned, because the lender has lent a part.
 func Borrowed[T Number](l *Loan) ([]T, error) {
 	b := l.Bytes()
 	if len(b)%size[T]() != 0 || len(b) > 0 && reflect.ValueOf(b).Pointer()%uintptr(min(size[T](), 8)) != 0 {
@@ -149,11 +150,11 @@ func Borrowed[T Number](l *Loan) ([]T, error) {
 	return numbers[T](b), nil
 }
 
-// MemoryReport is what [Alloc] has given at this rank, in bytes.
+// MemoryReport is the use of [Alloc] at this rank, in bytes.
 type MemoryReport struct {
-	Used, Peak int // by the application, now and at most
-	Held       int // of the system, for that
-	Pieces     int // allocated now
+	Used, Peak int // allocated by the application, now and at most
+	Held       int // taken from the system for it
+	Pieces     int // allocations that are not freed
 	Limit      int // of Used; 0 before the first Alloc
 }
 
@@ -165,24 +166,24 @@ func (w *World) Memory() MemoryReport {
 	return MemoryReport(w.job.Heap.Report())
 }
 
-// Window is memory of the ranks of a communicator that each of them reads and writes without a call of
-// the owner (MPI-4, chapter 12). Offsets are bytes in methods and elements in generic functions. Operations
-// lie in an epoch: after a Fence, between Start and Complete, Lock and Unlock, or LockAll and UnlockAll;
-// one outside is ErrArgument. Their buffers belong to the library until a Flush or the end of the epoch.
+// Window is memory of the ranks of a communicator. Each of them reads and writes it without a call of the owner
+// (MPI-4, chapter 12). Offsets are bytes in methods and elements in generic functions. Operations belong to an
+// epoch: after a Fence, between Start and Complete, Lock and Unlock, or LockAll and UnlockAll; an operation
+// outside is ErrArgument. Buffers belong to the library until a Flush or the end of the epoch.
 //
-// Any goroutine may start operations; synchronisation calls of one window are made by one goroutine at a
-// time. Accumulates of any kind on the same element are atomic, and those of one rank on one target take effect
-// in order.
+// Any goroutine may start operations; synchronisation calls of one window are made by one goroutine at a time.
+// Accumulates of any kind on the same element are atomic, and those of one rank on one target take effect in
+// order.
 //
-// The owner may look at its memory ([Window.Bytes]) only between a synchronisation that ends all
-// accesses and the next epoch: a Fence, Wait, or a lock of its own memory.
+// The owner may access its memory ([Window.Bytes]) only between a synchronisation that ends all accesses and
+// the next epoch: a Fence, Wait, or a lock of its own memory.
 //
-// An operation reports wrong arguments, not a failure: the synchronisation that needs the failed rank does,
-// and ends the epoch. From then on every call on the window has that error in this process, until
+// An operation reports wrong arguments, but no failure. The synchronisation that needs the failed rank reports
+// it and ends the epoch. From then on every call on the window returns that error in this process, until
 // [Window.Validate]. Under [RTS] the failure of any member does so at once.
 type Window struct {
 	core *rma.Window
-	c    *Comm // of its own: a duplicate
+	c    *Comm // the window's own: a duplicate
 }
 
 // WindowOption changes how a window is made.
@@ -191,20 +192,21 @@ type WindowOption func(*windowOptions)
 type windowOptions struct {
 	notices int
 	bytes   int    // to allocate
-	mem     []byte // else the caller's
-	dynamic bool   // else what is attached
+	mem     []byte // memory of the caller
+	dynamic bool   // memory is attached later
 }
 
 // maxNotices bounds the counters of a rank.
 const maxNotices = 1024
 
-// WithNotices gives this rank so many notification counters, 0 … 1024, for [Window.PutNotify].
+// WithNotices sets the number of notification counters of this rank, 0 … 1024, for
+// [Window.PutNotify].
 func WithNotices(n int) WindowOption { return func(o *windowOptions) { o.notices = n } }
 
-// AllocWindow makes a window of so many zeroed bytes at this rank; other ranks may give other numbers. It
-// is collective over the communicator. Errors: ErrArgument, at all ranks, on an intercommunicator too;
-// ErrProcFailed, ErrRevoked, ErrClosed. The outcome is the same at all ranks with UniformCreation
-// ([Comm.SetUniformity]).
+// AllocWindow makes a window with the given number of zeroed bytes at this rank; other ranks may pass
+// other numbers. It is collective over the communicator. Errors: ErrArgument, at all ranks, also on an
+// intercommunicator; ErrProcFailed, ErrRevoked, ErrClosed. The outcome is the same at all ranks with
+// UniformCreation ([Comm.SetUniformity]).
 func (c *Comm) AllocWindow(bytes int, opts ...WindowOption) (*Window, error) {
 	if bytes < 0 || uint64(bytes) > math.MaxInt64/2 {
 		return c.newWindow("AllocWindow", windowOptions{}, fmt.Errorf("%w: %d bytes", ErrArgument, bytes), opts)
@@ -212,14 +214,14 @@ func (c *Comm) AllocWindow(bytes int, opts ...WindowOption) (*Window, error) {
 	return c.newWindow("AllocWindow", windowOptions{bytes: bytes}, nil, opts)
 }
 
-// NewWindow is AllocWindow with memory of the caller, which is aligned to 8 bytes. Other ranks of the node reach
-// memory of [Alloc] directly, as that of AllocWindow; it is freed after the window.
+// NewWindow is AllocWindow with memory of the caller, aligned to 8 bytes. Other ranks of the node access memory
+// of [Alloc] directly, as for AllocWindow; free it after the window.
 func (c *Comm) NewWindow(mem []byte, opts ...WindowOption) (*Window, error) {
 	return c.newWindow("NewWindow", windowOptions{mem: mem}, nil, opts)
 }
 
-// NewDynamicWindow is AllocWindow without memory: each rank adds its own with [Window.Attach], while the window is in
-// use. Operations go by messages.
+// NewDynamicWindow is AllocWindow without memory: each rank adds memory with [Window.Attach] while the window is in
+// use. Operations travel as messages.
 func (c *Comm) NewDynamicWindow(opts ...WindowOption) (*Window, error) {
 	return c.newWindow("NewDynamicWindow", windowOptions{dynamic: true}, nil, opts)
 }
@@ -252,13 +254,13 @@ func (c *Comm) newWindow(op string, o windowOptions, wrong error, opts []WindowO
 		drop: func() { w.leave() },
 	})
 	if err != nil {
-		return nil, err // w is not ours: the goroutine may still use it
+		return nil, err // the other goroutine may still use w
 	}
 	return w, nil
 }
 
-// makeWindow exchanges cards over c, so that a revocation of it ends the call. A rank with an error takes
-// part, so that all have one.
+// makeWindow exchanges cards over c, so a revocation of c ends the call. A rank with an error takes part,
+// so that all ranks get one.
 func (c *Comm) makeWindow(o windowOptions, wrong error, m manner) (*Window, error) {
 	if c.IsInter() {
 		return nil, fmt.Errorf("%w: an intercommunicator has no windows", ErrArgument)
@@ -302,16 +304,16 @@ func (w *Window) meet(c *Comm, wrong error, m manner) error {
 	return w.core.Join(all)
 }
 
-// leave frees a window whose creation this rank has not waited for. The others may have it, and wait for
-// this rank: they learn from a revocation that it does not take part.
+// leave frees a window whose creation this rank has not waited for. Other ranks may have it and wait for
+// this rank: the revocation ends their waits.
 func (w *Window) leave() {
 	if w != nil && w.c != nil {
-		_ = w.c.core.Revoke() // it can only have ended
+		_ = w.c.core.Revoke() // the only error is that it has ended
 	}
 	w.discard(true)
 }
 
-// discard frees what there is of a window that nobody gets. Others may have it: they are told.
+// discard frees a window of which creation has failed. Others notifies ranks that may have it.
 func (w *Window) discard(others bool) {
 	if w.core != nil {
 		w.core.Free(others)
@@ -324,8 +326,8 @@ func (w *Window) discard(others bool) {
 // valid reports whether this is a window.
 func (w *Window) valid() bool { return w != nil && w.core != nil }
 
-// Bytes is this rank's memory. That of [Comm.AllocWindow] ends with the window: an access after Free ends the
-// process.
+// Bytes returns this rank's memory. Memory of [Comm.AllocWindow] ends with the window: an access after Free
+// ends the process.
 func (w *Window) Bytes() []byte {
 	if !w.valid() {
 		return nil
@@ -333,9 +335,9 @@ func (w *Window) Bytes() []byte {
 	return w.core.Bytes()
 }
 
-// Shared gives the memory of a rank to loads and stores, or nil where this process does not reach it: only
-// memory of [Comm.AllocWindow] or [Alloc] of ranks of the same node, over shared memory. The rules of accesses are those
-// of the operations. The slice ends with the window.
+// Shared returns the memory of a rank for loads and stores, or nil if this process cannot map it. That needs memory
+// of [Comm.AllocWindow] or [Alloc], ranks of the same node, and shared memory. Accesses follow the rules of the
+// operations. The slice ends with the window.
 func (w *Window) Shared(rank int) ([]byte, error) {
 	if !w.valid() {
 		return nil, misuse("Shared", errAbsent)
@@ -344,12 +346,12 @@ func (w *Window) Shared(rank int) ([]byte, error) {
 	return mem, w.end("Shared", err, arg("rank", rank))
 }
 
-// Attach adds memory of this rank, aligned to 8 bytes, to a window of [Comm.NewDynamicWindow], and gives the offset of
-// its first byte, which the other ranks need: send it to them. It is a multiple of 4096, and no other memory of this
-// window gets it. It sends nothing. The memory belongs to the window until Detach or Free (MPI-4, 12.2.4).
+// Attach adds memory of this rank, aligned to 8 bytes, to a window of [Comm.NewDynamicWindow]. It returns the offset
+// of the first byte, a multiple of 4096; no other memory of this window gets it. It sends nothing: the program sends
+// the offset to the ranks that need it. The memory belongs to the window until Detach or Free (MPI-4, 12.2.4).
 //
-// An operation where nothing is attached, or beyond its end, does nothing. It has ErrArgument itself if it waits for
-// what it reads, else the next synchronisation with the rank has it.
+// An operation on memory that is not attached, or beyond its end, has no effect. An operation that waits for its
+// result returns ErrArgument; for others the next synchronisation with the rank does.
 func (w *Window) Attach(memory []byte) (at int, err error) {
 	if !w.valid() {
 		return 0, misuse("Attach", errAbsent)
@@ -358,7 +360,8 @@ func (w *Window) Attach(memory []byte) (at int, err error) {
 	return at, w.end("Attach", err)
 }
 
-// Detach takes memory out of the window, by its offset. Other ranks have ended their operations on it.
+// Detach removes memory from the window, by its offset. Other ranks must have ended their operations
+// on it.
 func (w *Window) Detach(at int) error {
 	if !w.valid() {
 		return misuse("Detach", errAbsent)
@@ -366,7 +369,8 @@ func (w *Window) Detach(at int) error {
 	return w.end("Detach", w.core.Detach(at))
 }
 
-// SizeAt is the length of a rank's memory in bytes; 0 for a rank that does not exist, and in a dynamic window.
+// SizeAt returns the length of a rank's memory in bytes; 0 for a rank that does not exist, and in a dynamic
+// window.
 func (w *Window) SizeAt(rank int) int {
 	if !w.valid() || rank < 0 || rank >= w.c.Size() {
 		return 0
@@ -374,8 +378,8 @@ func (w *Window) SizeAt(rank int) int {
 	return w.core.SizeAt(rank)
 }
 
-// Free ends the window, after all ranks have called it: it is collective. With an error it has been
-// freed on this rank all the same (ULFM 17.2.4).
+// Free ends the window after all ranks have called it: it is collective. After an error the window
+// is freed on this rank as well (ULFM 17.2.4).
 func (w *Window) Free() error {
 	if !w.valid() {
 		return misuse("Free", errAbsent)

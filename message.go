@@ -10,7 +10,7 @@ import (
 )
 
 // Send sends buf to rank dst and returns when buf may be changed. A short message may then still be
-// in flight; a long one has been received.
+// under way; a long one has been received.
 //
 // Errors: ErrArgument, ErrProcFailed, ErrDeparted, ErrRevoked, ErrClosed.
 func (c *Comm) Send(buf []byte, dst, tag int) error {
@@ -30,8 +30,9 @@ func (c *Comm) Send(buf []byte, dst, tag int) error {
 //
 // Errors: ErrTruncate if the message is longer than buf, which then holds its beginning;
 // ErrArgument, ErrProcFailed, ErrDeparted, ErrRevoked, ErrClosed. From AnySource ErrProcFailed
-// means that some rank has failed and this process has not acknowledged that ([Comm.AckFailed]). A
-// message that was sent before its sender failed may come after that is known, and acknowledged.
+// means that a rank has failed and this process has not acknowledged that ([Comm.AckFailed]). A
+// message that was sent before its sender failed may arrive after the failure is known and
+// acknowledged.
 func (c *Comm) Recv(buf []byte, src, tag int) (Status, error) {
 	if c != nil {
 		switch c.mode {
@@ -45,7 +46,7 @@ func (c *Comm) Recv(buf []byte, src, tag int) (Status, error) {
 }
 
 // Sendrecv sends and receives at once, so that two ranks may exchange messages in either order. The
-// buffers must not overlap. Errors as of Send and Recv; the send's come first.
+// buffers must not overlap. Errors as for Send and Recv; an error of the send comes first.
 func (c *Comm) Sendrecv(sbuf []byte, dst, stag int, rbuf []byte, src, rtag int) (Status, error) {
 	if c != nil {
 		switch c.mode {
@@ -58,22 +59,22 @@ func (c *Comm) Sendrecv(sbuf []byte, dst, stag int, rbuf []byte, src, rtag int) 
 	return c.sendrecvAbsent(sbuf, dst, stag, rbuf, src, rtag)
 }
 
-// SendrecvReplace is Sendrecv with one buffer: it sends what buf holds and replaces it by the message
-// that it receives, in any order of the ranks (MPI_Sendrecv_replace). A shorter message leaves the rest of
-// buf as it was. After an error buf holds what it held, or a part of a message.
+// SendrecvReplace is Sendrecv with one buffer: it sends the contents of buf and replaces them by the
+// message that it receives, in any order of the ranks (MPI_Sendrecv_replace). A shorter message leaves the
+// rest of buf unchanged. After an error buf holds its old contents, or a part of a message.
 func (c *Comm) SendrecvReplace(buf []byte, dst, stag, src, rtag int) (Status, error) {
 	old := copyOf(buf)
 	st, err := c.Sendrecv(*old, dst, stag, buf, src, rtag)
 	if err == nil {
 		copies.Put(old)
-	} // else the send may be under way
+	} // otherwise the send may still read it
 	return st, err
 }
 
-// copies are the memory of copies that are not needed any more, as *[]byte.
+// copies holds unused buffers of copyOf, as *[]byte.
 var copies sync.Pool
 
-// copyOf gives a copy of buf, with the alignment of a number of any type.
+// copyOf returns a copy of buf that is aligned for numbers of any type.
 func copyOf(buf []byte) *[]byte {
 	b, _ := copies.Get().(*[]byte)
 	if b == nil || cap(*b) < len(buf) {
@@ -84,8 +85,8 @@ func copyOf(buf []byte) *[]byte {
 	return b
 }
 
-// Isend starts a send of buf, which must not change until the request is complete. It never fails:
-// errors are the request's.
+// Isend starts a send of buf, which must not change until the request is complete. Isend itself
+// never fails: the request returns the error.
 func (c *Comm) Isend(buf []byte, dst, tag int) Request {
 	if c != nil {
 		switch c.mode {
@@ -98,9 +99,9 @@ func (c *Comm) Isend(buf []byte, dst, tag int) Request {
 	return c.isendAbsent(buf, dst, tag)
 }
 
-// Irecv starts a receive into buf, which must not be used until the request is complete. It never
-// fails: errors are the request's. From AnySource they include ErrProcFailedPending, which does not
-// end it: see [Request.Wait].
+// Irecv starts a receive into buf, which must not be used until the request is complete. Irecv
+// itself never fails: the request returns the error. From AnySource that may be
+// ErrProcFailedPending, which does not end the receive: see [Request.Wait].
 func (c *Comm) Irecv(buf []byte, src, tag int) Request {
 	if c != nil {
 		switch c.mode {
@@ -113,8 +114,8 @@ func (c *Comm) Irecv(buf []byte, src, tag int) Request {
 	return c.irecvAbsent(buf, src, tag)
 }
 
-// These handle views, nil and the zero Comm. They are separate so that the others keep no stack space
-// for the call.
+// The functions with Absent in their names handle views, nil and the zero Comm. They are separate so
+// that the others reserve no stack space for the call.
 
 //go:noinline
 func (c *Comm) sendAbsent(buf []byte, dst, tag int) error {
@@ -148,8 +149,9 @@ func (c *Comm) recvAbsent(buf []byte, src, tag int) (Status, error) {
 	return c.Irecv(buf, src, tag).finish(ctx)
 }
 
-// sendrecvAbsent of a view leaves its halves as Send and Recv do. If the send fails or is left under
-// way the receive is taken back, or its message is in rbuf and the Status reports it beside the error.
+// sendrecvAbsent leaves its halves as Send and Recv do on a view. If the send fails or is left under
+// way, the receive is cancelled, or its message is in rbuf and the Status describes it beside the
+// error.
 //
 //go:noinline
 func (c *Comm) sendrecvAbsent(sbuf []byte, dst, stag int, rbuf []byte, src, rtag int) (Status, error) {
@@ -166,7 +168,7 @@ func (c *Comm) sendrecvAbsent(sbuf []byte, dst, stag int, rbuf []byte, src, rtag
 	r := c.Irecv(rbuf, src, rtag)
 	if _, err := c.Isend(sbuf, dst, stag).orLeave(contexts{ctx}); err != nil {
 		r.Cancel()
-		st, _ := c.e.Wait(r.h) // the send's error comes first
+		st, _ := c.e.Wait(r.h) // the error of the send comes first
 		return st, err
 	}
 	return r.finish(ctx)
@@ -218,16 +220,16 @@ func (c *Comm) Issend(buf []byte, dst, tag int) Request {
 	return Request{p2p.Issend[p2p.Aware](c.core, buf, dst, tag), c}
 }
 
-// Rsend is the ready Send, for a receive that is known to be posted. It is the same as Send: there
-// is nothing to gain here, and a receive that is posted too late does no harm.
+// Rsend is the ready Send, for a receive that is known to be posted. It is the same as Send; a
+// receive that is posted too late does no harm.
 func (c *Comm) Rsend(buf []byte, dst, tag int) error { return c.Send(buf, dst, tag) }
 
-// Irsend is the ready Isend, and the same as it.
+// Irsend is the ready Isend. It is the same as Isend.
 func (c *Comm) Irsend(buf []byte, dst, tag int) Request { return c.Isend(buf, dst, tag) }
 
 // Probe waits for a message that Recv with the same arguments would receive, and returns its
 // source, tag and length without receiving it. If several goroutines receive, another one may take
-// the message first: use Mprobe then. Errors as of Recv.
+// the message first: use Mprobe then. Errors as for Recv.
 func (c *Comm) Probe(src, tag int) (Status, error) {
 	c, ctx, err := c.enter("Probe")
 	switch {
@@ -245,8 +247,8 @@ func (c *Comm) Probe(src, tag int) (Status, error) {
 	return st, c.notify(err)
 }
 
-// Iprobe makes progress and reports whether there is such a message. Errors as of Recv: with one,
-// none can come.
+// Iprobe makes progress and reports whether there is such a message. Errors as for Recv: an error
+// means that none can come.
 func (c *Comm) Iprobe(src, tag int) (st Status, found bool, err error) {
 	c = c.valid()
 	if c.mode == modeUnaware {
@@ -287,7 +289,7 @@ func (c *Comm) Mprobe(src, tag int) (*Message, error) {
 	return &Message{m, c}, nil
 }
 
-// mprobe is Mprobe or a Borrow's with a context.
+// mprobe is Mprobe, or the first half of Borrow, with a context.
 func (c *Comm) mprobe(ctx context.Context, src, tag int, kind p2p.Probing) (*Message, error) {
 	r := c.beginProbe(src, tag, kind)
 	c.e.Lock()
@@ -339,7 +341,7 @@ func (c *Comm) beginProbe(src, tag int, kind p2p.Probing) Request {
 	return Request{h, c}
 }
 
-// Improbe makes progress and does the same as Mprobe, if there is such a message.
+// Improbe makes progress and, if there is such a message, takes it out of matching as Mprobe does.
 func (c *Comm) Improbe(src, tag int) (m *Message, found bool, err error) {
 	c = c.valid()
 	var core p2p.Message
@@ -357,7 +359,7 @@ func (c *Comm) Improbe(src, tag int) (m *Message, found bool, err error) {
 // errNoMessage is the error of the zero Message.
 var errNoMessage = fmt.Errorf("%w: no message: Mprobe and Improbe give them", ErrArgument)
 
-// Status gives the message's source, tag and length.
+// Status returns the message's source, tag and length.
 func (m *Message) Status() Status {
 	if m == nil {
 		return Status{}
@@ -369,10 +371,9 @@ func (m *Message) Status() Status {
 	return st
 }
 
-// Recv receives the message into buf. Errors: ErrTruncate as of Recv;
-// ErrProcFailed if the sender died before the message was whole; ErrArgument
-// if it has been received before. It ends with no context: the message is there, or will be when its
-// sender's frames arrive.
+// Recv receives the message into buf. Errors: ErrTruncate as for Comm.Recv; ErrProcFailed if the
+// sender died before the message was complete; ErrArgument if it has been received before. No
+// context ends it: the message is here, or arrives with its sender's frames.
 func (m *Message) Recv(buf []byte) (Status, error) {
 	if m == nil || m.c == nil {
 		return Status{}, absent().opError("Message.Recv", errNoMessage)
@@ -384,7 +385,7 @@ func (m *Message) Recv(buf []byte) (Status, error) {
 	return st, m.c.notify(err)
 }
 
-// Irecv starts to receive the message into buf. Errors are the request's.
+// Irecv starts to receive the message into buf. The request returns the error.
 func (m *Message) Irecv(buf []byte) Request {
 	if m == nil || m.c == nil {
 		return absent().failed("Message.Irecv", errNoMessage)

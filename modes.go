@@ -14,8 +14,8 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// Persistent is a send, receive or other operation that is described once and started many times. Each
-// start is waited for before the next. Only one goroutine at a time may use it.
+// Persistent is a send, receive or other operation that is described once and started many times. Wait
+// for each start before the next. Only one goroutine at a time may use it.
 type Persistent struct {
 	begin func(*Comm) Request // nil once freed
 	c     *Comm
@@ -28,11 +28,11 @@ var errNoPersistent = fmt.Errorf("%w: no persistent request: SendInit, SsendInit
 // errActive is the error of a persistent request whose round has not been waited for.
 var errActive = fmt.Errorf("%w: the persistent request is active: wait for it first", ErrArgument)
 
-// Persistent describes an operation that begin starts, such as a collective (MPI 6.13), and that is then
-// started many times; begin is given this communicator. MPI has one such call for each operation
-// (MPI_Allreduce_init). A start takes memory only if the operation does; it chooses its way anew, so it is right
-// after a failure and a validate. All ranks start the collectives of a communicator in the same order, persistent
-// or not. Nothing is checked or sent before Start.
+// Persistent describes an operation that begin starts, such as a collective (MPI 6.13). Each start calls begin
+// with this communicator. MPI has one such call for each operation (MPI_Allreduce_init). A start allocates memory
+// only if the operation does. It chooses the algorithm anew, so it is valid after a failure and a validate. All
+// ranks start the collectives of a communicator in the same order, persistent or not. Nothing is checked or sent
+// before Start.
 func (c *Comm) Persistent(begin func(*Comm) Request) *Persistent {
 	if !c.bound() {
 		c = c.valid()
@@ -55,9 +55,9 @@ func (c *Comm) RecvInit(buf []byte, src, tag int) *Persistent {
 	return c.Persistent(func(c *Comm) Request { return c.Irecv(buf, src, tag) })
 }
 
-// Start starts the operation once more and gives the request of this round, to be waited for alone
-// or with others; Wait does the same. As of Isend and Irecv errors are the request's: ErrArgument
-// if the round before has not been waited for, ErrClosed after Free.
+// Start starts the operation once more and returns the request of this round, to be waited for
+// alone or with others; Wait waits for the same request. As for Isend and Irecv the request returns
+// the error: ErrArgument if the previous round has not been waited for, ErrClosed after Free.
 func (p *Persistent) Start() Request {
 	if p == nil || p.c == nil {
 		return absent().failed("Start", errNoPersistent)
@@ -81,7 +81,7 @@ func (p *Persistent) active() bool {
 }
 
 // Wait waits for the operation that was started last, and returns its outcome. It returns at once
-// if that has been waited for, or none was started.
+// if that has been waited for, or no operation was started.
 func (p *Persistent) Wait() (Status, error) {
 	switch {
 	case p == nil || p.c == nil:
@@ -90,7 +90,7 @@ func (p *Persistent) Wait() (Status, error) {
 		return Status{}, nil
 	}
 	st, err := p.round.Wait()
-	if err == nil || !p.active() { // else it is pending
+	if err == nil || !p.active() { // otherwise it is pending
 		p.round = Request{}
 	}
 	return st, err
@@ -108,7 +108,7 @@ func (p *Persistent) Free() error {
 	return nil
 }
 
-// StartAll starts them in order and puts the requests of this round into reqs, as far as there is
+// StartAll starts them in order and stores the requests of this round in reqs, as far as there is
 // room: Persistent.Wait waits for the others.
 func StartAll(ps []*Persistent, reqs []Request) {
 	for i, p := range ps {
@@ -118,12 +118,12 @@ func StartAll(ps []*Persistent, reqs []Request) {
 	}
 }
 
-// Bsend is the buffered Send: it copies buf and returns at once, whatever the receiver does
+// Bsend is the buffered Send: it copies buf and returns at once, without waiting for the receiver
 // (MPI_Bsend). The copy is freed after the message has been received, or after its receiver has
-// failed or the communicator was revoked: that is not reported. [World.Finalize] waits for all
-// these messages.
+// failed or the communicator was revoked; such a failure is not reported. [World.Finalize] waits
+// for all these messages.
 //
-// Errors as of Send as far as they are known at once, and ErrArgument, with nothing sent, if the
+// Errors as for Send as far as they are known at once, and ErrArgument, with nothing sent, if the
 // copies under way would exceed the limit of [World.SetBufferLimit].
 func (c *Comm) Bsend(buf []byte, dst, tag int) error {
 	c = c.valid()
@@ -170,17 +170,17 @@ func (c *Comm) bsend(buf []byte, dst, tag int) error {
 
 const (
 	bufferLimit    = 16 << 20 // by default
-	bufferOverhead = 64       // of a message, beside its bytes
+	bufferOverhead = 64       // per message, in addition to its bytes
 )
 
-// buffered are a rank's buffered sends, under the engine's lock.
+// buffered holds a rank's buffered sends, under the engine's lock.
 type buffered struct {
 	limit, used int // bytes
 	sends       []bufferedSend
-	most        int // sends at which to look for complete ones: so a call looks at a few on average
+	most        int // number of sends that starts a scan for complete ones: the average call scans few
 }
 
-// bufferedSend is one under way; it counts as so many bytes.
+// bufferedSend is a buffered send under way; bytes is its share of the limit.
 type bufferedSend struct {
 	r     Request
 	bytes int
@@ -192,16 +192,16 @@ func (b *buffered) free() {
 		if s.r.state(s.r.c.e) == p2p.Pending {
 			return false
 		}
-		_, _ = s.r.c.e.Take(s.r.h) // documented: not reported
+		_, _ = s.r.c.e.Take(s.r.h) // Bsend reports no late failure
 		b.used -= s.bytes
 		return true
 	})
 	b.most = 2*len(b.sends) + 16
 }
 
-// SetBufferLimit sets how many bytes the copies of [Comm.Bsend] of this rank may take, each message
-// counted with 64 bytes more: 16 MiB by default. Messages under way stay. Error: ErrArgument if it
-// is negative.
+// SetBufferLimit sets the number of bytes that the copies of [Comm.Bsend] of this rank may take: 16
+// MiB by default. Each message counts 64 bytes more. Messages under way stay. Error: ErrArgument if
+// it is negative.
 func (w *World) SetBufferLimit(bytes int) error {
 	if w.absent() || bytes < 0 {
 		return misuse("SetBufferLimit", fmt.Errorf("%w: %d bytes", ErrArgument, bytes))
@@ -225,10 +225,10 @@ func (w *World) drain() {
 	}
 }
 
-// Under [WithDebug] communicators have a mode of their own, for which Send and the like have no case.
-// So their calls come here, and others pay nothing. A message then has a header with the type of its
-// elements. The library sends and receives in buffers of its own, and compares the application's with
-// what they were.
+// Under [WithDebug] communicators have a mode of their own, which the fast paths of Send and the like
+// do not handle. So their calls come here, at no cost to other communicators. Each message has a
+// header with the type of its elements. The library sends and receives in its own buffers, and
+// detects changes of the application's buffers by comparing them with a copy.
 
 func (c *Comm) debugs() bool { return c != nil && c.mode == modeDebug }
 
@@ -273,7 +273,7 @@ func (c *Comm) checkedRecv(buf []byte, k debug.Kind, src, tag int) Request {
 	return r(p2p.Irecv[p2p.Aware](c.core, room, src, tag))
 }
 
-// expect wraps a receive into room, whose message is for buf.
+// expect wraps a receive into room; its message is then copied to buf.
 func (c *Comm) expect(buf, room []byte, k debug.Kind, src, tag int, call debug.Call) func(p2p.Handle) Request {
 	log := c.world.checks
 	number, sum := log.Open(call), debug.Sum(buf)
@@ -296,7 +296,7 @@ func (c *Comm) expect(buf, room []byte, k debug.Kind, src, tag int, call debug.C
 	}
 }
 
-// sameType is the error of a message with elements of another type.
+// sameType returns an error if the elements of a message have another type.
 func (c *Comm) sameType(call debug.Call, room []byte, want debug.Kind, st Status) error {
 	got, ok := debug.Unframe(room[:st.Count])
 	switch {
@@ -310,7 +310,7 @@ func (c *Comm) sameType(call debug.Call, room []byte, want debug.Kind, st Status
 	return nil
 }
 
-// payload is the length of a message for the application.
+// payload returns the length of a message without the header of WithDebug.
 func (c *Comm) payload(bytes int) int {
 	if c.mode == modeDebug {
 		return max(bytes-debug.Header, 0)
@@ -331,7 +331,7 @@ func (c *Comm) checkedSendrecv(
 	return st, c.notify(cmp.Or(err, wrong))
 }
 
-// comparison compares a call with those of other ranks under WithDebug; else it is nil.
+// comparison compares a call with those of other ranks under WithDebug; otherwise it is nil.
 func (c *Comm) comparison(d debug.Collective) *coll.Check {
 	if !c.debugs() {
 		return nil
@@ -340,20 +340,20 @@ func (c *Comm) comparison(d debug.Collective) *coll.Check {
 	return debug.Compare(c.core, d)
 }
 
-// blocking waits for a request of a call that blocks.
+// blocking waits for the request of a blocking call.
 func (r Request) blocking() (Status, error) {
 	r.c.e.Lock()
 	defer r.c.e.Unlock()
 	return r.c.e.TakeBlocking(r.h)
 }
 
-// ends is blocking that calls the handler.
+// ends is blocking, and calls the handler.
 func (r Request) ends() (Status, error) {
 	st, err := r.blocking()
 	return st, r.c.notify(err)
 }
 
-// report lists what the program has left.
+// report lists requests and communicators that the program has not ended.
 func (w *World) report() {
 	if w.checks == nil {
 		return
@@ -363,7 +363,7 @@ func (w *World) report() {
 	}
 }
 
-// The generic functions come here where no other mode holds.
+// The generic functions call these under WithDebug, and on views, nil and the zero Comm.
 
 func sendOther[T Number](c *Comm, data []T, dst, tag int) error {
 	if !c.debugs() {

@@ -20,7 +20,7 @@ import (
 
 type options struct {
 	job.Options
-	ctx context.Context // of Init; nil: none was given
+	ctx context.Context // of Init; nil: none was passed
 	err error           // of an option
 }
 
@@ -31,9 +31,9 @@ type Option func(*options)
 // hangs when a peer fails. The unaware one exists to measure the cost of awareness.
 func WithAware(aware bool) Option { return func(o *options) { o.Unaware = !aware } }
 
-// WithContext has [Init] end with the context, with an error that wraps ctx.Err(). It bounds the start
-// alone: later calls end with the contexts of their communicators ([Comm.WithContext]), and
-// [World.Finalize] with none. A simulation, which has no start to wait for, ignores it. A nil context is
+// WithContext ends [Init] when the context ends, with an error that wraps ctx.Err(). It bounds only the
+// start: later calls end with the contexts of their communicators ([Comm.WithContext]), and
+// [World.Finalize] with none. A simulation ignores it, since its start does not wait. A nil context is
 // ErrArgument.
 func WithContext(ctx context.Context) Option {
 	return func(o *options) {
@@ -47,14 +47,14 @@ func WithContext(ctx context.Context) Option {
 // [Comm.SetProfile] changes them. All ranks should choose the same.
 func WithProfile(p Profile) Option { return func(o *options) { o.Profile = p } }
 
-// The options have one form: WithX(value), where a list has one argument for each element, and the
-// last of several of one name counts. Without an option the user's settings decide (docs/tuning.md).
+// The options have one form: WithX(value), or WithX(elements...) for a list. If an option is passed
+// several times, the last one counts. Without an option the user's settings decide (docs/tuning.md).
 
 // WithFabrics restricts the fabrics: "shm" (shared memory), "verbs" (RDMA), "unix" (Unix-domain
-// sockets), "tcp". Other names, and none, are an error of Init. Each pair of ranks uses the first that
-// joins them and that both allow. If none does the first operation that needs the pair
-// fails. Without this option BANYAN_FABRIC decides (separated by commas); by default all are
-// allowed. [World.Route] reports the choice.
+// sockets), "tcp". Other names, and an empty list, are an error of Init. Each pair of ranks uses the
+// first fabric that connects them and that both allow. If there is none, the first operation that
+// needs the pair fails. Without this option BANYAN_FABRIC decides (separated by commas); by default
+// all are allowed. [World.Route] reports the choice.
 func WithFabrics(names ...string) Option {
 	list := strings.Join(names, ",")
 	return func(o *options) { o.Fabric = &list }
@@ -70,39 +70,39 @@ func WithNetworks(networks ...string) Option {
 }
 
 // WithEagerLimit sets the longest message, in bytes, that is sent eagerly, up to 64 MiB. 0 leaves
-// it to the user's settings (docs/tuning.md) and these, by default, to the transport. Ranks may
-// choose differently.
+// the choice to the user's settings (docs/tuning.md), and these, by default, to the transport.
+// Ranks may choose differently.
 func WithEagerLimit(bytes int) Option { return func(o *options) { o.EagerLimit = bytes } }
 
-// WithUnexpectedLimit sets how many bytes of eager messages, each counted with 256 more, this rank
-// sends to another one before that grants more, up to 1 GiB. 0 leaves it to the user's settings, 1
-// MiB by default. A receiver keeps at most about one and a half times as much of unexpected
-// messages from one sender. A sender at the limit continues as for long messages: Send returns when
-// the message is received. Set it alike on all ranks. It has room for at least four messages of the
-// eager limit.
+// WithUnexpectedLimit bounds the eager messages, in bytes with 256 more for each, that this rank
+// sends to another rank before that rank grants more, up to 1 GiB. 0 leaves it to the user's
+// settings, 1 MiB by default. A receiver keeps at most about one and a half times as much of
+// unexpected messages from one sender. A sender at the limit continues as for long messages: Send
+// returns when the message is received. Set it alike on all ranks. It must have room for four
+// messages of the eager limit.
 func WithUnexpectedLimit(bytes int) Option { return func(o *options) { o.UnexpectedLimit = bytes } }
 
-// WithMemoryLimit sets how many bytes this rank may allocate with [Alloc], up to 1 TiB. 0 leaves it to the
-// user's settings (memory.limit); by default it is this rank's share of half of the memory that the machine, or
-// the control group, has left at the first call. Ranks may choose differently.
+// WithMemoryLimit sets the number of bytes that this rank may allocate with [Alloc], up to 1 TiB. 0 leaves it
+// to the user's settings (memory.limit). By default it is this rank's share of half of the memory that is free
+// on the machine, or in the control group, at the first call. Ranks may choose differently.
 func WithMemoryLimit(bytes int) Option { return func(o *options) { o.MemoryLimit = bytes } }
 
 // WithAsyncProgress starts a progress goroutine, which answers peers while this rank computes:
 // rendezvous transfers and queued messages proceed without a call. Without it, the default, they
-// wait for the next call that waits or tests. The goroutine sleeps until a message comes. It costs
-// a rank that communicates all the time up to one wake-up in a millisecond; a rank bound to a
+// proceed in the next call that waits or tests. The goroutine sleeps until a message arrives. It
+// costs a rank that communicates all the time up to one wake-up per millisecond; a rank bound to a
 // single core computes less while it answers.
 func WithAsyncProgress(on bool) Option {
 	return func(o *options) { o.Async = &on }
 }
 
-// WithDetection sets the times of the failure detector. Each rank sends a heartbeat once in a
-// period; a rank that is silent for a timeout, at least three periods, counts as failed and is
-// killed if necessary. Both are whole milliseconds. Two zeros turn the detector off: then a rank
-// learns only of the failures that it observes itself. All ranks of a job need the same times.
+// WithDetection sets the times of the failure detector. Each rank sends a heartbeat once per
+// period. A rank that is silent for a timeout, at least three periods, counts as failed and is
+// killed if necessary. Both are whole milliseconds. Two zeros disable the detector: then a rank
+// detects only the failures that it observes itself. All ranks of a job need the same times.
 // Without this option the user's settings decide (docs/tuning.md: detect.period, detect.timeout),
-// 500 ms and 3 s by default, with a timeout of 12 s where ranks share cores. In the simulator there
-// is no detector without this option.
+// 500 ms and 3 s by default, with a timeout of 12 s where ranks share cores. The simulator has no
+// detector without this option.
 func WithDetection(period, timeout time.Duration) Option {
 	return func(o *options) { o.Detection = &job.DetectionTimes{Period: period, Timeout: timeout} }
 }
@@ -122,11 +122,11 @@ func WithErrorsFatal(fatal bool) Option {
 func WithKernelCopy(on bool) Option { return func(o *options) { o.KernelCopy = &on } }
 
 // WithLog sets the logger of the library's events: the fabric of each peer and the reasons against
-// faster ones, the protocol of large messages, rejected connections, and with level Warn what needs
-// attention. Attributes are "rank", "peer" (a rank), "fabric" and "reason", as far as they apply.
-// Events are logged from any goroutine, some with the library's lock held: the handler calls nothing
-// of this package. By default, or with nil, they are discarded, apart from warnings, which go to the
-// standard error; BANYAN_VERBOSE=1 in the environment prints them there, one per line.
+// faster ones, the protocol of large messages, rejected connections, and, at level Warn, events that
+// need attention. Attributes are "rank", "peer" (a rank), "fabric" and "reason", as far as they
+// apply. Events are logged from any goroutine, some with the library's lock held: the handler must
+// not call this package. By default, or with nil, events are discarded, except for warnings, which
+// go to the standard error; BANYAN_VERBOSE=1 in the environment prints them there, one per line.
 func WithLog(log *slog.Logger) Option {
 	return func(o *options) { o.Log = log }
 }
@@ -145,17 +145,18 @@ func WithTree(t Tree) Option {
 	}
 }
 
-// WithAlgorithms gives the table by which collectives take their algorithms where the tree is [AutoTree], by operation, number of
-// ranks, ranks per node and bytes: the text of a file as ftbench tune coll makes it (docs/tuning.md). What it has no rule for goes
-// as without it. Without this option the user's settings decide (BANYAN_COLL_ALGORITHMS), none by default. All ranks give the
-// same, or Init is ErrArgument at each. A wrong line is ErrArgument. [Comm.Algorithm] shows what holds.
+// WithAlgorithms sets the table by which collectives choose their algorithms if the tree is [AutoTree]: by
+// operation, number of ranks, ranks per node and bytes. Its text is a file of ftbench tune coll (docs/tuning.md).
+// Operations without a rule use the built-in choice. Without this option the user's settings decide
+// (BANYAN_COLL_ALGORITHMS), none by default. All ranks pass the same table, or Init is ErrArgument at each. A wrong
+// line is ErrArgument. [Comm.Algorithm] returns the choice in force.
 func WithAlgorithms(table string) Option { return func(o *options) { o.Algorithms = &table } }
 
-// WithDebug makes every call check what MPI leaves to the program: types of both sides, buffers that
-// change during an operation, collectives that differ among ranks, requests and communicators that
-// are left at Finalize (docs/guide.md, "Finding mistakes"). Mistakes are ErrArgument, or a report on
-// the standard error. It costs time and a copy of each message. Without this option the user's
-// settings decide (BANYAN_DEBUG), off by default. All ranks choose the same, or Init is ErrArgument at each.
+// WithDebug makes every call check the rules that MPI leaves to the program: types of both sides, buffers
+// that change during an operation, collectives that differ among ranks, requests and communicators that are
+// left at Finalize (docs/guide.md, "Finding mistakes"). Mistakes are ErrArgument, or a report on the
+// standard error. It costs time and a copy of each message. Without this option the user's settings decide
+// (BANYAN_DEBUG), off by default. All ranks choose the same, or Init is ErrArgument at each.
 func WithDebug(on bool) Option { return func(o *options) { o.Debug = &on } }
 
 func gather(opts []Option) (options, error) {
@@ -190,13 +191,13 @@ type Codec interface {
 	// Encode gives the encoding of the value that v points to.
 	Encode(v any) ([]byte, error)
 	// Decode sets the value that v points to from an encoding, which it does not keep. The bytes
-	// may be anything: a peer wrote them.
+	// may be anything, since a peer wrote them.
 	Decode(b []byte, v any) error
 	// String names the codec in errors.
 	String() string
 }
 
-// The codecs of the standard library. Gob is the default: it knows Go's types, sends their
+// The codecs of the standard library. Gob is the default: it handles Go's types, sends their
 // description, and tolerates fields that only one side has. JSON is for peers of another version or
 // language, and is readable.
 var (
@@ -236,8 +237,8 @@ func (jsonCodec) Encode(v any) ([]byte, error) { return json.Marshal(v) }
 
 func (jsonCodec) Decode(b []byte, v any) error { return json.Unmarshal(b, v) }
 
-// Simulation describes a simulated job. The zero value is a fault-aware job on
-// one node with seed 0.
+// Simulation describes a simulated job. The zero value is a fault-aware job on one node with seed
+// 0.
 type Simulation struct {
 	// Seed decides everything random: the same seed gives the same run.
 	Seed uint64
@@ -248,13 +249,13 @@ type Simulation struct {
 	Faults Fault
 	// Options are as for Init; the fabric is always the simulator.
 	Options []Option
-	// Launcher makes the ranks start and end as under a launcher. nil: they know each other from
-	// the start, and Finalize does not wait for the other ranks.
+	// Launcher makes the ranks start and end as under a launcher. nil: they have each other's
+	// addresses from the start, and Finalize does not wait for the other ranks.
 	Launcher *SimulatedLauncher
 }
 
-// Fault arranges a failure in the simulated machine, before the run. A function of the application
-// may use all of package sim, partitions of the network among them. Its error is that of [Simulate].
+// Fault arranges a failure in the simulated machine before the run. A function of the application
+// may use all of package sim, including partitions of the network. [Simulate] returns its error.
 type Fault func(machine *sim.Sim) error
 
 // Kill makes a rank die, as by SIGKILL, at a time after the start of the simulation. It has no
@@ -266,16 +267,16 @@ func Kill(rank int, at time.Duration) Fault {
 }
 
 // KillAtStep makes a rank die in place of its n-th step, counted from 1; it has no effect on a rank
-// that makes fewer. A step is a call of the rank to the simulated machine that can wait, send or
-// observe, so a test that tries each n meets all states in which a rank can die.
+// with fewer steps. A step is a call of the rank to the simulated machine that can wait, send or
+// observe, so a test that tries each n covers all states in which a rank can die.
 func KillAtStep(rank int, n uint64) Fault {
 	return func(machine *sim.Sim) error {
 		return faulty("kill", machine.KillAtStep(proc.ID(rank), n))
 	}
 }
 
-// Disconnect makes two ranks unable to reach each other from a time on. Both live, and reach the
-// others.
+// Disconnect makes two ranks unable to reach each other from a time on. Both stay alive and reach
+// the other ranks.
 func Disconnect(a, b int, at time.Duration) Fault {
 	return func(machine *sim.Sim) error {
 		return faulty("disconnect", machine.Disconnect(proc.ID(a), proc.ID(b), fabric.Time(at)))
@@ -294,7 +295,7 @@ func Faults(list ...Fault) Fault {
 	}
 }
 
-// faulty is the error of a fault that the machine refuses.
+// faulty returns the error of a fault that the machine refuses.
 func faulty(what string, err error) error {
 	if err != nil {
 		err = fmt.Errorf("%w: %s: %w", ErrArgument, what, err)
@@ -308,8 +309,8 @@ func faulty(what string, err error) error {
 // Simulation.Launcher.
 //
 // The error joins those of the bodies, each with its rank, and the simulator's own: a deadlock, a
-// panic in a body, a wrong configuration. A rank that was killed has no error; one that aborted the
-// job, or that the failure detector ended ([WithDetection]), has its reason.
+// panic in a body, a wrong configuration. A killed rank has no error. A rank that aborted the job,
+// or that the failure detector ended ([WithDetection]), has its reason.
 func Simulate(n int, s Simulation, body func(*World) error) error {
 	o, err := gather(s.Options)
 	if err != nil {

@@ -11,16 +11,16 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// Profile is the set of rules that a communicator follows after failures, where the documents that
-// propose them differ: [ULFM] or [RTS].
+// Profile is the set of rules that a communicator follows after failures. The proposals to the MPI Forum differ in
+// them: [ULFM] or [RTS].
 //
 //	String() string
 type Profile = p2p.Profile
 
 const (
-	// ULFM is user level failure mitigation, the default: each operation with a failed rank is
-	// ErrProcFailed, acknowledged or not. A non-blocking receive from AnySource can always be
-	// started; with unacknowledged failures it is ErrProcFailedPending when it is waited for.
+	// ULFM is user level failure mitigation, the default: each operation with a failed rank is ErrProcFailed,
+	// acknowledged or not. A non-blocking receive from AnySource can always be started; with unacknowledged failures
+	// a wait for it returns ErrProcFailedPending.
 	ULFM = p2p.ULFM
 	// RTS is run-through stabilization: a failed rank that has been acknowledged behaves as
 	// ProcNull. Sends to it succeed and send nothing, receives from it get the Status of ProcNull,
@@ -59,21 +59,20 @@ const (
 	ErrorsUniverse = p2p.ErrorsUniverse
 )
 
-// SetErrorRange chooses the failures that revoke this communicator, as if a rank had called
-// [Comm.Revoke]: for programs whose ranks need all others, though they communicate with few. As
-// soon as this process knows of such a failure, all pending and later operations on the
-// communicator are ErrRevoked, except Agree, Shrink and queries. All ranks choose the same;
-// communicators derived from this one inherit it. A failure that is already known counts, and a
-// revoked communicator stays revoked.
+// SetErrorRange chooses the failures that revoke this communicator, as if a rank had called [Comm.Revoke]. It serves
+// programs whose ranks need all others, though they communicate with few. As soon as this process knows of such a
+// failure, all pending and later operations on the communicator are ErrRevoked, except Agree, Shrink and queries.
+// All ranks choose the same; communicators derived from this one inherit it. A failure that is already known counts,
+// and a revoked communicator stays revoked.
 //
-// The error wraps the failure: it is ErrProcFailed as well, and as a *[ProcFailedError] it names the
-// rank, or none if the process is not a member. A rank that learns of the revocation from another
-// rank before it knows of the failure itself gets ErrRevoked alone.
+// The error wraps the failure: it is ErrProcFailed as well, and as a *[ProcFailedError] it names the rank, or none
+// if the process is not a member. A rank that is notified of the revocation before it detects the failure itself
+// gets ErrRevoked alone.
 //
-// Messages are not slower. With ErrorsGroup no rank sends anything: the failure detector informs
-// all. With ErrorsUniverse the first rank that knows informs the others, since one rank may have
-// known a failure outside the group before it made the communicator and another after. Transfers
-// with the failed rank end with ErrRevoked as well.
+// Messages are not slower. With ErrorsGroup no rank sends anything: the failure detector notifies all. With
+// ErrorsUniverse the first rank that detects the failure notifies the others, because a failure outside the group
+// may have been known to one rank before it made the communicator, and to another only after. Transfers with the
+// failed rank end with ErrRevoked as well.
 //
 // Errors: ErrArgument, ErrClosed.
 func (c *Comm) SetErrorRange(r ErrorRange) error {
@@ -107,33 +106,30 @@ const (
 	UniformCollectives = p2p.UniformCollectives
 )
 
-// SetUniformity chooses the operations that succeed at all living ranks or fail at all. Each ends
-// with an agreement on its outcome, which costs about as much as a Reduce and a Bcast of a word and
-// waits for all ranks. If some rank has met an error all get one of the same class: ErrProcFailed
-// with all ranks that are agreed to have failed; a rank that has met another error itself has that
-// in its error too. A new communicator is then freed where it was made. Success does not mean that
-// all ranks live: a rank may fail at any time.
+// SetUniformity chooses the operations that succeed at all living ranks or fail at all. Each ends with an agreement
+// on its outcome, which costs about as much as a Reduce and a Bcast of a word and waits for all ranks. If a rank has
+// met an error, all get one of the same class: ErrProcFailed with all ranks that are agreed to have failed. A rank
+// that has met another error itself has that in its error too. A new communicator is then freed at the ranks that
+// made it. Success does not mean that all ranks live: a rank may fail at any time.
 //
-// With UniformCollectives a collective works in memory of the communicator, and writes to a buffer
-// only when success is agreed on. So after an error every buffer is bit for bit unchanged, at all
-// living ranks, the root too, and the operation may be repeated among the remaining ranks. It costs
-// a copy of the result, another one of reduced data, and as much memory again, of which the
-// communicator keeps up to 1 MiB. A rank with wrong arguments, or a length that differs from the
-// others', gives all ErrArgument; ranks that name different roots may wait for each other until one
-// revokes.
+// With UniformCollectives a collective works in memory of the communicator, and writes to a buffer only when success
+// is agreed on. So after an error every buffer is bit for bit unchanged, at all living ranks including the root, and
+// the operation may be repeated among the remaining ranks. It costs a copy of the result, another one of reduced
+// data, and as much memory again, of which the communicator keeps up to 1 MiB. If a rank has wrong arguments, or a
+// length that differs from the others', all ranks get ErrArgument; ranks that name different roots may wait for each
+// other until one revokes.
 //
-// All ranks choose the same (of an intercommunicator, those of both sides; for CreateInter, those
-// of both communicators) before the same operation; communicators derived from this one inherit it.
-// All living ranks call the operations, or the communicator is revoked: that ends them everywhere,
-// with ErrRevoked unless the outcome is decided. A rank that calls Agree or Shrink in place of one
-// takes part: the others get an error, and its own operation goes on to the next agreement.
+// All ranks choose the same (of an intercommunicator, those of both sides; for CreateInter, those of both
+// communicators) before the same operation; communicators derived from this one inherit it. All living ranks call
+// the operations, or the communicator is revoked: that ends them everywhere, with ErrRevoked unless the outcome is
+// decided. A rank that calls Agree or Shrink instead takes part: the others get an error, and its own operation
+// proceeds to the next agreement.
 //
-// CreateGroup is agreed on among the group; other ranks take no part. A member of the group that
-// has not called it when this communicator is revoked need not do so any more: only there may a
-// revocation separate the ranks.
+// CreateGroup is agreed on among the group; other ranks take no part. A member of the group that has not called it
+// when this communicator is revoked need not call it any more. Only in this case may a revocation separate the
+// ranks.
 //
-// The last operation on a communicator that was revoked costs one more agreement, in the
-// background.
+// The last operation on a communicator that was revoked costs one more agreement, in the background.
 //
 // Error: ErrArgument.
 func (c *Comm) SetUniformity(u Uniformity) error {
@@ -147,35 +143,33 @@ func (c *Comm) SetUniformity(u Uniformity) error {
 // Uniformity is the level in force.
 func (c *Comm) Uniformity() Uniformity { return c.valid().core.Uniformity() }
 
-// Design is how the trees of collectives treat failed ranks (Hursey and Graham, §3.1): [Unaware],
-// [Reroute], [LookupAvoiding], [Rebalance] or [Corrected]; see [Comm.SetDesign].
+// Design determines how the trees of collectives treat failed ranks (Hursey and Graham, §3.1): [Unaware], [Reroute],
+// [LookupAvoiding], [Rebalance] or [Corrected]; see [Comm.SetDesign].
 //
 //	String() string
 type Design = tree.Design
 
 const (
-	// Unaware ignores failures: the tree has all ranks, and its messages do not check for failures.
-	// It exists for comparison. Where a validate has left ranks out its collectives are
-	// ErrArgument.
+	// Unaware ignores failures: the tree has all ranks, and its messages do not check for failures. It exists for
+	// comparison. After a validate with failed ranks its collectives are ErrArgument.
 	Unaware = tree.Unaware
-	// Reroute keeps the tree and routes around failed ranks, looked up in each call: their children
-	// are adopted.
+	// Reroute keeps the tree and routes around failed ranks in each call: their parents adopt their children.
 	Reroute = tree.Reroute
-	// LookupAvoiding has the same edges, computed by Validate.
+	// LookupAvoiding has the same edges, computed once by Validate.
 	LookupAvoiding = tree.LookupAvoiding
-	// Rebalance is the default: a new tree of the remaining ranks.
+	// Rebalance is the default: Validate makes a new tree of the remaining ranks.
 	Rebalance = tree.Rebalance
-	// Corrected completes Barrier and Bcast, blocking or not, in spite of failures that nobody knows when they
-	// start, and without a validate (Küttler and others, PPoPP 2019): a value goes down a tree, and each rank that
-	// has it corrects its neighbours on a ring. A Bcast returns without waiting for any failure to be detected; it
-	// is ErrProcFailed only if the root has failed and no living rank has the value, and then so at all. A Barrier
-	// waits for each member until it has entered, or its failure is known. Both are nil although members have
-	// failed, in either profile. All other operations are those of Rebalance, and so are uniform ones and those of
+	// Corrected completes Barrier and Bcast, blocking or not, in spite of failures that are unknown when they start,
+	// and without a validate (Küttler and others, PPoPP 2019): a value goes down a tree, and each rank that has it
+	// corrects its neighbours on a ring. A Bcast returns without waiting for any failure to be detected. It is
+	// ErrProcFailed only if the root has failed and no living rank has the value, and then at all ranks. A Barrier
+	// waits for each member until it has entered, or its failure is known. Both return nil although members have
+	// failed, in either profile. All other operations are those of Rebalance, also uniform ones and those of
 	// intercommunicators.
 	Corrected = tree.Corrected
 )
 
-// ParseDesign reads "unaware", "reroute", "lookup", "rebalance" or "corrected".
+// ParseDesign parses "unaware", "reroute", "lookup", "rebalance" or "corrected".
 func ParseDesign(text string) (Design, error) {
 	d, err := tree.ParseDesign(text)
 	if err != nil {
@@ -210,8 +204,8 @@ func (c *Comm) Design() Design { return c.valid().coll.Design }
 type Tree uint32
 
 const (
-	// AutoTree is the default: it chooses an algorithm for each operation, by length and number of
-	// ranks. That need not be a tree, except for Reroute and LookupAvoiding after failures.
+	// AutoTree is the default: it chooses an algorithm for each operation, by length and number of ranks. The
+	// algorithm need not be a tree, except for Reroute and LookupAvoiding after failures.
 	AutoTree Tree = iota
 	// BinomialTree: rank r, counted from the root, has the children r+2^i for every 2^i > r.
 	BinomialTree
@@ -219,21 +213,21 @@ const (
 	BinaryTree
 	// ChainTree: rank r has the child r+1.
 	ChainTree
-	// FlatTree: the root has all others for children.
+	// FlatTree: all other ranks are children of the root.
 	FlatTree
-	// NodeTree has a binomial tree over the nodes and one within each node: data cross between two
-	// nodes once.
+	// NodeTree has a binomial tree over the nodes and one within each node: data cross the network between two nodes
+	// once.
 	NodeTree
 
 	// firstKNomial is the tree of radix 0.
 	firstKNomial Tree = 1 << 8
 )
 
-// KNomialTree is the k-nomial tree of a radix of 2 … 65536: the binomial tree for digits to the base
-// k. SetTree, or Init, refuses that of another radix.
+// KNomialTree is the k-nomial tree of a radix of 2 … 65536: a binomial tree in digits to the base k. SetTree, or
+// Init, refuses other radixes.
 func KNomialTree(k int) Tree {
 	if k < 2 || k > tree.MaxRadix {
-		return firstKNomial // no tree
+		return firstKNomial // not a valid tree
 	}
 	return firstKNomial + Tree(k)
 }
@@ -243,7 +237,7 @@ var treeWords = [...]string{
 	NodeTree: "node",
 }
 
-// String gives the word that ParseTree reads.
+// String returns the text that ParseTree parses.
 func (t Tree) String() string {
 	switch {
 	case int(t) < len(treeWords):
@@ -254,8 +248,8 @@ func (t Tree) String() string {
 	return fmt.Sprintf("tree %d", uint32(t))
 }
 
-// ParseTree reads "auto", "binomial", "knomial:4" or of another radix, "binary", "chain", "flat" or
-// "node". Error: ErrArgument.
+// ParseTree parses "auto", "binomial", "knomial:4" or another radix, "binary", "chain", "flat" or "node". Error:
+// ErrArgument.
 func ParseTree(text string) (Tree, error) {
 	choice, err := job.WithTree(coll.Choice{}, text)
 	if err != nil {
@@ -264,7 +258,7 @@ func ParseTree(text string) (Tree, error) {
 	return treeOf(choice), nil
 }
 
-// treeOf is the tree of a choice.
+// treeOf returns the tree of a choice.
 func treeOf(choice coll.Choice) Tree {
 	if choice.Auto {
 		return AutoTree
@@ -274,12 +268,11 @@ func treeOf(choice coll.Choice) Tree {
 		return Tree(i)
 	}
 	k := 0
-	_, _ = fmt.Sscanf(word, "knomial:%d", &k) // of another word: no tree
+	_, _ = fmt.Sscanf(word, "knomial:%d", &k) // k stays invalid for other words
 	return KNomialTree(k)
 }
 
-// SetTree chooses the trees of this communicator's collectives. As SetDesign otherwise. Error:
-// ErrArgument.
+// SetTree chooses the trees of this communicator's collectives. Otherwise as SetDesign. Error: ErrArgument.
 func (c *Comm) SetTree(t Tree) error {
 	if err := c.present("SetTree"); err != nil {
 		return err
@@ -296,8 +289,9 @@ func (c *Comm) SetTree(t Tree) error {
 // Tree is the tree in force.
 func (c *Comm) Tree() Tree { return treeOf(c.valid().coll.Choice) }
 
-// SetAlgorithms gives the table by which collectives of this communicator take their algorithms where its tree is
-// [AutoTree], in the form of [WithAlgorithms] and in place of its table; "" is the default one. As SetDesign otherwise.
+// SetAlgorithms sets the table by which collectives of this communicator choose their algorithms if its tree is
+// [AutoTree], in the form of [WithAlgorithms] and in place of the present table; "" is the default one. Otherwise as
+// SetDesign.
 func (c *Comm) SetAlgorithms(table string) error {
 	if err := c.present("SetAlgorithms"); err != nil {
 		return err
@@ -311,9 +305,10 @@ func (c *Comm) SetAlgorithms(table string) error {
 	return nil
 }
 
-// Algorithm names the algorithm of a blocking collective by the table in force. Operation and bytes are those of a table
-// (docs/tuning.md): "reduce_scatter_block". "memory" and "levels" are known from the second barrier or allreduce on. It is ""
-// where a tree was chosen. It must not be called while a collective is under way. Error: ErrArgument.
+// Algorithm returns the name of the algorithm that a blocking collective uses by the table in force. The operation
+// and bytes are those of a table (docs/tuning.md), such as "reduce_scatter_block". "memory" and "levels" are known
+// from the second barrier or allreduce on. It returns "" if a tree was chosen. It must not be called while a
+// collective is under way. Error: ErrArgument.
 func (c *Comm) Algorithm(op string, bytes int) (string, error) {
 	if err := c.present("Algorithm"); err != nil {
 		return "", err
@@ -323,38 +318,36 @@ func (c *Comm) Algorithm(op string, bytes int) (string, error) {
 	return by, c.notifyOf("Algorithm", err)
 }
 
-// Order says in which order a reduction may take its operands.
+// Order is the order in which a reduction may take its operands.
 type Order uint8
 
 const (
 	// InOrder is the default: the order of ranks. The operation need not be commutative.
 	InOrder Order = iota
-	// AnyOrder: as they come over the tree. The operation is commutative. Over the same tree it is the same order
-	// each time. All ranks say the same.
+	// AnyOrder is the order of arrival over the tree. The operation must be commutative. The same tree gives the
+	// same order each time. All ranks pass the same.
 	AnyOrder
 )
 
 func anyOrder(order []Order) bool { return slices.Contains(order, AnyOrder) }
 
-// manner is how a collective is called; the zero one is usual.
+// manner describes how a collective is called; the zero manner is the usual one.
 type manner struct {
-	inTurn bool        // its caller may have left it
+	inTurn bool        // its caller may have returned before it ends
 	check  *coll.Check // nil: not under WithDebug
 }
 
-// call describes a collective of this communicator. Wrong is an error in the arguments of this rank,
-// or nil.
+// call describes a collective of this communicator. Wrong is an error in the arguments of this rank, or nil.
 func (c *Comm) call(wrong error, m manner) coll.Call {
 	return coll.Call{Wrong: wrong, Uniform: c.uniform(), InTurn: m.inTurn, Check: m.check}
 }
 
-// usual reports whether this is a communicator, and neither a view nor nil, nor under WithDebug.
+// usual reports whether the fast paths apply: no view, not nil, not under WithDebug.
 func (c *Comm) usual() bool { return c != nil && c.mode-modeAware <= modeUnaware-modeAware }
 
-// Calls on communicators that are not usual come here.
+// Calls on other communicators go through these functions.
 
-// collective runs a blocking collective that folds with op, or nil. Do is called with the communicator
-// to use.
+// collective runs a blocking collective; it folds with op, or op is nil. It calls do with the communicator to use.
 func (c *Comm) collective(d debug.Collective, op any, do func(c *Comm, m manner) error) error {
 	c, ctx, err := c.enter(d.Op)
 	if err != nil {
@@ -367,7 +360,7 @@ func (c *Comm) collective(d debug.Collective, op any, do func(c *Comm, m manner)
 	return c.apart(ctx, d.Op, true, &errand{do: func() error { return do(c, manner{true, check}) }})
 }
 
-// icollective starts a collective that does not block. Of its buffers it only reads in.
+// icollective starts a non-blocking collective. It only reads the buffer in.
 func (c *Comm) icollective(
 	d debug.Collective, in, out []byte, do func(c *Comm, in, out []byte, m manner) p2p.Handle,
 ) Request {
@@ -380,7 +373,7 @@ func (c *Comm) icollective(
 	return c.bind(Request{do(of, in, out, m), of})
 }
 
-// wrapping gives the error of a call with a cause.
+// wrapping returns a function that wraps a cause into the error of a call.
 func (c *Comm) wrapping(d debug.Collective) func(error) error {
 	return func(cause error) error {
 		if d.Root == debug.None {

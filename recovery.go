@@ -11,24 +11,24 @@ import (
 
 // The queries and acknowledgements are local: they send nothing, and no other rank notices them.
 // Each communicator has acknowledgements of its own; a new one has only those that were agreed on
-// ([Comm.Validate]). Whatever has been acknowledged, collective operations on a communicator with
+// ([Comm.Validate]). Whether acknowledged or not, collective operations on a communicator with
 // failed ranks are ErrProcFailed until the failures have been agreed on.
 
-// A failure is known on this communicator once this process has learned of it, and acknowledged once
-// the application has said so, by AckFailed, or all ranks by Validate.
+// A failure is known on this communicator once this process has detected it or was notified of it.
+// It is acknowledged once the application has called AckFailed, or all ranks Validate.
 
-// Failed makes progress and gives the ranks of this communicator, of both sides of an
-// intercommunicator, that this process knows to have failed, in the order in which it learned of
-// them: an earlier result is a prefix of a later one. [Comm.FailedRanks] gives their ranks here;
-// errors of operations with them give the causes.
+// Failed makes progress and returns the ranks of this communicator, of both sides of an
+// intercommunicator, that this process knows to have failed. The order is that in which their
+// failures became known: an earlier result is a prefix of a later one. [Comm.FailedRanks] returns
+// their ranks here; errors of operations with them contain the causes.
 func (c *Comm) Failed() Group {
 	c = c.valid()
 	return c.groupOf(c.core.Failed())
 }
 
-// FailedRanks gives the members of Failed, in that order, by their ranks in this communicator. On an
-// intercommunicator these are ranks of the remote group, which its operations name; Failed and
-// [Group.Translate] give those of this side.
+// FailedRanks returns the members of Failed, in that order, by their ranks in this communicator. On
+// an intercommunicator these are ranks of the remote group, as in its operations; Failed and
+// [Group.Translate] return those of this side.
 func (c *Comm) FailedRanks() []int {
 	c = c.valid()
 	var out []int
@@ -41,18 +41,19 @@ func (c *Comm) FailedRanks() []int {
 	return out
 }
 
-// Acknowledged gives the members of Failed that have been acknowledged, in that order: they are the
-// first.
+// Acknowledged returns the members of Failed that have been acknowledged, in that order: they are a
+// prefix of it.
 func (c *Comm) Acknowledged() Group {
 	c = c.valid()
 	return c.groupOf(c.core.Acknowledged())
 }
 
-// AckFailed acknowledges the failures of the first n ranks of the result of Failed, and returns
-// how many are acknowledged now: more than n if so many were before, fewer if no more are known.
-// AckFailed(0) only asks, AckFailed(c.Size()) acknowledges all. Once all are acknowledged receives
-// from AnySource work again, with those that were pending, and operations between living ranks take
-// no longer than before the failure. They may still receive what a failed rank sent before.
+// AckFailed acknowledges the failures of the first n ranks of the result of Failed, and returns the
+// number of acknowledged ranks. That is more than n if more were acknowledged before, and less if
+// fewer failures are known. AckFailed(0) only queries, AckFailed(c.Size()) acknowledges all. Once
+// all are acknowledged, receives from AnySource work again, pending ones included, and operations
+// between living ranks take no longer than before the failure. They may still receive messages that
+// a failed rank sent before.
 //
 // Errors: ErrArgument, ErrClosed.
 func (c *Comm) AckFailed(n int) (int, error) {
@@ -61,7 +62,7 @@ func (c *Comm) AckFailed(n int) (int, error) {
 	return acked, c.notifyOf("AckFailed", err, arg("n", n))
 }
 
-// Failed, Acknowledged and AckFailed by the names of the documents follow.
+// The following methods are Failed, Acknowledged and AckFailed by the names of the proposals.
 
 // GetFailed is Failed. MPIX_Comm_get_failed, ULFM; AckFailed is MPIX_Comm_ack_failed.
 func (c *Comm) GetFailed() Group { return c.Failed() }
@@ -101,7 +102,7 @@ func (c *Comm) groupOf(procs []proc.ID) Group { return Group{p2p.NewGroup(procs)
 // and later operations are ErrRevoked, except [Comm.Agree], [Comm.Shrink] and queries (ULFM
 // 17.3.1). A rank that has met a failure uses it to interrupt the communication pattern at all
 // ranks. Any rank may call it at any time; it is not collective and does not wait. Messages that
-// have been matched are transferred.
+// have been matched are still transferred.
 //
 // Errors: ErrClosed.
 func (c *Comm) Revoke() error {
@@ -113,18 +114,19 @@ func (c *Comm) Revoke() error {
 // another.
 func (c *Comm) IsRevoked() bool { return c.valid().core.Revoked() }
 
-// Agree gives every living rank the bitwise AND of the flags of all; on an intercommunicator, of
-// the flags of the remote group (ULFM 17.3.2). It is collective, works on a revoked communicator,
-// and returns at all ranks with the same outcome although ranks fail meanwhile. A boolean is a flag
-// of 0 or 1. Over a remote group without living ranks the AND is all ones.
+// Agree returns to every living rank the bitwise AND of the flags of all ranks; on an
+// intercommunicator, of the flags of the remote group (ULFM 17.3.2). It is collective, works on a
+// revoked communicator, and returns the same outcome at all ranks although ranks fail meanwhile. A
+// boolean is a flag of 0 or 1. Over a remote group without living ranks the AND is all ones.
 //
-// A rank that has returned may still have to forward the decision if other ranks fail. It does so
-// while it computes, within a period of the failure detector ([WithDetection]), or at once with
-// [WithAsyncProgress]. Without a detector a rank may wait for one whose failure it does not notice.
+// A rank that has returned may still have to forward the decision if other ranks fail. It forwards
+// it while it computes, within a period of the failure detector ([WithDetection]), or at once with
+// [WithAsyncProgress]. Without a detector a rank may wait for a failed rank whose failure it cannot
+// observe.
 //
 // Errors: ErrProcFailed, at all ranks alike, if a rank has failed and not all have acknowledged
-// that ([Comm.AckFailed]); the result is valid all the same, and Failed has all ranks that did
-// not contribute. ErrArgument if some rank calls another operation in its place; ErrClosed.
+// that ([Comm.AckFailed]). The result is valid nevertheless, and Failed contains all ranks that did
+// not contribute. ErrArgument if a rank calls another operation in its place; ErrClosed.
 func (c *Comm) Agree(flag uint64) (uint64, error) {
 	if !c.usual() {
 		return c.agreeApart(flag)
@@ -145,8 +147,8 @@ func (c *Comm) doAgree(flag uint64) (uint64, error) {
 }
 
 // Iagree starts an agreement. Several may be under way; they match in the order in which each rank
-// started them. Neither Request.Cancel nor the end of a context takes one back, since other ranks
-// take part. As [Comm.Agree] otherwise: the value is valid with ErrProcFailed too.
+// started them. Neither Request.Cancel nor the end of a context cancels one, since other ranks take
+// part. Otherwise as [Comm.Agree]: the value is valid with ErrProcFailed too.
 func (c *Comm) Iagree(flag uint64) Result[uint64] {
 	of, at := c.valid(), &flag
 	check := of.begins("Agree")
@@ -165,14 +167,14 @@ func (c *Comm) agree(flag *uint64) p2p.Handle {
 // is collective over the living ranks, works on a revoked communicator, and all get the same group.
 // The group excludes at least every rank whose failure has been reported to some caller; ranks that
 // fail meanwhile may be in it. The failure of ranks is no error. The new communicator has the error
-// handler and the profile of the old one, and no attributes. Of an intercommunicator it has the
-// living ranks of both sides; if the other side has none it is nil, as of a split without colors
+// handler and the profile of the old one, and no attributes. For an intercommunicator it has the
+// living ranks of both sides. If the other side has none it is nil, as from a split without colors
 // there.
 //
-// It waits for all living ranks. So ranks that shrink several communicators with common members do
-// that in one order, or they wait for each other: else use Ishrink.
+// It waits for all living ranks. Ranks that shrink several communicators with common members must
+// shrink them in one order, or they wait for each other; Ishrink avoids this.
 //
-// Errors: ErrArgument if some rank calls another operation in its place; ErrClosed.
+// Errors: ErrArgument if a rank calls another operation in its place; ErrClosed.
 func (c *Comm) Shrink() (*Comm, error) {
 	if !c.usual() {
 		return c.shrinkApart()
@@ -196,14 +198,14 @@ func (c *Comm) doShrink() (*Comm, error) {
 }
 
 // Ishrink starts a shrink; its value is the new communicator. Shrinks of several communicators with
-// common members may be started in different orders. As [Comm.Shrink] otherwise.
+// common members may be started in different orders. Otherwise as [Comm.Shrink].
 func (c *Comm) Ishrink() Result[*Comm] {
 	of := c.valid()
 	s, check := newShrinking(of), of.begins("Shrink")
 	return Result[*Comm]{c.bind(Request{check.Follow(of.e, of.shrink(s)), of}), &s.left}
 }
 
-// shrinking is the state of a shrink. That of a blocking one is used again, for the same reason as
+// shrinking is the state of a shrink. That of a blocking one is reused, for the same reason as
 // Comm.flag.
 type shrinking struct {
 	c       *Comm
@@ -228,8 +230,8 @@ func (s *shrinking) end(core *p2p.Comm, err error) {
 	s.promise.Complete(err)
 }
 
-// commAlloc is a communicator beside its core, which begins with a cache line: where the cache is
-// cold, memory for both costs little more than for each.
+// commAlloc allocates a communicator together with its core, which begins with a cache line. With a
+// cold cache one allocation for both costs little more than one for each.
 type commAlloc struct {
 	room p2p.Comm
 	Comm
@@ -246,13 +248,13 @@ func (c *Comm) shrink(s *shrinking) (h p2p.Handle) {
 	return h
 }
 
-// wait ends a request and gives its error, for which no handler was called.
+// wait ends a request and returns its error. No handler has been called for it.
 func (c *Comm) wait(h p2p.Handle) error {
 	_, err := c.e.Wait(h)
 	return err
 }
 
-// begins is the comparison of an operation that does not block and has no buffers.
+// begins returns the comparison of a non-blocking operation without buffers.
 func (c *Comm) begins(op string) *coll.Check {
 	if !c.debugs() {
 		return nil
@@ -265,34 +267,33 @@ func (c *Comm) begins(op string) *coll.Check {
 	return check
 }
 
-// alike compares a call that blocks and has no turn. It calls the handler.
+// alike compares a blocking call that has no turn. It calls the handler.
 func (c *Comm) alike(op string) error {
 	return c.notifyOf(op, c.coll.Compare(c.core, coll.Call{Check: c.comparison(debug.Plain(op))}))
 }
 
 // Validate makes collective operations work again on this communicator after failures, among the
 // remaining ranks (run-through stabilization; Hursey and Graham, §3). All living ranks of both
-// sides call it. They agree on the failed ranks, and all get the same ranks, in the order of the
-// communicator. It returns although ranks fail meanwhile: those may be in the result or not, but at
+// sides call it. They agree on the failed ranks, and each gets the same ranks, in the order of the
+// communicator. It returns although ranks fail meanwhile: these may be in the result or not, but at
 // all ranks alike.
 //
 // Ranks keep their numbers. The agreed failures are acknowledged, as by AckFailed, before any
 // others; under [RTS] those ranks behave as ProcNull from now on. Collectives leave them out: their
-// blocks stay unchanged, they contribute nothing to a reduction, and an operation whose root is one
-// of them returns nil at once and changes nothing. Ranks that have finalized are left out too. As
-// long as a failure is known that has not been agreed on, collectives are ErrProcFailed: validate
-// again.
+// blocks stay unchanged, they contribute nothing to a reduction, and an operation with a failed
+// root returns nil at once and changes nothing. Ranks that have finalized are left out too. As long
+// as a failure is known that has not been agreed on, collectives are ErrProcFailed: validate again.
 //
 // Collectives match from the beginning: the number of earlier calls of each rank does not matter.
-// The same holds for the creation of communicators; those made from now on have the agreed failures
+// The same applies to the creation of communicators. New communicators have the agreed failures
 // acknowledged. Messages are not affected.
 //
 // It works on a revoked communicator, which remains revoked: a validate that was started always
-// completes. Operations on this rank that wait for one under way are collectives and creations;
+// completes. On this rank collectives and creations wait for a validate under way, so
 // [Comm.Ivalidate] and then [Comm.Barrier] is a valid order.
 //
-// Errors: ErrArgument if some rank calls another operation in its place, at all ranks, and nothing
-// has changed; ErrClosed.
+// Errors: ErrArgument if a rank calls another operation in its place, at all ranks, and nothing has
+// changed; ErrClosed.
 func (c *Comm) Validate() (Group, error) {
 	if !c.usual() {
 		return c.validateApart()
@@ -306,7 +307,8 @@ func (c *Comm) doValidate() (Group, error) {
 	return failed, c.notify(err)
 }
 
-// Ivalidate starts a validate; its value are the failed ranks. As [Comm.Validate] otherwise.
+// Ivalidate starts a validate; its value is the group of failed ranks. Otherwise as
+// [Comm.Validate].
 func (c *Comm) Ivalidate() Result[Group] {
 	of, failed := c.valid(), new(Group)
 	check := of.begins("Validate")
@@ -314,11 +316,12 @@ func (c *Comm) Ivalidate() Result[Group] {
 	return Result[Group]{c.bind(Request{check.Follow(of.e, h), of}), failed}
 }
 
-// ValidateMultiple is Validate of each of the communicators, whose members may differ: those with
-// equal members share one agreement, all others run at the same time. So ranks may name them in
+// ValidateMultiple validates several communicators. Their members may differ: those with equal
+// members share one agreement, and all agreements run at the same time. So ranks may name them in
 // different orders without a deadlock. All ranks of communicators with equal members must name them
-// together. Each result is that of one communicator. It is nil if there is an error, which is that
-// of any of them. It ends with the first of the contexts of all ([Comm.WithContext]).
+// in the same call. Each result is that of one communicator. The results are nil if there is an
+// error, which may be that of any of them. It ends with the first of the contexts of all
+// ([Comm.WithContext]).
 func ValidateMultiple(comms ...*Comm) ([]Group, error) {
 	of, cs, err := entered("Validate", comms)
 	if err != nil {
@@ -331,8 +334,8 @@ func ValidateMultiple(comms ...*Comm) ([]Group, error) {
 	return failed, nil
 }
 
-// IvalidateMultiple starts ValidateMultiple; its value are the results. It waits with the context of the
-// first communicator.
+// IvalidateMultiple starts ValidateMultiple; its value is the list of results. It waits with the context
+// of the first communicator.
 func IvalidateMultiple(comms ...*Comm) Result[[]Group] {
 	failed := make([]Group, len(comms))
 	return Result[[]Group]{validateMultiple(failed, comms), &failed}

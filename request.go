@@ -10,23 +10,23 @@ import (
 )
 
 // Request is an operation under way. It is a small value; copies name the same operation. It ends
-// when it has been waited for, or tested to be complete; after that, and for the zero Request, Wait
-// returns at once.
+// when a call has waited for it, or has tested that it is complete. After that, and for the zero
+// Request, Wait returns at once.
 type Request struct {
 	h p2p.Handle
 	c *Comm
 }
 
 // Wait returns when the operation is complete, with its outcome. The Status is meaningful for
-// receives only. Errors as of Send and Recv, and ErrProcFailedPending: a rank has failed that this
-// receive from AnySource may have been meant for. Then the request is still active: acknowledge the
-// failure ([Comm.AckFailed]) and wait again, wait again without (the error is returned again unless
-// a message has come), or cancel it and wait.
+// receives only. Errors as for Send and Recv, and ErrProcFailedPending: a rank has failed that might
+// have sent the message for this receive from AnySource. Then the request is still active.
+// Acknowledge the failure ([Comm.AckFailed]) and wait again; or wait without acknowledging, which
+// returns the error again unless a message has come; or cancel the request and wait.
 //
 // The context of the communicator ends the wait ([Comm.WithContext]). A receive that has not been
-// matched is then taken back and has ended. A send stays under way: wait for it again, with another
-// context ([Request.WithContext]), before its buffer is changed. So does an operation in which other
-// ranks take part (Iagree, Ishrink, Ivalidate, collectives).
+// matched is then cancelled and has ended. A send stays under way: wait for it again, with another
+// context ([Request.WithContext]), before changing its buffer. The same applies to operations of
+// several ranks (Iagree, Ishrink, Ivalidate, collectives).
 func (r Request) Wait() (Status, error) {
 	if r.h.Empty() {
 		return Status{}, nil
@@ -48,10 +48,10 @@ func (r Request) Test() (st Status, done bool, err error) {
 	return st, done, r.c.notify(err)
 }
 
-// Cancel takes back a receive that has not been matched with a message: its request completes with
+// Cancel cancels a receive that has not been matched with a message: its request completes with
 // Status.Cancelled, and must be waited for as usual. A receive that has been matched completes
 // normally; one that is pending for a failure has not been matched. Sends are not affected: a
-// message in flight may be matched at any time.
+// message under way may be matched at any time.
 func (r Request) Cancel() {
 	if r.c != nil {
 		r.c.e.Cancel(r.h)
@@ -62,9 +62,9 @@ func (r Request) Cancel() {
 // their order. All have ended when it returns, except those that are ErrProcFailedPending (see
 // [Request.Wait]), which stay in the slice.
 //
-// It waits for them in their order, and no longer when the context of any of them has ended (of
-// those that were active at the call). Then all are treated as by Request.Wait: receives that have not
-// been matched are taken back, and what is still under way stays in the slice.
+// It waits for them in their order, until the context of any request that was active at the call ends.
+// Then all are treated as by Request.Wait: receives that have not been matched are cancelled, and the
+// other operations under way stay in the slice.
 func WaitAll(reqs []Request) error {
 	if cs, err := contextsOf(reqs); cs != nil || err != nil {
 		if err == nil {
@@ -77,7 +77,7 @@ func WaitAll(reqs []Request) error {
 	for i := range reqs {
 		r := reqs[i]
 		if r.h.Empty() {
-			reqs[i].c = nil // the rest is zero: sends are many, stores are not free
+			reqs[i].c = nil // the other fields are zero already; stores take time for many sends
 			continue
 		}
 		reqs[i] = Request{}
@@ -90,7 +90,7 @@ func WaitAll(reqs []Request) error {
 		}
 		_, err := locked.Take(r.h)
 		if err != nil && locked.State(r.h) != p2p.Ended {
-			locked.Poll() // what it waits for may have arrived
+			locked.Poll() // the message of the next request may have arrived
 			if _, err = r.take(); locked.State(r.h) != p2p.Ended {
 				reqs[i] = r
 			}
@@ -111,8 +111,9 @@ func WaitAll(reqs []Request) error {
 // reported once more as a success. No other goroutine may wait for one of them meanwhile.
 //
 // A receive from AnySource that is pending for a failure has not ended (see [Request.Wait]). It is
-// reported with ErrProcFailedPending if no other request can be, stays in the slice, and is
-// reported again by the next call until the failure has been acknowledged or the receive matched.
+// reported with ErrProcFailedPending if no other request can be reported, stays in the slice, and
+// is reported again by the next call until the failure has been acknowledged or the receive
+// matched.
 
 // WaitAny waits until one of the requests is complete, ends it, and returns its index and outcome.
 // If several are complete it takes the first. The index is -1 if none is active.
@@ -141,7 +142,7 @@ func WaitAny(reqs []Request) (index int, st Status, err error) {
 	return i, st, c.notify(err)
 }
 
-// TestAny makes progress and ends the first request that is complete, if one is. If none is active
+// TestAny makes progress and ends the first request that is complete, if one is. If none is active,
 // done is true and the index -1.
 func TestAny(reqs []Request) (index int, st Status, done bool, err error) {
 	e, err := engine(reqs)
@@ -165,8 +166,9 @@ func TestAny(reqs []Request) (index int, st Status, done bool, err error) {
 	return i, st, done, err
 }
 
-// TestAll makes progress and, if every request is complete, ends them all as WaitAll does; else it
-// ends none. The error is that of a receive that is ErrProcFailedPending, if none has ended.
+// TestAll makes progress and, if every request is complete, ends them all as WaitAll does;
+// otherwise it ends none. The error is that of a receive that is ErrProcFailedPending, if none has
+// ended.
 func TestAll(reqs []Request) (done bool, err error) {
 	e, err := engine(reqs)
 	if e == nil {
@@ -203,9 +205,9 @@ type Outcome struct {
 	Err    error
 }
 
-// WaitSome waits until at least one of the requests is complete, ends all that are, and appends
-// their outcomes to out. It appends nothing if none is active. The error is a misuse; errors of
-// requests are in their outcomes. Or it is that of a context, as of WaitAny; then nothing is appended.
+// WaitSome waits until at least one of the requests is complete, ends all complete ones, and appends
+// their outcomes to out. It appends nothing if none is active. The error reports a misuse, or the end
+// of a context as in WaitAny; then nothing is appended. Errors of requests are in their outcomes.
 func WaitSome(reqs []Request, out []Outcome) ([]Outcome, error) {
 	e, err := engine(reqs)
 	if e == nil {
@@ -241,7 +243,7 @@ func TestSome(reqs []Request, out []Outcome) (more []Outcome, active int, err er
 	return out, active, nil
 }
 
-// engine gives the engine of the requests, which is one; nil if all are zero.
+// engine returns the engine that all the requests belong to; nil if all are zero.
 func engine(reqs []Request) (*p2p.Engine, error) {
 	var e *p2p.Engine
 	for i := range reqs {
@@ -256,7 +258,8 @@ func engine(reqs []Request) (*p2p.Engine, error) {
 	return e, nil
 }
 
-// state is p2p's, but a zero Request has ended. Precondition: e's lock is held.
+// state is the engine's state of a request; a zero Request has ended. Precondition: e's lock is
+// held.
 func (r Request) state(e *p2p.Engine) p2p.State {
 	if r.c == nil {
 		return p2p.Ended
@@ -264,8 +267,8 @@ func (r Request) state(e *p2p.Engine) p2p.State {
 	return e.State(r.h)
 }
 
-// look finds the first request that is complete, or else the first that is in doubt, or else -1,
-// and how many are under way, with those in doubt and those after the first.
+// look finds the first request that is complete, or else the first that is in doubt, or else -1.
+// Pending is the number of requests under way, with those in doubt and those after the first.
 func look(e *p2p.Engine, reqs []Request) (first, pending int) {
 	first = -1
 	doubt := -1
@@ -290,15 +293,15 @@ func look(e *p2p.Engine, reqs []Request) (first, pending int) {
 	return first, pending
 }
 
-// awaitOne waits until a request is complete or in doubt, and gives its index, or -1 if none is
-// active or a context ends first. It is one wait for any number of requests: each finishes the
-// watch's completion with its own.
+// awaitOne waits until a request is complete or in doubt, and returns its index, or -1 if none is
+// active or a context ends first. It is one wait for any number of requests: each of them also
+// completes the watch.
 func awaitOne(cs contexts, e *p2p.Engine, reqs []Request) int {
 	for polled := false; ; {
 		i, pending := look(e, reqs)
 		if i >= 0 && !polled && reqs[i].state(e) == p2p.InDoubt {
 			polled = true
-			e.Poll() // one may complete
+			e.Poll() // it may complete one
 			continue
 		}
 		if i >= 0 || pending == 0 || cs.err() != nil {
@@ -345,13 +348,13 @@ func takeComplete(e *p2p.Engine, reqs []Request, out []Outcome) (more []Outcome,
 	return out, failed
 }
 
-// failed gives a request that has ended with the error of an operation with a cause.
+// failed returns a request that has ended with the error of an operation and a cause.
 func (c *Comm) failed(op string, cause error, args ...ft.Arg) Request {
 	c = c.valid()
 	return Request{c.e.Failed(c.core, c.opError(op, cause, args...)), c}
 }
 
-// checkedLend lends a copy behind a header, in memory of Alloc if there is some.
+// checkedLend lends a copy behind a header, in memory of Alloc if that has room.
 func (c *Comm) checkedLend(buf []byte, dst, tag int) Request {
 	call := c.calls("lend of %d bytes to rank %d, tag %d", len(buf), dst, tag)
 	log, pool := c.world.checks, c.world.job.Heap
@@ -366,7 +369,7 @@ func (c *Comm) checkedLend(buf []byte, dst, tag int) Request {
 		log.Close(number)
 		log.Back(buf)
 		if full == nil {
-			_ = pool.Free(room) // it was allocated
+			_ = pool.Free(room) // room is of Alloc, so Free succeeds
 		}
 		if err == nil {
 			err = c.opError("Send", debug.Unchanged(call, buf, sum), arg("dst", dst), arg("tag", tag), arg("bytes", len(buf)))
@@ -378,7 +381,7 @@ func (c *Comm) checkedLend(buf []byte, dst, tag int) Request {
 	}), c}
 }
 
-// checkedBorrow takes the header off a loan, and lists it until its return.
+// checkedBorrow removes the header of a loan, and lists the loan until its return.
 func (c *Comm) checkedBorrow(l *Loan) (*Loan, error) {
 	st := l.Status()
 	call := c.calls("borrow of %d bytes from rank %d, tag %d", c.payload(st.Count), st.Source, st.Tag)

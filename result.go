@@ -13,16 +13,16 @@ import (
 )
 
 // Result is an operation under way that ends with a value, such as [Comm.Ishrink]. It is a small
-// value; copies name the same operation, and share the rules of [Request]. The zero Result has ended
-// with the zero value.
+// value; copies name the same operation, and follow the rules of [Request]. The zero Result has
+// ended with the zero value.
 type Result[T any] struct {
 	r     Request
 	value *T
 }
 
 // Wait returns when the operation is complete, with its value and error. Further calls return the
-// value at once, without the error. If a context ends the wait ([Comm.WithContext]) the operation goes
-// on, and the value is the zero value.
+// value at once, without the error. If a context ends the wait ([Comm.WithContext]) the operation
+// continues, and the value is the zero value.
 func (p Result[T]) Wait() (T, error) {
 	_, err := p.r.Wait()
 	if err != nil && p.r.active() { // a context has ended the wait
@@ -33,7 +33,7 @@ func (p Result[T]) Wait() (T, error) {
 }
 
 // Test makes progress and reports whether the operation is complete; if so it has ended, as by Wait.
-// Else the value is the zero value.
+// Otherwise the value is the zero value.
 func (p Result[T]) Test() (value T, done bool, err error) {
 	if _, done, err = p.r.Test(); done {
 		value = p.Value()
@@ -47,10 +47,10 @@ func (p Result[T]) WithContext(ctx context.Context) Result[T] {
 	return Result[T]{p.r.WithContext(ctx), p.value}
 }
 
-// Request is the operation's request, to wait for it together with others, as by [WaitAny].
+// Request returns the operation's request, for waits with others, as in [WaitAny].
 func (p Result[T]) Request() Request { return p.r }
 
-// Value is the value of an operation that has ended, by whichever wait; do not call it before.
+// Value returns the value of an operation that any wait has ended; do not call it before.
 func (p Result[T]) Value() (value T) {
 	if p.value != nil {
 		value = *p.value
@@ -58,9 +58,10 @@ func (p Result[T]) Value() (value T) {
 	return value
 }
 
-// WaitEach is WaitAll that puts the outcome of each request at its index into out, which is at least
-// as long as reqs: the outcome of a zero Request is a success. Error: the first of the requests', as
-// of WaitAll, or ErrArgument if out is too short, and then nothing has been waited for.
+// WaitEach is WaitAll that stores the outcome of each request at its index of out, which must be at
+// least as long as reqs. The outcome of a zero Request is a success. Error: the first of the
+// requests', as for WaitAll, or ErrArgument if out is too short, and then nothing has been waited
+// for.
 func WaitEach(reqs []Request, out []Outcome) error {
 	if len(out) < len(reqs) {
 		return misuse("WaitEach", fmt.Errorf("%w: %d requests, and room for %d outcomes", ErrArgument, len(reqs), len(out)))
@@ -80,7 +81,7 @@ func WaitEach(reqs []Request, out []Outcome) error {
 		r.c.e.Lock()
 		st, err := r.c.e.Take(r.h)
 		if err != nil && r.state(r.c.e) != p2p.Ended {
-			r.c.e.Poll() // what it waits for may have arrived
+			r.c.e.Poll() // the message of the next request may have arrived
 			if st, err = r.take(); r.state(r.c.e) != p2p.Ended {
 				reqs[i] = r
 			}
@@ -93,22 +94,22 @@ func WaitEach(reqs []Request, out []Outcome) error {
 	return failed.notify()
 }
 
-// A blocking operation in which other ranks take part cannot be taken back. On a view it runs in a
-// goroutine of its own, as it would in that of its caller, and so fits the calls of other ranks,
-// whatever their contexts. The caller waits for the goroutine as long as the context lasts.
+// A blocking operation of several ranks cannot be cancelled. On a view it runs in a goroutine of
+// its own, as it would in its caller's, and so matches the calls of other ranks, whatever their
+// contexts. The caller waits for the goroutine until the context ends.
 //
-// Collectives and creations have turns ([p2p.Comm.TakeTurn]): those that the rank calls afterwards
-// wait for one whose caller has left.
+// Collectives and creations have turns ([p2p.Comm.TakeTurn]): later calls of the rank wait for an
+// operation whose caller has returned.
 
 // errand is such an operation.
 type errand struct {
 	do   func() error
-	drop func() // what becomes of a result that nobody waits for; nil: nothing
-	left bool   // the caller waits no longer; under the engine's lock
+	drop func() // frees a result whose caller has returned; nil: nothing to free
+	left bool   // the caller has returned; under the engine's lock
 }
 
-// apart runs an operation in a goroutine of its own, and gives its error, for which the handler was
-// called, or that of the context. Turns: it has a turn.
+// apart runs an operation in a goroutine of its own. It returns the operation's error, for which
+// the handler was called, or that of the context. Turns: the operation has a turn.
 func (c *Comm) apart(ctx context.Context, op string, turns bool, o *errand) error {
 	e := c.e
 	var turn p2p.Turn
@@ -139,7 +140,7 @@ func (c *Comm) apart(ctx context.Context, op string, turns bool, o *errand) erro
 	return c.errandOf(h, ctx, op, o)
 }
 
-// errandOf waits for an operation apart, or leaves it.
+// errandOf waits for an operation of apart, or leaves it when the context ends.
 func (c *Comm) errandOf(h p2p.Handle, ctx context.Context, op string, o *errand) error {
 	c.e.Lock()
 	if left, _ := (Request{h, c}).settle(contexts{ctx}); left {
@@ -154,7 +155,7 @@ func (c *Comm) errandOf(h p2p.Handle, ctx context.Context, op string, o *errand)
 }
 
 // create makes a communicator from this one. Alone: it needs no collective of this communicator, so
-// that it has no turn, and is not compared.
+// it has no turn and is not compared.
 func (c *Comm) create(
 	d debug.Collective, alone bool, args ft.Args, made func(create.Parent) (*p2p.Comm, error),
 ) (*Comm, error) {
@@ -196,7 +197,7 @@ func (c *Comm) create(
 		},
 	})
 	if err != nil {
-		return nil, err // core is not ours: the goroutine may still use it
+		return nil, err // the other goroutine may still use core
 	}
 	return c.derived(core), nil
 }
@@ -206,7 +207,8 @@ func (c *Comm) barrierOther() error {
 	return c.collective(debug.Plain("Barrier"), nil, func(c *Comm, m manner) error { return c.doBarrier(m) })
 }
 
-// dupApart is the rest of Dup on a view: d and err are what this rank has made and met.
+// dupApart is the second half of Dup on a view: d and met are the results of this rank's first
+// half.
 func (c *Comm) dupApart(ctx context.Context, p create.Parent, d *Comm, met error) (*Comm, error) {
 	free := func() {
 		if d != nil {
@@ -237,8 +239,8 @@ func (c *Comm) dupApart(ctx context.Context, p create.Parent, d *Comm, met error
 	return d, nil
 }
 
-// awaitTurns waits for the turns of others as long as the context, if there is one, lasts, and compares
-// the call then.
+// awaitTurns waits for earlier operations with turns, until the context ends if there is one. Then it
+// compares the call.
 func (c *Comm) awaitTurns(ctx context.Context, op string) error {
 	call := coll.Call{Check: c.comparison(debug.Plain(op))}
 	if ctx == nil {
@@ -249,8 +251,8 @@ func (c *Comm) awaitTurns(ctx context.Context, op string) error {
 	return c.apart(ctx, op, true, &errand{do: func() error { return c.opError(op, c.coll.Compare(c.core, call)) }})
 }
 
-// orLeave waits for an operation of other ranks that goes on if a context ends. Left: its result must
-// not be touched any more.
+// orLeave waits for an operation of several ranks, which continues if a context ends. Left: its
+// result must not be accessed.
 func (r Request) orLeave(cs contexts) (left bool, err error) {
 	_, left, err = r.await(cs)
 	if left {
@@ -306,7 +308,7 @@ func (c *Comm) shrinkApart() (*Comm, error) {
 	return s.left, nil
 }
 
-// shrunkForNobody frees the communicator that comes out of a shrink.
+// shrunkForNobody frees the communicator of a shrink whose caller has returned.
 func (r Request) shrunkForNobody(s *shrinking) {
 	e := r.c.e
 	e.Lock()
@@ -339,8 +341,8 @@ func (c *Comm) validateApart() (Group, error) {
 	return *failed, nil
 }
 
-// entered begins an operation on several communicators, and gives those to use and the contexts that
-// end it.
+// entered begins an operation on several communicators. It returns those to use and the contexts
+// that end the operation.
 func entered(op string, comms []*Comm) (of []*Comm, cs contexts, err error) {
 	for _, c := range comms {
 		if err := c.present(op); err != nil {

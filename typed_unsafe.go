@@ -10,17 +10,17 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// Why unsafe: a slice of numbers is sent from where it lies. The conversion is
-// sound for the types of Number and for Located of them, which have no pointers.
+// Why unsafe: slices of numbers are sent from their own memory. The conversion is sound for the
+// types of Number and for Located of them, which contain no pointers.
 
-// A communicator with modeBound is the first field of a view.
+// The method view relies on this: the Comm of a view is its first field.
 var _ [0 - unsafe.Offsetof(view{}.Comm)]byte
 
-// Why the size: a shrink spends most time beyond its agreement on access to cold memory. Six cache
-// lines are a size class of the allocator.
+// Why the size: a shrink spends most time, apart from its agreement, on access to cold memory. Six
+// cache lines are a size class of the allocator.
 var _ [6*64 - unsafe.Sizeof(commAlloc{})]byte
 
-// view is the view of which this is the communicator. Precondition: c.mode is modeBound.
+// view returns the view that contains this Comm. Precondition: c.mode is modeBound.
 func (c *Comm) view() *view { return (*view)(unsafe.Pointer(c)) }
 
 // Number is the set of types that travel without a copy: numbers in the machine's layout. All ranks
@@ -30,30 +30,30 @@ type Number interface {
 		~float32 | ~float64 | ~complex64 | ~complex128
 }
 
-// Ordered is Number without the complex ones.
+// Ordered is Number without the complex types.
 type Ordered interface {
 	~int8 | ~int16 | ~int32 | ~int64 | ~int | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uint | ~float32 | ~float64
 }
 
-// Integer is Number without what has a fraction.
+// Integer is Number without the floating-point and complex types.
 type Integer interface {
 	~int8 | ~int16 | ~int32 | ~int64 | ~int | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uint
 }
 
-// Bytes is the memory of a slice of numbers, for every operation that takes
-// bytes. It shares the slice's memory.
+// Bytes returns the memory of a slice of numbers, for the operations on bytes. It shares the
+// slice's memory.
 func Bytes[T Number](s []T) []byte {
 	var zero T
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(zero)))
 }
 
-// numbers is the inverse. Precondition: b came from Bytes or is aligned for T.
+// numbers is the inverse of Bytes. Precondition: b came from Bytes or is aligned for T.
 func numbers[T Number](b []byte) []T {
 	var zero T
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(zero)))
 }
 
-// count turns a length in bytes into one in elements.
+// count converts a length in bytes to one in elements.
 func count[T Number](bytes int) (int, error) {
 	var zero T
 	size := int(unsafe.Sizeof(zero))
@@ -64,17 +64,17 @@ func count[T Number](bytes int) (int, error) {
 	return bytes / size, nil
 }
 
-// memory is the memory of a slice of a plain type whose values have size bytes.
+// memory returns the memory of a slice of a plain type whose values have size bytes.
 func memory[T any](s []T, size int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*size)
 }
 
-// memoryAt is the memory of the value of a plain type to which v points.
+// memoryAt returns the memory of the value of a plain type to which v points.
 func memoryAt(v any, size int) []byte {
 	return unsafe.Slice((*byte)(reflect.ValueOf(v).UnsafePointer()), size)
 }
 
-// size is the length of an element in bytes.
+// size returns the length of an element in bytes.
 func size[T Number]() int {
 	var zero T
 	return int(unsafe.Sizeof(zero))
@@ -86,12 +86,14 @@ func overlap(a, b []byte) bool {
 	return x != y && max(x, y)-min(x, y) < uintptr(len(a))
 }
 
-// locatedBytes is the memory of values with places, with the padding between a value and its place.
+// locatedBytes returns the memory of values with places, with the padding between a value and its
+// place.
 func locatedBytes[T Ordered](s []Located[T]) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*locatedSize[T]())
 }
 
-// locateds is the inverse. Precondition: b came from locatedBytes or is aligned for it.
+// locateds is the inverse of locatedBytes. Precondition: b came from locatedBytes or is aligned for
+// it.
 func locateds[T Ordered](b []byte) []Located[T] {
 	return unsafe.Slice((*Located[T])(unsafe.Pointer(unsafe.SliceData(b))), len(b)/locatedSize[T]())
 }
@@ -131,7 +133,7 @@ func Recv[T Number](c *Comm, data []T, src, tag int) (Status, error) {
 	return elements[T](c, st, err)
 }
 
-// elements turns the result of a receive of bytes into that of a receive of numbers.
+// elements converts the result of a receive of bytes to that of a receive of numbers.
 func elements[T Number](c *Comm, st Status, err error) (Status, error) {
 	n, odd := count[T](st.Count)
 	st.Count = n
@@ -154,7 +156,7 @@ func Isend[T Number](c *Comm, data []T, dst, tag int) Request {
 	return isendOther(c, data, dst, tag)
 }
 
-// Irecv starts a receive of numbers; see [Comm.Irecv]. The request's Status counts elements, as of
+// Irecv starts a receive of numbers; see [Comm.Irecv]. The request's Status counts elements, as for
 // [Recv]. A message that is no whole number of elements is ErrArgument.
 func Irecv[T Number](c *Comm, data []T, src, tag int) Request {
 	if c != nil {
@@ -190,8 +192,8 @@ func Ibsend[T Number](c *Comm, data []T, dst, tag int) Request {
 	return c.Ibsend(Bytes(data), dst, tag)
 }
 
-// Sendrecv sends and receives numbers at once; see [Comm.Sendrecv]. The Status
-// counts elements, as of [Recv].
+// Sendrecv sends and receives numbers at once; see [Comm.Sendrecv]. The Status counts elements, as
+// for [Recv].
 func Sendrecv[T Number](c *Comm, send []T, dst, stag int, recv []T, src, rtag int) (Status, error) {
 	var st Status
 	var err error
@@ -208,7 +210,7 @@ func Sendrecv[T Number](c *Comm, send []T, dst, stag int, recv []T, src, rtag in
 }
 
 // SendrecvReplace sends numbers and receives others in their place; see [Comm.SendrecvReplace]. The Status
-// counts elements, as of [Recv].
+// counts elements, as for [Recv].
 func SendrecvReplace[T Number](c *Comm, data []T, dst, stag, src, rtag int) (Status, error) {
 	old := copyOf(Bytes(data))
 	st, err := Sendrecv(c, numbers[T](*old), dst, stag, data, src, rtag)
@@ -218,7 +220,7 @@ func SendrecvReplace[T Number](c *Comm, data []T, dst, stag, src, rtag int) (Sta
 	return st, err
 }
 
-// Bcast copies the root's numbers to all ranks; see [Comm.Bcast], also for their values after an
+// Bcast copies the root's numbers to all ranks. See [Comm.Bcast], also for the contents after an
 // error.
 func Bcast[T Number](c *Comm, data []T, root int) error {
 	if !c.usual() {
@@ -235,23 +237,23 @@ func (c *Comm) bcastValue(b []byte, root int) error {
 	return c.notify(c.doBcast(b, root, manner{}))
 }
 
-// Allreduce reduces the sends of all ranks element by element with op and leaves the result in each
-// recv. All have the same length. Send is only read; the same slice for both reduces in place. Op is
-// associative; it gets the operands in the order of ranks, so floating-point results are the same on all
-// ranks and in every run with as many ranks. With AnyOrder it is commutative as well: that saves time and
-// memory where a tree was chosen ([Comm.SetTree]). After an error send is as it was; see
+// Allreduce reduces the send slices of all ranks element by element with op and stores the result in recv
+// at every rank. All have the same length. Send is only read; the same slice for both reduces in place.
+// Op must be associative. It gets the operands in the order of ranks, so floating-point results are the
+// same on all ranks and in every run with as many ranks. With AnyOrder it must be commutative as well:
+// that saves time and memory if a tree was chosen ([Comm.SetTree]). After an error send is unchanged; see
 // [Comm.Allreduce].
 func Allreduce[T Number](c *Comm, send, recv []T, op func(a, b T) T, order ...Order) error {
 	return c.allreduce(Bytes(send), Bytes(recv), elementwise(op, order), op)
 }
 
-// Reduce reduces as [Allreduce] does and leaves the result in the root's recv; the others give nil for
+// Reduce reduces as [Allreduce] does and stores the result in the root's recv; the others pass nil for
 // it. See [Comm.Reduce].
 func Reduce[T Number](c *Comm, send, recv []T, op func(a, b T) T, root int, order ...Order) error {
 	return c.reduce(Bytes(send), Bytes(recv), elementwise(op, order), op, root)
 }
 
-// elementwise makes of an operation on numbers one on their memory. Nil passes through.
+// elementwise converts an operation on numbers to one on their memory. Nil stays nil.
 func elementwise[T Number](op func(a, b T) T, order []Order) coll.Fold {
 	f := coll.Fold{Unit: size[T](), AnyOrder: anyOrder(order)}
 	if op == nil {
@@ -264,7 +266,7 @@ func elementwise[T Number](op func(a, b T) T, order []Order) coll.Fold {
 	return f
 }
 
-// fold makes of an operation on elements one on their memory.
+// fold converts an operation on elements to one on their memory.
 func fold[T Number](op func(a, b T) T) coll.Op {
 	return func(acc, in []byte) {
 		a, b := numbers[T](acc), numbers[T](in)
@@ -275,8 +277,8 @@ func fold[T Number](op func(a, b T) T) coll.Op {
 	}
 }
 
-// Gather puts the slices of all ranks, which have the same length, into the root's all, in the
-// order of ranks; the others give nil for it. See [Comm.Gather].
+// Gather stores the slices of all ranks, which have the same length, in the root's all, in the
+// order of ranks; the others pass nil for it. See [Comm.Gather].
 func Gather[T Number](c *Comm, mine, all []T, root int) error {
 	if !c.usual() {
 		return c.gatherOther(Bytes(mine), Bytes(all), root, kindOf[T]())
@@ -284,7 +286,7 @@ func Gather[T Number](c *Comm, mine, all []T, root int) error {
 	return c.notify(c.doGather(Bytes(mine), Bytes(all), root, manner{}))
 }
 
-// Scatter puts each rank's part of the root's all into its mine; the others give nil for all. See
+// Scatter copies each rank's part of the root's all into its mine; the others pass nil for all. See
 // [Comm.Scatter].
 func Scatter[T Number](c *Comm, all, mine []T, root int) error {
 	if !c.usual() {
@@ -293,7 +295,7 @@ func Scatter[T Number](c *Comm, all, mine []T, root int) error {
 	return c.notify(c.doScatter(Bytes(all), Bytes(mine), root, manner{}))
 }
 
-// Allgather puts the slices of all ranks, which have the same length, into every rank's all, in the
+// Allgather stores the slices of all ranks, which have the same length, in every rank's all, in the
 // order of ranks; all has room for Size() of them. After an error see [Comm.Allgather].
 func Allgather[T Number](c *Comm, mine, all []T) error {
 	if !c.usual() {
@@ -346,14 +348,14 @@ func Iallgather[T Number](c *Comm, mine, all []T) Request {
 	return Request{c.startAllgather(Bytes(mine), Bytes(all), manner{}), c}
 }
 
-// Located is a value with the place, mostly the rank, where it was found: what [MinLoc] and [MaxLoc] compare.
+// Located is a value with its place, usually the rank that has it. [MinLoc] and [MaxLoc] compare such values.
 type Located[T Ordered] struct {
 	Value T
 	Place int
 }
 
-// MinLoc gives the smaller value with its place, of equal ones that with the smaller place; an operation for
-// [AllreduceLocated] and [ReduceLocated].
+// MinLoc returns the smaller value with its place, and of equal values the one with the smaller place; an
+// operation for [AllreduceLocated] and [ReduceLocated].
 func MinLoc[T Ordered](a, b Located[T]) Located[T] {
 	if b.Value < a.Value || b.Value == a.Value && b.Place < a.Place {
 		return b
@@ -361,8 +363,8 @@ func MinLoc[T Ordered](a, b Located[T]) Located[T] {
 	return a
 }
 
-// MaxLoc gives the larger value with its place, of equal ones that with the smaller place; an operation for
-// [AllreduceLocated] and [ReduceLocated].
+// MaxLoc returns the larger value with its place, and of equal values the one with the smaller place; an
+// operation for [AllreduceLocated] and [ReduceLocated].
 func MaxLoc[T Ordered](a, b Located[T]) Located[T] {
 	if b.Value > a.Value || b.Value == a.Value && b.Place < a.Place {
 		return b

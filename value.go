@@ -14,9 +14,10 @@ import (
 )
 
 // The longest encodings, in bytes, that RecvValue accepts by default. Decoders use stack in
-// proportion to the depth of a value, and Go ends a program whose stack overflows. Where the type
-// bounds the depth ValueLimit holds. NestedValueLimit is for types that contain themselves, or
-// interfaces: nothing so short overflows. In memory a value may be much longer than its encoding.
+// proportion to the depth of a value, and Go ends a program whose stack overflows. ValueLimit
+// applies if the type bounds the depth. NestedValueLimit is for types that contain themselves, or
+// interfaces: no encoding of that length overflows the stack. In memory a value may be much longer
+// than its encoding.
 const (
 	ValueLimit       = 16 << 20
 	NestedValueLimit = 256 << 10
@@ -46,13 +47,13 @@ func gatherValue(t reflect.Type, opts []ValueOption) (valueOptions, error) {
 }
 
 // SendValue sends a value to a rank that calls [RecvValue] with the same type. A value of a plain type
-// travels as its memory, with 8 bytes that describe its layout: numbers, arrays and structs of plain
-// types, and types made from them, without methods for encoding. Fields that are not exported travel too,
-// padding and fields named _ as zeros. A value of another type is encoded with its description, through
-// reflection: that is for small and rare messages. Send many numbers with [Send].
+// travels as its memory, with 8 bytes that describe its layout. Plain types are numbers, arrays and
+// structs of plain types, and types made from them, without methods for encoding. Unexported fields
+// travel too; padding and fields named _ travel as zeros. A value of another type is encoded with its
+// description, through reflection: that is for small and rare messages. Send many numbers with [Send].
 //
-// Errors: ErrEncoding, then nothing was sent, ErrArgument for a type of numbers with a lock or an atomic
-// value in it, such as sync.Mutex, which must not be copied, and those of [Comm.Send].
+// Errors: ErrEncoding, and then nothing was sent; ErrArgument for a type of numbers that contains a lock
+// or an atomic value, such as sync.Mutex, which must not be copied; those of [Comm.Send].
 func SendValue[T any](c *Comm, v T, dst, tag int, opts ...ValueOption) error {
 	o, err := gatherValue(reflect.TypeFor[T](), opts)
 	var b []byte
@@ -68,11 +69,10 @@ func SendValue[T any](c *Comm, v T, dst, tag int, opts ...ValueOption) error {
 	return c.Send(b, dst, tag)
 }
 
-// RecvValue receives a value that was sent by [SendValue]. The Status counts the bytes of its
-// encoding.
+// RecvValue receives a value that was sent by [SendValue]. The Status counts the bytes of its encoding.
 //
-// Errors: ErrEncoding if the message is no encoding of a T, or was sent from another layout; ErrTruncate if it is longer than the
-// limit; the value is zero then and the message lost. Others are those of [Comm.Recv].
+// Errors: ErrEncoding if the message does not encode a T, or was sent from another layout; ErrTruncate if it is
+// longer than the limit. The value is zero then and the message lost. Others are those of [Comm.Recv].
 func RecvValue[T any](c *Comm, src, tag int, opts ...ValueOption) (v T, st Status, err error) {
 	o, err := gatherValue(reflect.TypeFor[T](), opts)
 	if err != nil {
@@ -108,11 +108,11 @@ func RecvValue[T any](c *Comm, src, tag int, opts ...ValueOption) (v T, st Statu
 	return v, st, nil
 }
 
-// recvNamed is the rest of RecvValue under the debug setting, under which a message has the name of the sender's
-// type.
+// recvNamed is the slow path of RecvValue for the debug setting, with which a message contains the name of the
+// sender's type.
 func recvNamed[T any](c *Comm, m *Message, o valueOptions, src, tag int) (v T, st Status, err error) {
 	if l, plain := o.codec.(*layout); plain {
-		o.limit = header + l.size + ValueLimit // a wrong length is found below, with the names
+		o.limit = header + l.size + ValueLimit // a wrong length is reported below, with the names
 	}
 	if err = o.tooLong(reflect.TypeFor[T](), m.Status().Count-debug.LongestPrefix); err != nil {
 		return v, m.Status(), c.dropValue(m, src, tag, err)
@@ -136,7 +136,7 @@ func recvNamed[T any](c *Comm, m *Message, o valueOptions, src, tag int) (v T, s
 	return zero, st, c.badValue(src, tag, st, err)
 }
 
-// tooLong is the error of an encoding of n bytes that exceeds the limit, or nil.
+// tooLong returns the error of an encoding of n bytes that exceeds the limit, or nil.
 func (o *valueOptions) tooLong(t reflect.Type, n int) error {
 	limit := o.limit
 	if limit == 0 {
@@ -151,8 +151,8 @@ func (o *valueOptions) tooLong(t reflect.Type, n int) error {
 	return nil
 }
 
-// unbounded reports whether values of a type can be of any depth. Seen has the
-// types that contain this one as true, others that were looked at as false.
+// unbounded reports whether values of a type can have any depth. Seen contains the types that
+// contain this one as true, and other types that were examined as false.
 func unbounded(t reflect.Type, seen map[reflect.Type]bool) bool {
 	if within, known := seen[t]; known {
 		return within
@@ -176,7 +176,7 @@ func unbounded(t reflect.Type, seen map[reflect.Type]bool) bool {
 	return false
 }
 
-// encodeValue and decodeValue turn a codec's panics into errors: a decoder reads what a peer wrote,
+// encodeValue and decodeValue convert a codec's panics to errors: a decoder reads bytes of a peer,
 // and methods of the user's types run inside both.
 func encodeValue[T any](codec Codec, v *T) (b []byte, err error) {
 	defer func() {
@@ -202,7 +202,8 @@ func decodeValue[T any](codec Codec, b []byte, v *T) (err error) {
 	return codec.Decode(b, v)
 }
 
-// AllreduceValue reduces one number of each rank with op; see [Allreduce]. After an error it gives v.
+// AllreduceValue reduces one number of each rank with op; see [Allreduce]. After an error it returns
+// v.
 func AllreduceValue[T Number](c *Comm, v T, op func(a, b T) T) (T, error) {
 	one := [1]T{v}
 	if err := Allreduce(c, one[:], one[:], op); err != nil {
@@ -211,9 +212,9 @@ func AllreduceValue[T Number](c *Comm, v T, op func(a, b T) T) (T, error) {
 	return one[0], nil
 }
 
-// BcastValue gives every rank the root's value of a plain type (see [SendValue]); the v of other ranks is
-// ignored. After an error it gives v. Errors: ErrArgument if T is not plain, ErrEncoding if the root's
-// type has another layout of that size, and those of [Comm.Bcast].
+// BcastValue returns the root's value of a plain type (see [SendValue]) at every rank; the v of other
+// ranks is ignored. After an error it returns v. Errors: ErrArgument if T is not plain, ErrEncoding if
+// the root's type has another layout of the same size, and those of [Comm.Bcast].
 func BcastValue[T any](c *Comm, v T, root int) (T, error) {
 	l := layoutOf(reflect.TypeFor[T]())
 	if !l.plain {
@@ -230,9 +231,9 @@ func BcastValue[T any](c *Comm, v T, root int) (T, error) {
 	return v, nil
 }
 
-// PlainBytes is the memory of a slice of a plain type (see [SendValue]), for every operation that takes
-// bytes. It shares the slice's memory. All ranks use the same type. Padding would show what memory held
-// before: a type with padding is ErrArgument, as one that is not plain.
+// PlainBytes returns the memory of a slice of a plain type (see [SendValue]), for the operations on
+// bytes. It shares the slice's memory. All ranks use the same type. Padding would reveal earlier
+// contents of the memory: a type with padding is ErrArgument, like one that is not plain.
 func PlainBytes[T any](s []T) ([]byte, error) {
 	l := layoutOf(reflect.TypeFor[T]())
 	switch {
@@ -245,12 +246,12 @@ func PlainBytes[T any](s []T) ([]byte, error) {
 	return memory(s, l.size), nil
 }
 
-// layout is how a type lies in memory. It is the codec of values of a plain type: 8 bytes of header, of
-// which the first is no beginning of a gob and the last four are sum, and the memory.
+// layout is the memory layout of a type. It is the codec of values of a plain type: a header of 8 bytes
+// and the memory. The first byte of the header cannot begin a gob; the last four are sum.
 type layout struct {
 	of     reflect.Type
 	plain  bool
-	lock   reflect.Type // makes what would be plain not plain: it must not be copied
+	lock   reflect.Type // the part that must not be copied: without it the type would be plain
 	size   int
 	sum    uint32   // of the kinds and places of the numbers
 	gaps   [][2]int // begin and end of padding, and of fields named _
@@ -259,7 +260,7 @@ type layout struct {
 
 const header, plainMark = 8, 0 // the mark is the first byte, which no gob begins with
 
-// layouts has the layouts that have been asked for: reflect.Type to *layout.
+// layouts caches layouts: reflect.Type to *layout.
 var layouts sync.Map
 
 func layoutOf(t reflect.Type) *layout {
@@ -302,8 +303,8 @@ func plainType(t reflect.Type) bool {
 	}
 }
 
-// lockIn finds a part of a plain type that must not be copied: it has the methods Lock and Unlock of a
-// pointer, as go vet has it. Nil: none.
+// lockIn finds a part of a plain type that must not be copied, by the rule of go vet: its pointer has
+// the methods Lock and Unlock. Nil: there is none.
 func lockIn(t reflect.Type) reflect.Type {
 	locker := reflect.TypeFor[sync.Locker]()
 	switch {
@@ -315,7 +316,7 @@ func lockIn(t reflect.Type) reflect.Type {
 		for i := range t.NumField() {
 			f := t.Field(i)
 			if lock := lockIn(f.Type); lock != nil && f.Name == "_" {
-				return t // a mark
+				return t // a marker such as noCopy
 			} else if lock != nil {
 				return lock
 			}
@@ -324,7 +325,7 @@ func lockIn(t reflect.Type) reflect.Type {
 	return nil
 }
 
-// add gives the numbers of a part to put, and enters its gaps.
+// add passes the numbers of a part to put, and enters its gaps.
 func (l *layout) add(t reflect.Type, at int, put func(k reflect.Kind, at int)) {
 	switch t.Kind() {
 	case reflect.Array:
@@ -361,7 +362,7 @@ func (l *layout) pad(from, to int) {
 	}
 }
 
-// unfit is the error of a type that is not plain.
+// unfit returns the error of a type that is not plain.
 func (l *layout) unfit() error {
 	if l.lock != nil {
 		return fmt.Errorf("%w: %v holds a %v, which must not be copied: use a type without it", ErrArgument, l.of, l.lock)
@@ -369,7 +370,7 @@ func (l *layout) unfit() error {
 	return fmt.Errorf("%w: %v is not plain: numbers, and arrays and structs of them, are", ErrArgument, l.of)
 }
 
-// misfit is the error of a message of n bytes.
+// misfit returns the error of a message of n bytes.
 func (l *layout) misfit(n int) error {
 	return fmt.Errorf("%w: a message of %d bytes is no %v, which has %d: use one type and codec on both sides",
 		ErrEncoding, n, l.of, header+l.size)

@@ -9,7 +9,7 @@ import (
 	"github.com/banyan-hpc/banyan/p2p/rma"
 )
 
-// near gives memory for an operation at once, or nil.
+// near returns memory on which an operation can act at once, or nil.
 func (w *Window) near(rank int, at uint64, n int) []byte {
 	if !w.valid() {
 		return nil
@@ -78,8 +78,8 @@ func (w *Window) Rget(buf []byte, rank, at int) Request {
 	return w.request("Rget", rma.Op{Kind: rma.Get, Old: buf, Rank: rank, At: negative(at)})
 }
 
-// AccOp is how an accumulate combines an element with the one in memory. A wrong combination with a type is
-// ErrArgument: And, Or and Xor are of Integer types, Min and Max of Ordered ones.
+// AccOp is an operation of an accumulate: it combines an element with the one in memory. A wrong combination with a
+// type is ErrArgument: And, Or and Xor need Integer types, Min and Max Ordered ones.
 type AccOp uint8
 
 // The operations of accumulates. AccReplace is an atomic put, AccNoOp an atomic get.
@@ -95,7 +95,7 @@ const (
 	AccNoOp    = AccOp(rma.NoOp)
 )
 
-// elem is a type as a frame names it.
+// elem returns the encoding of a type in frames.
 func elem[T Number]() rma.Elem {
 	switch k := reflect.TypeFor[T]().Kind(); k {
 	case reflect.Int:
@@ -107,7 +107,7 @@ func elem[T Number]() rma.Elem {
 	}
 }
 
-// at is the offset in bytes of an element.
+// at returns the offset in bytes of an element.
 func at[T Number](i int) uint64 {
 	if i < 0 || i > math.MaxInt64/size[T]() {
 		return math.MaxUint64
@@ -115,7 +115,7 @@ func at[T Number](i int) uint64 {
 	return uint64(i * size[T]())
 }
 
-// Put writes elements to a rank's memory; as [Window.Put] otherwise.
+// Put writes elements to a rank's memory; otherwise as [Window.Put].
 func Put[T Number](w *Window, data []T, rank, i int) error {
 	if mem := w.near(rank, at[T](i), len(data)*size[T]()); mem != nil {
 		copy(mem, Bytes(data))
@@ -124,7 +124,7 @@ func Put[T Number](w *Window, data []T, rank, i int) error {
 	return w.do("Put", rma.Op{Kind: rma.Put, Data: Bytes(data), Rank: rank, At: at[T](i)})
 }
 
-// Get reads elements from a rank's memory; as [Window.Get] otherwise.
+// Get reads elements from a rank's memory; otherwise as [Window.Get].
 func Get[T Number](w *Window, data []T, rank, i int) error {
 	if mem := w.near(rank, at[T](i), len(data)*size[T]()); mem != nil {
 		copy(Bytes(data), mem)
@@ -157,8 +157,8 @@ func RgetAccumulate[T Number](w *Window, data, old []T, rank, i int, op AccOp) R
 	return w.request("RgetAccumulate", combining(rma.GetAccumulate, data, old, rank, i, op))
 }
 
-// FetchAndOp combines a value with an element of a rank's memory and gives the old one. It waits for that: its
-// errors are those of a synchronisation too.
+// FetchAndOp combines a value with an element of a rank's memory and returns the old element. It waits for that, so
+// its errors include those of a synchronisation.
 func FetchAndOp[T Number](w *Window, value T, rank, i int, op AccOp) (T, error) {
 	if mem := w.near(rank, at[T](i), size[T]()); mem != nil {
 		data, old := [1]T{value}, [1]T{}
@@ -174,8 +174,8 @@ func FetchAndOp[T Number](w *Window, value T, rank, i int, op AccOp) (T, error) 
 	return old[0], err
 }
 
-// CompareAndSwap puts a value in place of an element of a rank's memory that equals compare, and gives the old
-// one. As [FetchAndOp] otherwise.
+// CompareAndSwap replaces an element of a rank's memory that equals compare by value, and returns the old element.
+// Otherwise as [FetchAndOp].
 func CompareAndSwap[T Integer](w *Window, compare, value T, rank, i int) (T, error) {
 	if mem := w.near(rank, at[T](i), size[T]()); mem != nil {
 		data, old := [2]T{compare, value}, [1]T{}
@@ -198,7 +198,7 @@ func (w *Window) fetch(name string, op rma.Op) error {
 	return w.sync(name, w.core.Fetch(&op), arg("rank", op.Rank))
 }
 
-// Group gives the ranks of the window.
+// Group returns the group of the window.
 func (w *Window) Group() Group {
 	if !w.valid() {
 		return Group{}
@@ -206,7 +206,7 @@ func (w *Window) Group() Group {
 	return w.c.Group()
 }
 
-// Name is the window's name in errors: that of SetName, or one made from the communicator's.
+// Name returns the window's name in errors: the name set by SetName, or one made from the communicator's.
 func (w *Window) Name() string {
 	if !w.valid() {
 		return "no window"
@@ -233,7 +233,7 @@ func (w *Window) Revoke() error {
 // IsRevoked makes progress and reports whether any rank has revoked the window.
 func (w *Window) IsRevoked() bool { return w.valid() && w.c.core.Revoked() }
 
-// Failed makes progress and gives the members that this process knows to have failed; see [Comm.Failed].
+// Failed makes progress and returns the members that this process knows to have failed; see [Comm.Failed].
 func (w *Window) Failed() Group {
 	if !w.valid() {
 		return Group{}
@@ -241,7 +241,7 @@ func (w *Window) Failed() Group {
 	return w.c.Failed()
 }
 
-// FailedRanks gives the members of Failed by their ranks in the window.
+// FailedRanks returns the members of Failed by their ranks in the window.
 func (w *Window) FailedRanks() []int {
 	if !w.valid() {
 		return nil
@@ -249,11 +249,11 @@ func (w *Window) FailedRanks() []int {
 	return w.c.FailedRanks()
 }
 
-// Synchronisation of windows. Errors of all: ErrProcFailed, if a rank that the call needs has failed;
-// ErrDeparted, ErrRevoked, ErrClosed, ErrArgument. Fence, FlushAll, LockAll, UnlockAll and WaitNotice need all
-// members, Flush, Lock and Unlock the target, Start, Post, Complete and Wait their group.
+// Synchronisation of windows. Errors of all: ErrProcFailed, if a rank that the call needs has failed; ErrDeparted,
+// ErrRevoked, ErrClosed, ErrArgument. Fence, FlushAll, LockAll, UnlockAll and WaitNotice need all members, Flush,
+// Lock and Unlock the target, Start, Post, Complete and Wait their group.
 
-// LockKind is how memory is locked.
+// LockKind is the kind of a lock.
 type LockKind = rma.LockKind
 
 // The kinds of locks. Several ranks may hold LockShared at once.
@@ -296,10 +296,10 @@ func (w *Window) among(op string, g Group, do func(*rma.Window, []int) error) er
 	return w.sync(op, do(w.core, ranks))
 }
 
-// Complete ends what Start began: the operations are complete.
+// Complete ends the epoch of Start: the operations are complete.
 func (w *Window) Complete() error { return w.call("Complete", (*rma.Window).Complete) }
 
-// Wait ends what Post began, when all ranks of its group have called Complete.
+// Wait ends the epoch of Post when all ranks of its group have called Complete.
 func (w *Window) Wait() error { return w.call("Wait", (*rma.Window).Wait) }
 
 func (w *Window) call(op string, do func(*rma.Window) error) error {
@@ -316,14 +316,14 @@ func (w *Window) callOn(op string, rank int, do func(*rma.Window, int) error) er
 	return w.sync(op, do(w.core, rank), arg("rank", rank))
 }
 
-// Test makes progress and is Wait if all have called Complete; else it reports false.
+// Test makes progress. If all have called Complete it is Wait; otherwise it returns false.
 func (w *Window) Test() (done bool, err error) {
 	err = w.call("Test", func(w *rma.Window) (err error) { done, err = w.Test(); return err })
 	return done, err
 }
 
 // Lock waits for a lock of a rank's memory, and lets this rank access it until Unlock. Locks are granted in the
-// order of requests. That of a rank that has died is free.
+// order of requests. The lock of a rank that has died is released.
 func (w *Window) Lock(kind LockKind, rank int) error {
 	return w.callOn("Lock", rank, func(w *rma.Window, rank int) error { return w.Lock(kind, rank) })
 }
@@ -331,13 +331,13 @@ func (w *Window) Lock(kind LockKind, rank int) error {
 // Unlock completes the operations on the rank and releases the lock.
 func (w *Window) Unlock(rank int) error { return w.callOn("Unlock", rank, (*rma.Window).Unlock) }
 
-// LockAll is Lock of all ranks, shared. It is not collective.
+// LockAll locks all ranks, shared. It is not collective.
 func (w *Window) LockAll() error { return w.call("LockAll", (*rma.Window).LockAll) }
 
-// UnlockAll is Unlock of all ranks that are locked.
+// UnlockAll unlocks all ranks that are locked.
 func (w *Window) UnlockAll() error { return w.call("UnlockAll", (*rma.Window).UnlockAll) }
 
-// Flush completes the operations on a rank: at the rank, and what they read is here.
+// Flush completes the operations on a rank: puts are in its memory, and the results of gets are here.
 func (w *Window) Flush(rank int) error {
 	if w.valid() && w.core.Settled(rank) {
 		return nil
@@ -361,22 +361,22 @@ func (w *Window) Sync() error { return w.call("Sync", (*rma.Window).Sync) }
 // FlushAll is Flush of all ranks.
 func (w *Window) FlushAll() error { return w.call("FlushAll", (*rma.Window).FlushAll) }
 
-// WaitNotice waits until a counter of this rank has reached n, and subtracts n ([Window.PutNotify]). It needs
-// no epoch. The failure of any member ends it, unless the counter is there.
+// WaitNotice waits until a counter of this rank has reached n, and subtracts n ([Window.PutNotify]). It needs no
+// epoch. The failure of any member ends it, unless the counter has reached n.
 func (w *Window) WaitNotice(counter int, n uint64) error {
 	return w.call("WaitNotice", func(w *rma.Window) error { return w.WaitNotice(counter, n) })
 }
 
-// TestNotice makes progress and is WaitNotice if the counter is there; else it reports false.
+// TestNotice makes progress. If the counter has reached n it is WaitNotice; otherwise it returns false.
 func (w *Window) TestNotice(counter int, n uint64) (ok bool, err error) {
 	err = w.call("TestNotice", func(w *rma.Window) (err error) { ok, err = w.TestNotice(counter, n); return err })
 	return ok, err
 }
 
-// Validate makes the window work again after failures, among the remaining ranks; see [Comm.Validate].
-// All living ranks call it. No epoch, lock or notice that waits is left; memory and counters keep their
-// values. Operations on the agreed failed ranks do nothing under [RTS]; under [ULFM] synchronisation
-// with them alone is ErrProcFailed. ErrProcFailed: another rank has failed meanwhile, call it again. A revoked
+// Validate makes the window work again after failures, among the remaining ranks; see [Comm.Validate]. All living
+// ranks call it. It ends all epochs, locks and waiting notices; memory and counters keep their values. Operations on
+// the agreed failed ranks do nothing under [RTS]; under [ULFM] synchronisation with only such ranks is
+// ErrProcFailed. Otherwise ErrProcFailed means that another rank has failed meanwhile: call it again. A revoked
 // window remains revoked.
 func (w *Window) Validate() (Group, error) {
 	if !w.valid() {

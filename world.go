@@ -32,17 +32,17 @@ const ExitFenced = 71
 var _ [ExitFenced - job.ExitFenced]struct{} // they are equal
 var _ [job.ExitFenced - ExitFenced]struct{}
 
-// Init makes this process a rank of the job that started it, or a job of one rank without a
-// launcher. If no launcher is found RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT describe the job.
-// Limits and buffer sizes that the options leave open come from the environment and the files
-// described in docs/tuning.md; mistakes there are errors.
+// Init makes this process a rank of the job that started it, or a job of one rank without a launcher.
+// If no launcher is found, RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT describe the job. The
+// environment and the files described in docs/tuning.md set the limits and buffer sizes that the
+// options leave open; mistakes there are errors.
 //
-// Init returns when all ranks have called it. The error names ranks that do not come, or fail
-// before all have come (errors.As with *MissingError). A rank that fails later in the start does
-// not keep the others from starting: operations that need it are ErrProcFailed.
+// Init returns when all ranks have called it. The error names ranks that do not come, or fail before
+// all have come (errors.As with *MissingError). A rank that fails later in the start does not keep the
+// others from starting: operations that need it are ErrProcFailed.
 //
 // Init ends with the context of [WithContext]. A process joins its job once: a start that was cancelled
-// is not repeated.
+// cannot be repeated.
 func Init(opts ...Option) (*World, error) {
 	o, err := gather(opts)
 	if err != nil {
@@ -55,7 +55,7 @@ func Init(opts ...Option) (*World, error) {
 	return newWorld(j), nil
 }
 
-// newWorld is the World of a job's rank.
+// newWorld returns the World of a job's rank.
 func newWorld(j *job.Job) *World {
 	w := &World{job: j, buffered: buffered{limit: bufferLimit}}
 	if j.Debug {
@@ -66,7 +66,7 @@ func newWorld(j *job.Job) *World {
 	return w
 }
 
-// first wraps the core of a communicator that is made from no other one.
+// first wraps the core of a communicator that is not derived from another.
 func (w *World) first(core *p2p.Comm) *Comm {
 	j := w.job
 	c := &Comm{core: core, e: j.P2P, mode: modeOf(j), world: w}
@@ -79,8 +79,8 @@ func (w *World) first(core *p2p.Comm) *Comm {
 }
 
 // Run is the main function of a rank: it joins the job ([Init]), calls body, and finalizes when
-// body has returned nil. Then it returns, for main to return with exit code 0. Started alone the
-// rank is a job of one, so Run works in a test too.
+// body has returned nil. Then Run returns, and main returns with exit code 0. Started without a
+// launcher the rank is a job of one, so Run works in a test too.
 //
 //	func main() { banyan.Run(work) }
 //
@@ -89,7 +89,7 @@ func (w *World) first(core *p2p.Comm) *Comm {
 // An error of body means that this rank has failed. Run prints the error and the rank on the
 // standard error and exits with code 1, without finalizing: operations of other ranks that need
 // this one end with ErrProcFailed. A panic in body ends the process as usual, with its trace and
-// exit code 2, and the same effect on others. [Simulate] follows the same rules.
+// exit code 2, and has the same effect on others. [Simulate] follows the same rules.
 //
 // Errors of Init and of Finalize are printed in the same way, with exit code 1.
 //
@@ -118,12 +118,12 @@ func fail(err error) {
 }
 
 // Finalize ends this process's membership. It returns when everything sent has been handed over and
-// every living rank has called it, so that no rank takes the departure for a failure. A living rank
-// that takes no agreement or revocation frame for ten seconds is given up, with a warning. Pending
-// requests are lost, except buffered sends ([Comm.Bsend]): Finalize waits until they are received or
-// their receivers have ended, so a program that does not receive them does not end. A second call
-// does nothing and returns the result of the first. No context ends it: to wait for the others for a
-// limited time call Barrier before, on [Comm.WithContext].
+// every living rank has called it, so that no rank takes the departure for a failure. It gives up
+// waiting for a living rank that accepts no agreement or revocation frame for ten seconds, with a
+// warning. Pending requests are lost, except buffered sends ([Comm.Bsend]): Finalize waits until
+// they are received or their receivers have ended, so a program that does not receive them does not
+// end. A second call does nothing and returns the result of the first. No context ends it: to wait
+// for the others for a limited time, call Barrier before, on [Comm.WithContext].
 //
 // Finalize first deletes the attributes of all communicators that have not been freed, beginning
 // with the communicator that received attributes last. Later operations are ErrClosed.
@@ -131,7 +131,7 @@ func fail(err error) {
 // Called by a deferred function while a panic unwinds the stack it returns an error and does
 // nothing: the panic ends the process, with its text and trace, and the others see a failed rank. A
 // program that recovers from the panic calls Finalize after the deferred function has returned. The
-// same holds for runtime.Goexit in a job of several ranks.
+// same applies to runtime.Goexit in a job of several ranks.
 func (w *World) Finalize() error {
 	if w.absent() {
 		return misuse("Finalize", errNoWorld)
@@ -139,7 +139,7 @@ func (w *World) Finalize() error {
 	return w.job.Finalize(w.detach, w.logCounters)
 }
 
-// detach ends what the application holds.
+// detach ends everything that the application has not freed.
 func (w *World) detach() error {
 	err := w.holders.close()
 	w.drain()
@@ -147,7 +147,7 @@ func (w *World) detach() error {
 	return err
 }
 
-// Comm is the communicator of all ranks of the job.
+// Comm returns the communicator of all ranks of the job.
 func (w *World) Comm() *Comm {
 	if w == nil {
 		return nil
@@ -155,7 +155,7 @@ func (w *World) Comm() *Comm {
 	return w.comm
 }
 
-// Self is the communicator of this rank alone (MPI_COMM_SELF), the same one in each call. All
+// Self returns the communicator of this rank alone (MPI_COMM_SELF), the same one in each call. All
 // operations work on it, collectives too; messages on it go from this rank to itself. The first call
 // makes it and sends nothing. Finalize ends it, and [Comm.Free] of it is ErrArgument.
 func (w *World) Self() *Comm {
@@ -165,7 +165,7 @@ func (w *World) Self() *Comm {
 	return w.self()
 }
 
-// Now is the time since Init on the job's clock: real, or virtual in the simulator.
+// Now returns the time since Init on the job's clock: real, or virtual in the simulator.
 func (w *World) Now() time.Duration {
 	if w.absent() {
 		return 0
@@ -180,8 +180,8 @@ func (w *World) Sleep(d time.Duration) {
 	}
 }
 
-// Abort ends the job. It prints the reason on the standard error, has the launcher end all ranks
-// with an exit code, and exits with that code. Ranks started without a launcher are not ended: to
+// Abort ends the job. It prints the reason on the standard error, makes the launcher end all ranks
+// with an exit code, and exits with that code. Ranks started without a launcher are not ended: for
 // them this rank has failed. Abort does not return.
 func (w *World) Abort(code int, why error) {
 	if w.absent() {
@@ -190,18 +190,18 @@ func (w *World) Abort(code int, why error) {
 	w.job.Abort(code, why)
 }
 
-// Route is how two ranks of a job reach each other.
+// Route describes how two ranks of a job reach each other.
 type Route struct {
 	// Fabric is "self", "shm", "verbs", "unix", "tcp", or "sim" in the simulator.
 	Fabric string
 	// Detail describes the connection, for example by its addresses; may be "".
 	Detail string
-	// Why is the reason for this fabric; WhyNot are the reasons against each faster one.
+	// Why is the reason for this fabric; WhyNot has the reasons against each faster one.
 	Why    string
 	WhyNot []string
 }
 
-// String gives the route and the reasons against faster ones, in a line.
+// String returns the route and the reasons against faster ones, in a line.
 func (r Route) String() string {
 	return job.Route{Fabric: r.Fabric, Detail: r.Detail, WhyNot: r.WhyNot}.String()
 }
@@ -217,7 +217,7 @@ func (w *World) Route(rank int) (Route, error) {
 	return Route{r.Fabric, r.Detail, r.Why, r.WhyNot}, err
 }
 
-// Node is the number of the node of a rank: equal for ranks that can share memory, 0 … in the order
+// Node returns the number of a rank's node: equal for ranks that can share memory, 0 … in the order
 // of their lowest ranks. Containers of one machine may be several nodes. It sends nothing. -1:
 // there is no such rank.
 func (w *World) Node(rank int) int {
@@ -229,7 +229,7 @@ func (w *World) Node(rank int) int {
 
 // Detection describes how this rank detects failures, for operators.
 type Detection struct {
-	// On: a failure detector runs. Without it each rank knows only of the failures that it observes
+	// On: a failure detector runs. Without it each rank detects only the failures that it observes
 	// itself, and Period to Partition are zero.
 	On bool
 	// Period is the time between two heartbeats, Timeout the silence that counts as failure.
@@ -237,7 +237,7 @@ type Detection struct {
 	Period, Timeout time.Duration
 	// Longer is the factor of the default period and timeout where ranks share cores; 1: none.
 	Longer int
-	// Partition is the rule for ranks that fall silent together: "majority" or "off".
+	// Partition is the rule for ranks that fall silent at the same time: "majority" or "off".
 	Partition string
 	// Evidence is the first sign of the failure of a rank on this machine: "the kernel's record",
 	// "robust words", "pidfd", or "connection" where this rank has no shared memory. Between
@@ -253,37 +253,36 @@ func (w *World) Detection() Detection {
 	return Detection(w.job.Detection())
 }
 
-// Counters are what this rank has counted at its sockets since Init, and what its failure detector
-// has observed. Without sockets their counters stay 0. Counters only grow.
+// Counters counts events at this rank's sockets since Init, and observations of its failure
+// detector. Without sockets their counters stay 0. Counters only grow.
 type Counters struct {
-	// Admitted are the connections that other ranks have made to this one, after each had proved to
-	// know the job's secret. A connection made again counts again.
+	// Admitted are the connections from other ranks, after each rank proved knowledge of the job's
+	// secret. A connection made again counts again.
 	Admitted uint64
 	// Healed are the connections, of either direction, that broke and were made again without loss.
 	// Many of them indicate a bad network, or an attacker in it.
 	Healed uint64
 	// Refused are the connections that were rejected.
 	Refused Refused
-	// Detector shows how much patience this job needs.
+	// Detector shows the delays that the detector has to tolerate in this job.
 	Detector Detector
 }
 
-// Detector is what a rank's failure detector has observed, for the choice of detect.timeout: a job
-// whose ranks are late or silent for more than half of it is near a false failure. Without a
-// detector all is 0.
+// Detector contains the observations of a rank's failure detector, for the choice of
+// detect.timeout: a job whose ranks are late or silent for more than half of it is near a false
+// failure. Without a detector all is 0.
 type Detector struct {
 	// Late is the longest delay of this rank's heartbeats, because it got no core or was stopped.
 	Late time.Duration
-	// Silence is the longest time without a message from an observed rank that then was heard
-	// again. Up to detect.period is usual. Time during which this rank did not run itself is left
-	// out.
+	// Silence is the longest time without a message from an observed rank that later sent one. Up
+	// to detect.period is usual. Time during which this rank did not run itself is left out.
 	Silence time.Duration
-	// Suspicions counts indirect probes: this rank asks all others for a silent rank two periods
+	// Suspicions counts indirect probes: this rank asks all others about a silent rank two periods
 	// before detect.timeout.
 	Suspicions uint64
 }
 
-// plus joins what two ranks have observed.
+// plus joins the observations of two ranks.
 func (d Detector) plus(o Detector) Detector {
 	return Detector{max(d.Late, o.Late), max(d.Silence, o.Silence), d.Suspicions + o.Suspicions}
 }
@@ -291,13 +290,13 @@ func (d Detector) plus(o Detector) Detector {
 // Refused counts the rejected connections to this rank's sockets, by reason. TooMany may include
 // the job's own ranks, which connect again; all others were never part of the job.
 type Refused struct {
-	// NotPeer did not speak this protocol, or left before the first message.
+	// NotPeer did not use this protocol, or left before the first message.
 	NotPeer uint64
 	// OtherVersion are processes of another version of this library.
 	OtherVersion uint64
-	// WrongSecret spoke the protocol and did not know the job's secret.
+	// WrongSecret used the protocol without the job's secret.
 	WrongSecret uint64
-	// OtherTarget knew the secret, and looked for another process.
+	// OtherTarget had the secret, and looked for another process.
 	OtherTarget uint64
 	// TimedOut did not complete their handshake in time.
 	TimedOut uint64
@@ -305,12 +304,12 @@ type Refused struct {
 	TooMany uint64
 }
 
-// Total is the sum of all.
+// Total returns the sum of all.
 func (r Refused) Total() uint64 {
 	return r.NotPeer + r.OtherVersion + r.WrongSecret + r.OtherTarget + r.TimedOut + r.TooMany
 }
 
-// Plus is the sum of two ranks' counters, and the maximum of their times.
+// Plus returns the sum of two ranks' counters, and the maximum of their times.
 func (c Counters) Plus(o Counters) Counters {
 	c.Admitted += o.Admitted
 	c.Healed += o.Healed
@@ -324,8 +323,8 @@ func (c Counters) Plus(o Counters) Counters {
 	return c
 }
 
-// String gives the socket counters in a line, as "admitted 3, healed 0, refused 12 (10 not
-// peers, 2 with a wrong secret)".
+// String returns the socket counters in a line, as "admitted 3, healed 0, refused 12 (10 not peers,
+// 2 with a wrong secret)".
 func (c Counters) String() string {
 	s := fmt.Sprintf("admitted %d, healed %d, refused %d", c.Admitted, c.Healed, c.Refused.Total())
 	var kinds []string
@@ -347,8 +346,8 @@ func (c Counters) String() string {
 	return s
 }
 
-// Counters returns what this rank has counted so far. Any goroutine may call it at any time, also
-// after Finalize; it takes some nanoseconds and does not block.
+// Counters returns the counters so far. Any goroutine may call it at any time, also after Finalize;
+// it takes some nanoseconds and does not block.
 func (w *World) Counters() Counters {
 	var c Counters
 	if w.absent() {
@@ -365,21 +364,21 @@ func (w *World) Counters() Counters {
 	return c
 }
 
-// PeerCounters are what this rank has exchanged with another one since Init. They count frames where a
-// connection numbers them anyway, so messages cost nothing more: an eager message is one frame, or
-// several if it is longer than a frame of the fabric; announcements, answers, acknowledgements and the
-// traffic of collectives and of the failure detector are frames too.
+// PeerCounters counts the traffic of this rank with another one since Init. It uses the frame numbers
+// of connections, so it costs messages nothing. An eager message is one frame, or several if it is
+// longer than a frame of the fabric; announcements, answers, acknowledgements and the traffic of
+// collectives and of the failure detector are frames too.
 type PeerCounters struct {
-	// Fabric is the one of the connection, as in [Route]; "" without a connection, and then all is 0.
+	// Fabric is that of the connection, as in [Route]; "" without a connection, and then all is 0.
 	Fabric string
 	// FramesSent and FramesReceived count the frames; 0 for this rank itself and in the simulator.
 	FramesSent, FramesReceived uint64
-	// RendezvousSent and RendezvousReceived count the messages that were announced, because they were
-	// long, synchronous, or beyond the limit of unexpected messages, with their bytes.
+	// RendezvousSent and RendezvousReceived count the messages that were announced first, because
+	// they were long, synchronous, or beyond the limit of unexpected messages, with their bytes.
 	RendezvousSent, RendezvousReceived           uint64
 	RendezvousBytesSent, RendezvousBytesReceived uint64
-	Borrowed, BorrowedCopies                     uint64 // messages that the rank lent and Borrow gave in place, and by a copy
-	// Broken counts the breaks of the connection, Healed those after which it was made again.
+	Borrowed, BorrowedCopies                     uint64 // lent messages that Borrow returned in place, and by a copy
+	// Broken counts the breaks of the connection, Healed the reconnections after them.
 	Broken, Healed uint64
 }
 
@@ -392,7 +391,7 @@ func (w *World) PeerCounters(rank int) PeerCounters {
 	return PeerCounters(w.job.PeerCounters(rank))
 }
 
-// logCounters logs the counters of sockets, if there were any.
+// logCounters logs the counters of sockets, if there are any.
 func (w *World) logCounters() {
 	if len(w.job.Sockets()) > 0 {
 		w.job.Log("connections: " + w.Counters().String())
