@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// goBlock is a block of Go in a page, with the comment above it that says what it stands in.
+// goBlock is a block of Go in a page, with the comment above it that contains its surroundings.
 var goBlock = regexp.MustCompile("(?s)(?:<!-- in\n(.*?)\n-->\n)?```go\n(.*?)```\n")
 
-// place is where a block stands within the declarations of its comment.
+// place stands for the block within the declarations of its comment.
 const place = "\n\t…\n"
 
 // importable are the packages whose names a block may use without an import.
@@ -25,9 +25,10 @@ var importable = map[string]string{
 	"layout": "github.com/banyan-hpc/banyan/coll/layout",
 }
 
-// programOf makes a file of a block. One with a package clause is a file. To any other the clause and the
-// imports are added that its names need. One that is a part of a function has a comment above it, which the reader
-// of the page does not see: the declarations that it takes for granted, with a line of "…" in its place.
+// programOf makes a file of a block. A block with a package clause is a file. To any other block it adds the
+// package clause and the imports of the names that it uses. A block that is a part of a function has a comment
+// above it, which is invisible to the reader of the page: the declarations that it needs, with a line of "…" in
+// its place.
 func programOf(around, block string) (string, error) {
 	if strings.HasPrefix(block, "package ") {
 		return block, nil

@@ -1,5 +1,5 @@
-// Command alltoall sends from each rank to each other, and prints how long that takes: the first time, when
-// the pairs of ranks connect, and afterwards, with messages of 8 bytes, 4 KiB and 64 KiB.
+// Command alltoall sends from each rank to each other, and prints the time: for the first exchange, in
+// which the pairs of ranks connect, and for later ones, with messages of 8 bytes, 4 KiB and 64 KiB.
 //
 //	go build -o bin/ ./examples/alltoall && bin/ftbench run -n 64 -- bin/alltoall
 package main
@@ -34,11 +34,11 @@ func work(w *banyan.World) error {
 	return nil
 }
 
-// exchange sends size bytes from each rank to each other, and returns how long that has taken this rank.
+// exchange sends size bytes from each rank to each other, and returns the time that this rank has taken.
 func exchange(c *banyan.Comm, size int) (time.Duration, error) {
 	rank, ranks := c.Rank(), c.Size()
 	out, in := make([]byte, ranks*size), make([]byte, ranks*size)
-	for i := range out { // memory that nobody has written costs its first use
+	for i := range out { // the first write to memory takes time
 		out[i], in[i] = byte(rank), 1
 	}
 	if err := c.Barrier(); err != nil {

@@ -1,5 +1,6 @@
-// Command cg solves the Laplace equation on a square grid by conjugate gradients. When ranks die the
-// others share the rows anew and continue from the last checkpoint, which all of them hold.
+// Command cg solves the Laplace equation on a square grid by conjugate gradients. When ranks die,
+// the others distribute the rows again and continue from the last checkpoint, of which each rank has
+// a copy.
 //
 //	go build -o bin/ ./examples/cg && bin/ftbench run -n 4 --exit survivors -- bin/cg -kill 2
 package main
@@ -55,7 +56,7 @@ type solver struct {
 	c          *banyan.Comm
 	keep       int       // ranks that do not kill themselves
 	saved      []float64 // the whole solution at the last checkpoint, at each rank
-	iterations int       // of this rank, with those that failures have undone
+	iterations int       // of this rank, including those that failures have undone
 }
 
 // check compares the solution with the exact one.
@@ -71,11 +72,12 @@ func (s *solver) check(ranks, recoveries int) error {
 	return nil
 }
 
-// solve iterates from the checkpoint of rank 0: a rank that met a failure earlier may have an older one. A
-// rank has the rows lo to hi of each vector, with one more row on either side for those of the neighbours.
+// solve iterates from the checkpoint of rank 0, since a rank that met a failure earlier may have an older
+// one. A rank has the rows lo to hi of each vector, and one more row on either side for those of the
+// neighbours.
 func (s *solver) solve() error {
 	if err := banyan.Bcast(s.c, s.saved, 0); err != nil {
-		return err // saved may have parts of two checkpoints now: the iteration can begin anywhere
+		return err // saved may have parts of two checkpoints now: the iteration can start from any values
 	}
 	n, size, rank := *side, s.c.Size(), s.c.Rank()
 	lo, hi := n*rank/size, n*(rank+1)/size
@@ -131,7 +133,8 @@ func (s *solver) solve() error {
 	return err
 }
 
-// checkpoint gives all ranks the whole solution: a sum in which each rank has its rows and else zeros.
+// checkpoint stores the whole solution at all ranks: a sum in which each rank contributes its rows,
+// and zeros elsewhere.
 func (s *solver) checkpoint(mine []float64, lo int) error {
 	whole, sum := make([]float64, len(s.saved)), make([]float64, len(s.saved))
 	copy(whole[lo**side:], mine)

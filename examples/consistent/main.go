@@ -1,11 +1,11 @@
 // Command consistent makes communicators that all members have, or none: example 17.1 of the MPI Forum's chapter on
-// process fault tolerance (draft of January 2014). A split in which somebody dies may succeed at some ranks and
-// fail at others. So all agree afterwards on whether it has succeeded at each of them, and who has
-// made a communicator that another one has not frees it.
+// process fault tolerance (draft of January 2014). If a rank dies during a split, the split may succeed at some
+// ranks and fail at others. So all ranks agree afterwards on whether it has succeeded at each of them. If not, the
+// ranks that have a new communicator free it.
 //
 //	go build -o bin/ ./examples/consistent && bin/ftbench run -n 6 -- bin/consistent -kill 2
 //
-// has two ranks killed by SIGKILL while all split again and again; the survivors go on.
+// kills two ranks by SIGKILL while all split again and again; the survivors continue.
 package main
 
 import (
@@ -26,7 +26,7 @@ func main() {
 	banyan.Run(func(w *banyan.World) error { return run(w, *rounds, *kill) })
 }
 
-// run splits, uses what came of it, and leaves the dead behind where it failed.
+// run splits, and uses the new communicators. After a failure it continues with the living ranks.
 func run(w *banyan.World, rounds, kill int) error {
 	c, err := w.Comm().Dup() // the world's communicator cannot be freed
 	if err != nil {
@@ -36,16 +36,17 @@ func run(w *banyan.World, rounds, kill int) error {
 	dying := false
 	for round := 0; round < rounds; {
 		if dying {
-			select {} // the end is on its way
+			select {} // wait for the signal
 		}
 		if me > 0 && me >= size-kill && round == rounds*(size-me)/(kill+1) {
 			dying = true
-			go func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }() // anywhere in this round; it does not fail
+			go func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }() // any time in this round; it succeeds
 		}
 		child, err := splitConsistent(c, c.Rank()%2, 0)
 		if err == nil {
 			err = use(child)
-			// The child may have dead in it. Whether the round is over is once more for all to say.
+			// The child may have failed members. All ranks agree again on whether the round has
+			// succeeded.
 			err = consistent(c, err)
 		}
 		switch {
@@ -71,12 +72,12 @@ func run(w *banyan.World, rounds, kill int) error {
 	return c.Free()
 }
 
-// splitConsistent is Split that succeeds at all ranks that live, or at none: then the error is ErrProcFailed. The
-// communicator may have dead in it: what is done on it may fail, in well-defined ways.
+// splitConsistent is Split that succeeds at all living ranks or at none: then the error is ErrProcFailed. The
+// communicator may have failed members: operations on it may fail, in well-defined ways.
 func splitConsistent(parent *banyan.Comm, color, key int) (*banyan.Comm, error) {
 	child, err := parent.Split(color, key)
 	if all := consistent(parent, err); all != nil {
-		if err == nil && child != nil { // some other rank has none
+		if err == nil && child != nil { // another rank has none
 			err = child.Free()
 		}
 		return nil, errors.Join(all, err)
@@ -84,15 +85,15 @@ func splitConsistent(parent *banyan.Comm, color, key int) (*banyan.Comm, error) 
 	return child, nil
 }
 
-// consistent gives all ranks of c the same answer to whether something has succeeded at each of them: nil if so, else
-// ErrProcFailed. Any rank that did it is to ask, also with an error.
+// consistent returns the same at all ranks of c: nil if each of them has called it with nil, else ErrProcFailed.
+// Every living rank must call it, also with an error.
 func consistent(c *banyan.Comm, err error) error {
 	var succeeded uint64
 	if err == nil {
 		succeeded = 1
 	}
-	// That somebody has failed whom not all have acknowledged is an error of the agreement, alike at all ranks; the
-	// flag is right all the same, and it alone is asked for.
+	// The agreement returns an error, alike at all ranks, if a rank has failed and not all have acknowledged that.
+	// The flag is valid nevertheless, and only the flag matters here.
 	succeeded, lost := c.Agree(succeeded)
 	switch {
 	case lost != nil && !errors.Is(lost, banyan.ErrProcFailed):
@@ -108,7 +109,7 @@ func use(c *banyan.Comm) error {
 	sum := []int64{int64(c.Rank())}
 	err := banyan.Allreduce(c, sum, sum, banyan.Sum)
 	if err != nil {
-		err = errors.Join(err, c.Revoke()) // nobody is to wait for this rank on it
+		err = errors.Join(err, c.Revoke()) // so that no rank waits for this one on c
 	} else if n := int64(c.Size()); sum[0] != n*(n-1)/2 {
 		log.Fatalf("the sum of the ranks of %s is %d", c.Name(), sum[0])
 	}

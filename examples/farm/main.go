@@ -1,4 +1,4 @@
-// Command farm gives tasks to workers, one at a time, and the task of a worker that dies to another one
+// Command farm distributes tasks to workers, one at a time. When a worker dies, another one gets its task
 // (example 17.2 of the MPI Forum's chapter on process fault tolerance, draft of January 2014). With -kill
 // the last worker dies in the middle of its work.
 //
@@ -35,7 +35,7 @@ func manage(c *banyan.Comm, tasks int) error {
 	done, sum, lost, given := 0, 0, 0, map[int]int{} // by worker: its task
 	for done < tasks {
 		for ; len(idle) > 0 && len(todo) > 0; idle = idle[1:] {
-			if banyan.SendValue(c, todo[0], idle[0], 0) == nil { // else the worker is dead
+			if banyan.SendValue(c, todo[0], idle[0], 0) == nil { // otherwise the worker is dead
 				given[idle[0]], todo = todo[0], todo[1:]
 			}
 		}
@@ -43,7 +43,7 @@ func manage(c *banyan.Comm, tasks int) error {
 			return fmt.Errorf("farm: no worker is left, %d of %d tasks are done: start more ranks", done, tasks)
 		}
 		square, st, err := banyan.RecvValue[int](c, banyan.AnySource, 0)
-		if _, busy := given[st.Source]; err == nil && busy { // else its death was known: the task is in todo
+		if _, busy := given[st.Source]; err == nil && busy { // otherwise its death was known: the task is in todo
 			done, sum, idle = done+1, sum+square, append(idle, st.Source)
 			delete(given, st.Source)
 		}
@@ -55,14 +55,14 @@ func manage(c *banyan.Comm, tasks int) error {
 				}
 				delete(given, worker)
 			}
-			lost, err = c.AckFailed(len(failed)) // else each receive reports them
+			lost, err = c.AckFailed(len(failed)) // otherwise each receive reports them
 		}
 		if err != nil {
 			return err
 		}
 	}
 	for worker := 1; worker < c.Size(); worker++ {
-		_ = banyan.SendValue(c, -1, worker, 0) // the end; errors of dead workers do not matter
+		_ = banyan.SendValue(c, -1, worker, 0) // the worker ends; errors of dead workers do not matter
 	}
 	fmt.Printf("%d tasks done, sum of squares %d, workers lost: %d\n", done, sum, lost)
 	return nil

@@ -42,8 +42,8 @@ func answerAndDie(c *banyan.Comm) error {
 	return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 }
 
-// Over sockets the news of a death may overtake the dead worker's answer, which then counts only if no
-// other worker has the task. Not every job has such an answer, so there are some.
+// Over sockets the report of a death may arrive before the dead worker's answer, which then counts
+// only if no other worker has the task. Not every job has such an answer, so the test runs several.
 func TestLateAnswers(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)

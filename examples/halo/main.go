@@ -82,8 +82,8 @@ func newTile(c *banyan.Comm, side int) *tile {
 	return t
 }
 
-// rank is the rank of a tile; beyond the plate there is nobody, and messages to
-// and from nobody succeed without moving anything.
+// rank is the rank of a tile. Beyond the plate it is ProcNull: messages to and from it succeed
+// without moving anything.
 func (t *tile) rank(row, col int) int {
 	if row < 0 || row >= t.rows || col < 0 || col >= t.cols {
 		return banyan.ProcNull
@@ -91,10 +91,10 @@ func (t *tile) rank(row, col int) int {
 	return row*t.cols + col
 }
 
-// at is the place of a cell; -1 and side are the halo.
+// at is the index of a cell; -1 and side are the halo.
 func (t *tile) at(row, col int) int { return (row+1)*(t.side+2) + col + 1 }
 
-// edge is the place of the i-th cell of an edge, or of the halo beyond it.
+// edge is the index of the i-th cell of an edge, or of the halo beyond it.
 func (t *tile) edge(d, i, beyond int) int {
 	switch d {
 	case up:

@@ -1,11 +1,11 @@
-// Command refine solves a system of linear equations by iterative refinement, and goes on with the survivors when
-// ranks die: example 17.3 of the MPI Forum's chapter on process fault tolerance (draft of January 2014). Each rank
-// computes some of the unknowns and knows all of them as of the last exchange, so nothing is lost with a rank but
-// time: from any values the iteration comes to the same solution.
+// Command refine solves a system of linear equations by iterative refinement, and continues with the survivors
+// when ranks die: example 17.3 of the MPI Forum's chapter on process fault tolerance (draft of January 2014). Each
+// rank computes some of the unknowns and has all of them as of the last exchange. So a failure costs only time:
+// the iteration converges to the same solution from any values.
 //
 //	go build -o bin/ ./examples/refine && bin/ftbench run -n 6 -- bin/refine -kill 2
 //
-// has two ranks killed by SIGKILL on the way.
+// kills two ranks by SIGKILL on the way.
 package main
 
 import (
@@ -28,7 +28,8 @@ func main() {
 	banyan.Run(func(w *banyan.World) error { return r.solve(w, *epsilon, *kill) })
 }
 
-// solve is the example's loop. Nobody leaves it before all who live agree that they have the solution.
+// solve is the example's loop. No rank leaves it before all living ranks agree that they have the
+// solution.
 func (r *refinement) solve(w *banyan.World, epsilon float64, kill int) error {
 	c, err := w.Comm().Dup() // the world's communicator cannot be freed
 	if err != nil {
@@ -38,19 +39,19 @@ func (r *refinement) solve(w *banyan.World, epsilon float64, kill int) error {
 	dying := false
 	for norm := epsilon + 1; norm > epsilon; {
 		if dying {
-			select {} // the end is on its way
+			select {} // wait for the signal
 		}
 		if iterations++; me > 0 && me >= size-kill && iterations == 100*(size-me) {
 			dying = true
-			go func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }() // anywhere in this iteration; it does not fail
+			go func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }() // any time in this iteration; it succeeds
 		}
 		norm, err = r.iterate(c)
 		switch {
 		case err == nil && norm > epsilon:
 			continue
 		case banyan.IsFailure(err):
-			// This rank has met a failure, others may be in the next iteration already, and would wait there for
-			// this one. Revoking the communicator fetches them out.
+			// This rank has met a failure. Others may be in the next iteration already, and would wait there for
+			// this one. Revoking the communicator ends their waits.
 			if err := c.Revoke(); err != nil {
 				return err
 			}
@@ -61,7 +62,7 @@ func (r *refinement) solve(w *banyan.World, epsilon float64, kill int) error {
 		if err == nil {
 			succeeded = 1
 		}
-		succeeded, err = c.Agree(succeeded) // about to leave: has everybody the solution?
+		succeeded, err = c.Agree(succeeded) // about to leave: do all ranks have the solution?
 		switch {
 		case err != nil && !errors.Is(err, banyan.ErrProcFailed):
 			return err
@@ -80,7 +81,7 @@ func (r *refinement) solve(w *banyan.World, epsilon float64, kill int) error {
 	return c.Free()
 }
 
-// leaveBehind gives the communicator of those who live, in place of c.
+// leaveBehind returns a communicator of the living ranks, and frees c.
 func leaveBehind(c *banyan.Comm) (*banyan.Comm, error) {
 	left, err := c.Shrink()
 	if err != nil {
@@ -89,20 +90,20 @@ func leaveBehind(c *banyan.Comm) (*banyan.Comm, error) {
 	return left, c.Free()
 }
 
-// refinement is Jacobi's method for the equations 2.05 x[i] - x[i-1] - x[i+1] = b[i], with such a right side that all
-// unknowns are one. Each iteration brings x a fortieth nearer.
+// refinement is Jacobi's method for the equations 2.05 x[i] - x[i-1] - x[i+1] = b[i], with a right side for which
+// all unknowns are one. Each iteration reduces the error by a fortieth.
 type refinement struct {
 	x    []float64 // as of the last exchange
-	next []float64 // this rank's part, then everybody's
+	next []float64 // this rank's part, then the parts of all
 }
 
 const diagonal = 2.05
 
-// iterate computes this rank's share of the unknowns, exchanges, and gives the largest change of any unknown. Shares
-// follow from rank and size, so a smaller communicator has larger ones.
+// iterate computes this rank's share of the unknowns, exchanges, and returns the largest change of any unknown.
+// Shares follow from rank and size, so a smaller communicator has larger ones.
 func (r *refinement) iterate(c *banyan.Comm) (norm float64, err error) {
 	n := len(r.x)
-	at := func(i int) float64 { // beyond the ends there is nothing
+	at := func(i int) float64 { // zero beyond the ends
 		if i < 0 || i >= n {
 			return 0
 		}
@@ -122,7 +123,7 @@ func (r *refinement) iterate(c *banyan.Comm) (norm float64, err error) {
 		change[0] = max(change[0], math.Abs(r.next[i]-r.x[i]))
 	}
 	if err := banyan.Allreduce(c, r.next, r.next, banyan.Sum); err != nil { // the shares of others are zero here
-		return 0, err // and x is as it was
+		return 0, err // and x is unchanged
 	}
 	r.x, r.next = r.next, r.x
 	err = banyan.Allreduce(c, change, change, banyan.Max)

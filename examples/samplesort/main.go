@@ -1,5 +1,5 @@
 // Command samplesort sorts random numbers: afterwards each rank has a sorted part, and no number is less
-// than one of the rank before. When a rank dies the others start again, with the same numbers.
+// than one of the previous rank. When a rank dies, the others start again with the same numbers.
 //
 //	go build -o bin/ ./examples/samplesort && bin/ftbench run -n 4 -- bin/samplesort -kill
 package main
@@ -48,8 +48,8 @@ func work(w *banyan.World) error {
 	}
 }
 
-// sort makes this rank's share of the numbers and gives each number to the rank of its range. The ranges
-// come from samples of all ranks.
+// sort generates this rank's share of the numbers and sends each number to the rank of its range. The
+// ranges come from samples of all ranks.
 func sort(c *banyan.Comm) error {
 	rank, size := c.Rank(), c.Size()
 	var mine []uint64
