@@ -108,8 +108,9 @@ func (s *Schedule) recursiveDoublingAllgather(mine, dense []byte) {
 	}
 }
 
-// bruck has each rank, in step k, send its blocks to the rank 2^k below: a rank has its own block
-// first, then those of the ranks above, and in the end sorts them (Bruck et al.).
+// bruck is Bruck's algorithm: in step k each rank sends its blocks to the rank 2^k below. A rank
+// stores its own block first, then those of the ranks above, and sorts them at the end (Bruck et
+// al.).
 func (s *Schedule) bruck(mine []byte) (dense []byte) {
 	n, me, size := s.w.Size(), s.w.Rank(), len(mine)
 	dense, have := s.mem.two(n * size)

@@ -45,8 +45,8 @@ func (s *Schedule) rootless(to, scratch []byte, f Fold) {
 	s.foldAll(h, by, to, scratch, f)
 }
 
-// folding is the algorithm for a buffer of a length, and the length of the elements at whose boundaries it is parted; 0: it
-// is not.
+// folding returns the algorithm for a buffer of a length, and the length of the elements at whose boundaries the
+// buffer is split; 0: it is not split.
 func (h *cube) folding(m *choose.Menu, length int, f Fold) (by choose.Algorithm, unit int) {
 	if by = m.At(length); by != choose.Doubling && f.Unit > 0 && length/f.Unit >= h.size {
 		return by, f.Unit

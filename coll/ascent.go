@@ -6,10 +6,11 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// ascent is a reduction up a tree where length headers may come. A long buffer goes in segments: each
-// goes on as soon as it has come from all children, while the next ones are under way. In each round a
-// message comes from every child whose header has promised so many, and one goes to the parent if this
-// rank's header has. Where lengths do not fit, the promised messages come all the same, and are dropped.
+// ascent is a reduction up a tree in which length headers may arrive. A long buffer travels in segments:
+// each is passed on as soon as it has come from all children, while the next ones are under way. In each
+// round a message arrives from every child whose header announced that many, and one goes to the parent
+// if this rank's header announced it. If lengths do not fit, the announced messages are sent
+// nevertheless, and dropped.
 type ascent struct {
 	parent            int   // -1 at the root
 	children          []int // the smallest subtree first

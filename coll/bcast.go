@@ -79,9 +79,9 @@ func (s *Schedule) spread(r *route, buf []byte) {
 	}
 }
 
-// spreadWhole sends buf of the root down a tree. A length that does not fit, and a child that has failed,
-// keep nothing from the other ranks, which would wait: they get what the root sent, or an empty message,
-// which fits none of them.
+// spreadWhole sends buf of the root down a tree. After a length that does not fit, or the failure of a
+// child, this rank still serves the other ranks, which would wait otherwise: they get the root's message,
+// or an empty message, which fits none of them.
 func (s *Schedule) spreadWhole(r *route, buf []byte) {
 	kind := stepSend
 	if r.parent >= 0 {

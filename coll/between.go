@@ -8,16 +8,16 @@ import (
 )
 
 // Collectives of intercommunicators (MPI 4.1, 6.2.2 and 6.2.3). They run on one communicator of both sides, in
-// which the ranks of one side follow those of the other. What a side gives goes up the binomial tree of its
-// ranks, in their order, to its lowest rank, from there to the other side, and down the tree there; so data go
-// from one side to the other once. With a root the tree of the other side hangs on it. Blocks of different
-// lengths, and those of an alltoall, go straight to their ranks, as on other communicators.
+// which the ranks of one side follow those of the other. The data of a side go up the binomial tree of its
+// ranks, in their order, to its lowest rank, from there to the other side, and down the tree there; so data
+// cross between the sides once. With a root the tree of the other side is attached to the root. Blocks of
+// different lengths, and those of an alltoall, go straight to their ranks, as on other communicators.
 
-// sides are those of an intercommunicator, in the ranks of the communicator to send on. On others each is all
-// ranks.
+// sides are those of an intercommunicator, in the ranks of the communicator to send on. On other
+// communicators each side has all ranks.
 type sides struct{ near, far span }
 
-// sidesOf are the sides of c, whose collectives send on w.
+// sidesOf returns the sides of c, whose collectives send on w.
 func sidesOf(c, w *p2p.Comm) sides {
 	all := span{0, w.Size()}
 	if c.Local() == nil {
@@ -47,8 +47,8 @@ func (k Kind) spans() bool { return k < Scan || k == ReduceScatterBlock }
 
 var errInter = fmt.Errorf("%w: not on an intercommunicator", ft.ErrArgument)
 
-// counted gives the number of ranks whose blocks a rank gives or gets in an operation, and its own rank among
-// them: p2p.Root if it is on the other side.
+// counted returns the number of ranks whose blocks a rank sends or receives in an operation, and its own rank
+// among them: p2p.Root if it is on the other side.
 func counted(c *p2p.Comm, k Kind) (n, me int) {
 	if c.Local() == nil || k == ReduceScatter || k == ReduceScatterBlock {
 		return c.Size(), c.Rank()
@@ -84,7 +84,7 @@ func (s *Schedule) hanging(root int) *route {
 	return r
 }
 
-// cross exchanges what the two sides have between their lowest ranks.
+// cross exchanges the data of the two sides between their lowest ranks.
 func (s *Schedule) cross(out, in []byte) {
 	if s.w.Rank() == s.o.near.from {
 		s.exchange(s.o.far.from, out, s.o.far.from, in)
@@ -122,7 +122,7 @@ func (s *Schedule) foldSide(r *route, in []byte, f Fold) (acc, spare []byte) {
 	return acc, spare
 }
 
-// allreduceBetween gives each side what the other one folds.
+// allreduceBetween gives each side the fold of the other side.
 func (s *Schedule) allreduceBetween(in, out []byte, f Fold) {
 	if s.noneThere() {
 		return
@@ -137,8 +137,8 @@ func (s *Schedule) allreduceBetween(in, out []byte, f Fold) {
 	s.result = result{to: out, from: to}
 }
 
-// reduceScatterBetween gives each rank its part of what the other side folds. A rank knows the parts of its own side
-// alone, so the whole comes to its lowest rank.
+// reduceScatterBetween gives each rank its part of the fold of the other side. A rank has the lengths of its own
+// side alone, so the whole fold is sent to its lowest rank.
 func (s *Schedule) reduceScatterBetween(a *Args) {
 	if s.noneThere() {
 		return
@@ -167,7 +167,7 @@ func (s *Schedule) reduceScatterBetween(a *Args) {
 	s.result = result{to: a.Out, from: parts.At(s.c.Rank())}
 }
 
-// allgatherBetween gathers at the lowest ranks of the sides, which exchange what they have.
+// allgatherBetween gathers at the lowest ranks of the sides, which exchange the blocks.
 func (s *Schedule) allgatherBetween(mine, all []byte) {
 	if mine, all = s.wholeBlocks(mine, all); s.noneThere() {
 		return

@@ -2,9 +2,9 @@ package coll
 
 import "unsafe"
 
-// Why unsafe: a slice of slices of numbers is used where it lies, whatever its elements. A header of a slice
-// of bytes is read in place of that of a slice of elements, which has the same layout with the length in
-// elements. Addresses of buffers are compared, and nothing is read through them.
+// Why unsafe: a slice of slices of numbers is used in place, whatever its elements. The header of a slice of
+// elements is read as that of a slice of bytes, which has the same layout with the length in elements.
+// Addresses of buffers are compared, and nothing is read through them.
 
 // Blocks are a buffer for each rank of a communicator, or each neighbour. The zero Blocks are empty for all.
 type Blocks struct {

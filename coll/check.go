@@ -6,14 +6,14 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// A call with a Check begins with a non-blocking allgather of what each rank calls. It is the same
-// at all ranks, whatever they call: so all of them learn of calls that differ, and none waits for a
-// message that no rank sends. A blocking operation waits for it and then starts. A non-blocking one
-// starts at once, and its request ends first with the outcome of the allgather.
+// A call with a Check begins with a non-blocking allgather of descriptions of each rank's call. It
+// is the same at all ranks, whatever they call. So all of them detect calls that differ, and none
+// waits for a message that no rank sends. A blocking operation waits for it and then starts. A
+// non-blocking one starts at once, and its request ends first with the outcome of the allgather.
 
 // Check is the comparison of one call at all ranks.
 type Check struct {
-	// Mine describes what this rank calls, in as many bytes at all ranks.
+	// Mine describes the call of this rank, in as many bytes at all ranks.
 	Mine []byte
 	// Differ gives the error of calls that differ, at all ranks if at one. All has the descriptions by
 	// rank: zeros of a rank that is agreed to have failed.
@@ -72,9 +72,9 @@ func (k *Check) Follow(e *p2p.Engine, h p2p.Handle) p2p.Handle {
 	return e.WrapAfter(k.before, verdict, h, k.End)
 }
 
-// verdict compares the calls of all ranks. Where the comparison has failed, with a rank or by a revocation,
-// it says nothing: the operation goes on, takes part where other ranks count on it, and has its own outcome. So it
-// ends with its buffers, and with the others in an agreement.
+// verdict compares the calls of all ranks. If the comparison has failed, with a rank or by a revocation, it
+// returns nil: the operation continues, since other ranks may depend on it, and has its own outcome. So it ends
+// with its buffers, and with the others in an agreement.
 func (k *Check) verdict(err error) error {
 	if err != nil {
 		return nil

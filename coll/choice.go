@@ -21,7 +21,7 @@ var choices = [...]choose.Op{
 	NeighborAlltoallv: 0,
 }
 
-// menu is what the table has for an operation of a communicator.
+// menu returns the algorithms of the table for an operation of a communicator.
 func (t *Trees) menu(op choose.Op) *choose.Menu {
 	m := t.menus[op]
 	if m == nil {

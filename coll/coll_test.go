@@ -6,7 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The places of a cube are a power of two of the ranks in their order, and who is left out has a neighbour below that works for it.
+// The places of a cube are a power of two of the ranks in their order, and a rank without a place has a neighbour
+// below that works for it.
 func TestCube(t *testing.T) {
 	for n := 1; n <= 70; n++ {
 		last, left := -1, 0

@@ -153,9 +153,9 @@ func (o *Comm) Iallreduce(c *p2p.Comm, call Call, in, out []byte, f Fold) p2p.Ha
 	return s.start()
 }
 
-// Gather puts mine of each rank, all of one length, into root's all, by rank. Only the root's all
-// counts; its mine may lie there in its place. The places of ranks that are agreed to have failed stay
-// as they are, and with a root that is one of them it does nothing.
+// Gather stores the mine of each rank in root's all, by rank. All blocks have one length. Only the
+// root's all counts; its mine may be its own block there. The blocks of ranks that are agreed to have
+// failed stay unchanged; if the root is one of them, Gather does nothing.
 func (o *Comm) Gather(c *p2p.Comm, call Call, mine, all []byte, root int) error {
 	call = o.compared(c, call)
 	s := o.blocking(c, Gather, call)
@@ -171,9 +171,9 @@ func (o *Comm) Igather(c *p2p.Comm, call Call, mine, all []byte, root int) p2p.H
 	return s.start()
 }
 
-// Scatter puts each rank's block of root's all into its mine. All blocks are of one length. Only the
-// root's all counts; its mine may lie there in its place. Nothing is sent to ranks that are agreed to
-// have failed, and with a root that is one of them it does nothing.
+// Scatter copies each rank's block of root's all into its mine. All blocks have one length. Only the
+// root's all counts; its mine may be its own block there. Nothing is sent to ranks that are agreed to
+// have failed; if the root is one of them, Scatter does nothing.
 func (o *Comm) Scatter(c *p2p.Comm, call Call, all, mine []byte, root int) error {
 	call = o.compared(c, call)
 	s := o.blocking(c, Scatter, call)
@@ -189,8 +189,8 @@ func (o *Comm) Iscatter(c *p2p.Comm, call Call, all, mine []byte, root int) p2p.
 	return s.start()
 }
 
-// Allgather puts mine of each rank, all of one length, into all of each rank, by rank. Mine may lie in
-// all in its place. The places of ranks that are agreed to have failed stay as they are.
+// Allgather stores the mine of each rank in all of every rank, by rank. All blocks have one length.
+// Mine may be its own block of all. The blocks of ranks that are agreed to have failed stay unchanged.
 func (o *Comm) Allgather(c *p2p.Comm, call Call, mine, all []byte) error {
 	tried := false
 	if g, most := o.quick(c, choose.Allgather, call.plain()); g != nil && c.Coll().Size() == c.Size() {

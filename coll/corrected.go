@@ -14,12 +14,13 @@ import (
 )
 
 // With the design tree.Corrected a barrier and a broadcast complete in spite of failures (package coll/corrected).
-// They go by control frames, which need no matching, and need no validate: failed members are gone round. All
+// They use control frames, which need no matching. They need no validate, since they bypass failed members. All
 // other operations of that design are those of tree.Rebalance, and so are uniform ones, those of
 // intercommunicators, and all under run-through stabilization, where any failure ends a collective.
 //
-// A rank that waits and knows of a failure asks those that it waits for whether they have given up the collectives
-// of the communicator, as in package p2p. If one has, the operation ends and this rank gives up as well.
+// If a waiting rank knows of a failure, it asks the ranks that it waits for whether they have given up the
+// collectives of the communicator, as in package p2p. If one has, the operation ends and this rank gives up as
+// well.
 
 // correction is an operation of that design under way. Its callbacks run with the engine's lock held.
 type correction struct {
@@ -46,8 +47,8 @@ const (
 	spoiled = 1<<64 - 1
 )
 
-// piecesOf is the number of pieces of a broadcast of so many bytes. All ranks call all of them, whatever becomes of one, so
-// that the next operation has the same number everywhere.
+// piecesOf is the number of pieces of a broadcast of so many bytes. All ranks call all of them, whatever the outcome
+// of one, so that the next operation has the same number everywhere.
 func piecesOf(length int) int { return (length+sizeLen)/corrected.MaxValue + 1 }
 
 // corrects reports whether an operation is one of that design.
@@ -96,7 +97,7 @@ func (o *Comm) correctNow(c *p2p.Comm, call Call, k Kind, buf []byte, root int) 
 func (x *correction) start() {
 	x.turn = true
 	switch err := x.w.CollReady(); {
-	case err != nil && !errors.Is(err, ft.ErrClosed): // after Free it goes on
+	case err != nil && !errors.Is(err, ft.ErrClosed): // after Free it continues
 		x.end(err)
 	case x.kind == Bcast:
 		x.piece()

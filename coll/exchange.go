@@ -10,9 +10,9 @@ import (
 )
 
 // In most operations of this file a rank has a message for each other one, and no rank passes on those of
-// others: so there is no tree, whatever was chosen. All receives are posted before the first send, the
-// sends begin with the next rank, so that not all ranks send to the same one at once, and one wait ends all
-// of them. Each message has the length that its receiver expects, or the receiver has ft.ErrArgument.
+// others: so there is no tree, whatever was chosen. All receives are posted before the first send. The
+// sends begin with the next rank, so that not all ranks send to the same one at once. One wait ends all of
+// them. Each message has the length that its receiver expects, or the receiver has ft.ErrArgument.
 
 // Args are the arguments of such an operation.
 type Args struct {
@@ -183,8 +183,8 @@ func (s *Schedule) allgatherv(mine []byte, to Blocks) {
 	}
 }
 
-// gatherv has the root receive from all others. They do not know how much the others send, so there is no
-// tree.
+// gatherv receives at the root from all others. A rank does not know the lengths of the others, so there
+// is no tree.
 func (s *Schedule) gatherv(mine []byte, to Blocks, root int) {
 	if root, left := s.rooted(root); left {
 		s.gatherStraight(mine, to, root)
@@ -257,8 +257,8 @@ func (s *Schedule) pairwise(out func(rank int) []byte, to *Blocks) {
 		func(dst int) []byte { return out(w.OriginalRank(dst)) })
 }
 
-// toAll receives in(rank) from each other rank and sends it out(rank), by the ranks to send on. On an intercommunicator
-// they are those of the other side.
+// toAll receives in(rank) from each other rank and sends it out(rank), by the ranks to send on. On an
+// intercommunicator these are the ranks of the other side.
 func (s *Schedule) toAll(in, out func(rank int) []byte) {
 	me, far := s.w.Rank(), s.o.far
 	for d := range far.size() {
@@ -283,7 +283,7 @@ func (s *Schedule) apart(to Blocks) Blocks {
 	return s.aside(to, s.c.RemoteSize())
 }
 
-// aside is memory for n blocks, of which the caller gets those in s.order.
+// aside returns memory for n blocks; the caller gets the blocks of the ranks in s.order.
 func (s *Schedule) aside(to Blocks, n int) Blocks {
 	total := 0
 	s.places = append(s.places[:0], 0)

@@ -5,8 +5,8 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// failure is the error of an operation with what it has met: the error of one of its messages, or a
-// cause. Root counts where the operation has one.
+// failure returns the error of an operation with its cause, which may be the error of one of its
+// messages. Root counts if the operation has one.
 func failure(c *p2p.Comm, k Kind, blocks bool, root int, met error) error {
 	e := c.OpError(k.Name(blocks))
 	if k.Rooted() {

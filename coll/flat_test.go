@@ -24,18 +24,18 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// impatient is a host that sleeps whenever nothing has come: a rank that is not woken never goes on.
+// impatient is a host that sleeps whenever nothing has come: a rank that is not woken waits forever.
 type impatient struct{ *host.Host }
 
 func (impatient) Patience() (spins, yields int, most fabric.Time) { return 0, 0, fabric.Forever }
 
-// rank is what a process would be.
+// rank stands for a process.
 type rank struct {
 	*p2p.Comm
 	coll Comm
 	e    *p2p.Engine
 	p    *progress.Engine
-	// dead: its memory is gone.
+	// dead: its memory is unmapped.
 	dead bool
 }
 
@@ -78,7 +78,7 @@ func ranks(t *testing.T, n int, patient, attended bool) []*rank {
 	return all
 }
 
-// atOnce runs what each rank does. A rank that fails leaves the others waiting: so its error is printed at once.
+// atOnce runs do for each rank. If a rank fails, the others wait: so its error is printed at once.
 func atOnce(t *testing.T, comms []*rank, do func(c *rank) error) {
 	errs := make([]error, len(comms))
 	var all sync.WaitGroup
@@ -99,7 +99,7 @@ func add(acc, in []byte) {
 	}
 }
 
-// act calls a random collective and looks at what it gives.
+// act calls a random collective and checks the result.
 func act(c *rank, r *rand.Rand, number int) error {
 	size, root := []int{0, 1, 8, 24, 25, 64, 700, 1024, 1025, 2040, 2041}[r.IntN(11)], r.IntN(c.Size())
 	buf := make([]byte, size)
@@ -147,7 +147,7 @@ func act(c *rank, r *rand.Rand, number int) error {
 	return nil
 }
 
-// actInParts is act for those in which a rank gives a block for each, or blocks are of different lengths.
+// actInParts is act for collectives with a block for each rank, or with blocks of different lengths.
 func actInParts(c *rank, kind, size, number int) error {
 	n, me := c.Size(), c.Rank()
 	size /= n
@@ -237,8 +237,8 @@ func TestFlat(t *testing.T) {
 	}
 }
 
-// Lengths that do not fit are an error at all of an allreduce, keep nobody waiting, and what follows is in order; also where only some of the
-// lengths fit into the memory.
+// Lengths that do not fit are an error of an allreduce at all ranks, no rank waits, and the next operations work;
+// also if only some of the lengths fit into the memory.
 func TestFlatLengths(t *testing.T) {
 	for _, lengths := range [][2]int{{8, 16}, {8, 100}, {100, 8}, {1, 5000}, {3000, 8}, {3000, 4000}, {1024, 1025}, {24, 1024}} {
 		atOnce(t, ranks(t, 4, false, false), func(c *rank) error {

@@ -6,13 +6,14 @@ import (
 	"github.com/banyan-hpc/banyan/coll/choose"
 )
 
-// blocks are those of a subtree on their way up or down a tree.
+// blocks are the blocks of a subtree on their way up or down a tree.
 type blocks struct {
 	s    *Schedule
 	r    *route
 	size int // of a block, in bytes
-	// all has the blocks by the ranks of the communicator, at the root. Those of a child's subtree that
-	// lie there as they travel are sent from there and received there; see direct.
+	// all has the blocks by the ranks of the communicator, at the root. If the blocks of a child's
+	// subtree are contiguous there in their order of travel, they are sent and received in place; see
+	// direct.
 	all   []byte
 	stage []byte // the blocks in the order in which they travel
 }
@@ -93,9 +94,9 @@ func (b *blocks) direct(i int) []byte {
 	return b.all[at*b.size : (at+to-from+1)*b.size : len(b.all)]
 }
 
-// upward receives the blocks of the children's subtrees and sends them to the parent together with
-// mine: all of them, or nothing if one does not fit. At the root they are in the stage then, or if
-// direct in all.
+// upward receives the blocks of the children's subtrees and sends them to the parent with its own
+// block mine: all of them, or nothing if one does not fit. At the root they are in the stage then,
+// or, if direct, in all.
 func (s *Schedule) upward(b *blocks, mine []byte, direct bool) {
 	copy(b.stage, mine)
 	for i, child := range slices.Backward(b.r.children) { // the smallest subtree is ready first
@@ -134,7 +135,7 @@ func (s *Schedule) scatter(all, mine []byte, root int) {
 	s.deal(&b, all, mine)
 }
 
-// deal sends the blocks of subtrees down a tree, and this rank's to mine.
+// deal sends the blocks of subtrees down a tree, and copies this rank's block to mine.
 func (s *Schedule) deal(b *blocks, all, mine []byte) {
 	top := b.r.parent < 0
 	if s.staged() && len(b.r.children) == 0 {

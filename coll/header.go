@@ -8,10 +8,10 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// header is a length header: a message in place of a long one, whose data follow in another way. Ranks
-// that do not agree on the length, and so would not agree on the way, learn of it before they wait for
-// each other. Data of the length of a header, 61 bytes, follow one too: so where a header may come no
-// other message is as long.
+// header is a length header: a message in place of a long one, whose data follow by another algorithm.
+// Ranks with different lengths may select different algorithms. They detect that by the header, before
+// they wait for each other. Data of the length of a header, 61 bytes, follow one too, so that no other
+// message has the length of a header.
 type header [headerLen]byte
 
 const (
@@ -22,7 +22,7 @@ const (
 	unitAt = 56
 )
 
-// set announces so many bytes. Unit is the length of the elements at whose boundaries they are parted,
+// set announces so many bytes. Unit is the length of the elements at whose boundaries they are split,
 // or 0.
 func (h *header) set(length, unit int) []byte {
 	copy(h[:], sign)

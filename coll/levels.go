@@ -7,15 +7,15 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// Where the ranks of each of several nodes share memory, a blocking barrier, bcast or allreduce goes in two levels.
-// The lowest rank of a node leads it. The ranks bring their parts to their leader in memory, the leaders exchange messages as
-// ranks of a smaller communicator would, and each leader hands the result to its node. A broadcast begins with
-// the messages, and its root leads its own node.
+// If the ranks of each of several nodes share memory, a blocking barrier, bcast or allreduce has two levels. The
+// lowest rank of a node is its leader. The ranks pass their parts to their leader in memory, the leaders exchange
+// messages like the ranks of a smaller communicator, and each leader passes the result to its node. A broadcast
+// begins with the messages, and its root is the leader of its own node.
 //
-// Parts and results that are too long for the memory go as they would without it. An allreduce then begins with
-// that of a length header in two levels, so that ranks with other lengths learn of it. A broadcast goes to
-// the leaders in any case, which say in memory that their node gets messages; or it begins with a header too, where
-// it goes in segments.
+// Parts and results that are too long for the memory travel as they would without it. An allreduce then begins with
+// the allreduce of a length header in two levels, by which ranks with other lengths detect the mismatch. A broadcast
+// goes to the leaders in any case, which announce the messages to their nodes in memory; or it begins with a header
+// too, if it travels in segments.
 
 // levels are the two levels of a communicator, of one of its ranks.
 type levels struct {
@@ -188,7 +188,7 @@ func (s *Schedule) onNode(st step) {
 	}
 }
 
-// handData hands what has come of a broadcast to the node, in memory or by messages.
+// handData passes the data of a broadcast to the node, in memory or by messages.
 func (s *Schedule) handData(root int) error {
 	l, t, name := s.o.levels, s.stream, s.kind.String()
 	if t.long {
@@ -243,7 +243,7 @@ func (s *Schedule) takeData(root int, buf []byte) error {
 	return nil
 }
 
-// spreadAgain goes on without memory: a long message follows.
+// spreadAgain continues without memory: a long message follows.
 func (s *Schedule) spreadAgain(root int, buf []byte) {
 	s.streaming().reset()
 	s.bcastByMessages(buf, root)

@@ -2,23 +2,22 @@ package coll
 
 import "weak"
 
-// Memory is what the operations of one communicator work in besides the buffers of their callers: it grows
-// to what they need and serves the next one, so that an operation allocates nothing once the like of it has run.
-// One operation uses it at a time. The zero value is ready.
+// Memory is the work memory of the operations of one communicator, beside the buffers of their callers. It grows
+// as needed and is reused, so an operation allocates nothing if a similar one has run before. One operation uses
+// it at a time. The zero value is ready.
 //
-// What is large is kept for as long as the garbage collector leaves it, so that one long operation does not
-// cost its memory for ever.
+// The garbage collector may free large parts of it, so that one long operation does not take its memory forever.
 type Memory struct {
 	small []byte
 	large weak.Pointer[[]byte]
 }
 
 const (
-	// smallest is what is allocated at least, in bytes: enough that the beginning is aligned for every number.
+	// smallest is the smallest allocation, in bytes: large enough to be aligned for every number.
 	smallest = 512
 	// keep is the most, in bytes, that is held against the collector.
 	keep = 1 << 20
-	// line is what parts of it begin at a multiple of, in bytes: a cache line.
+	// line is the alignment of its parts, in bytes: a cache line.
 	line = 64
 )
 

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Memory grows to what is asked for and serves what is shorter without allocating.
+// Memory grows as needed and serves shorter requests without allocating.
 func TestMemoryGrows(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // it would take what is large
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would free large parts
 	var m Memory
 	for _, n := range []int{0, 1, 511, 513, 4000, keep, keep + 1, 3 * keep} {
 		b := m.bytes(n)
@@ -46,7 +46,7 @@ func TestMemoryInTwo(t *testing.T) {
 	}
 }
 
-// What was long is not kept for ever.
+// Large memory is not kept forever.
 func TestLargeMemoryIsGivenBack(t *testing.T) {
 	var m Memory
 	m.bytes(keep)

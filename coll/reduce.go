@@ -46,9 +46,10 @@ func (s *Schedule) reduce(in, out []byte, f Fold, root int) {
 	}
 }
 
-// reduceTo folds up the tree with that root and gives the place of the result at the root. What must
-// keep the order of ranks goes over a tree whose subtrees are neighbours to rank 0, which sends it to
-// the root: another root would change the order of operands. Out: memory for the result, or nil.
+// reduceTo folds up the tree with that root and returns the place of the result at the root. An
+// operation that must keep the order of ranks uses a tree to rank 0 whose subtrees are neighbours,
+// and rank 0 sends the result to the root: another root would change the order of operands. Out:
+// memory for the result, or nil.
 func (s *Schedule) reduceTo(in, out []byte, f Fold, root int) (to []byte) {
 	s.fold = f.Op
 	if f.AnyOrder {
@@ -67,7 +68,7 @@ func (s *Schedule) reduceTo(in, out []byte, f Fold, root int) (to []byte) {
 	return to
 }
 
-// inOrder is this rank's place in the tree whose subtrees are neighbours, with root 0.
+// inOrder returns this rank's place in the tree whose subtrees are neighbours, with root 0.
 func (s *Schedule) inOrder() *route {
 	if s.free() {
 		return s.o.to(0)

@@ -94,7 +94,7 @@ func (s *Schedule) resume() {
 	s.finish()
 }
 
-// advance runs steps; false: the operation waits for messages, and goes on in resume.
+// advance runs steps; false: the operation waits for messages, and continues in resume.
 func (s *Schedule) advance() bool {
 	for s.at < len(s.steps) && !s.ended {
 		st := &s.steps[s.at]
@@ -129,8 +129,9 @@ func (s *Schedule) advance() bool {
 	return s.handOver()
 }
 
-// handOver waits until the sent messages have left this process: a rank that dies after its success has
-// sent what the others need. Where sockets have taken everything, which is usual, it waits for nothing.
+// handOver waits until the sent messages have left this process, so that a rank that dies after its
+// success has sent all messages that the others need. Usually the sockets have accepted everything, and
+// it does not wait.
 func (s *Schedule) handOver() bool {
 	if s.e.EndBursts() || s.ended || s.w == nil {
 		return true
@@ -149,7 +150,7 @@ func (s *Schedule) handOver() bool {
 	return s.await()
 }
 
-// data is what is sent in place of data: nothing if a length did not fit.
+// data returns buf, or nothing if a length did not fit.
 func (s *Schedule) data(buf []byte) []byte {
 	if s.spoiled {
 		return nil
@@ -322,7 +323,7 @@ func (s *Schedule) finish() {
 			s.decided(err)
 			return
 		}
-		s.w.Done(s.number) // other ranks may not come to the agreement before they know
+		s.w.Done(s.number) // other ranks may need this before they enter the agreement
 		s.o.Agreement.Begin(s.c, s.kind, s.w.OpContext(s.number), err, s.decide)
 		return
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/banyan-hpc/banyan/ft"
 )
 
-// reduceScatter sends each rank its block and folds those that come, in the order of ranks. Each rank sends
-// and receives as much as it has to in any algorithm, and all messages are under way at once. Few bytes of blocks of one
-// length, which lie in all, go through shared memory.
+// reduceScatter sends each rank its block and folds the received ones in the order of ranks. Each rank sends and
+// receives the minimal number of bytes of any algorithm, and all messages are under way at once. Small blocks of one
+// length that are contiguous in all use shared memory.
 func (s *Schedule) reduceScatter(from Blocks, all, out []byte, f Fold) {
 	s.fold = f.Op
 	if s.kind == ReduceScatterBlock && s.foldInMemory(s.c.Rank()*len(out), all, out, f) {
@@ -55,11 +55,11 @@ func (s *Schedule) divided(flat []byte, counts []int, unit int) Blocks {
 	return Blocks{flat: flat, at: s.places}
 }
 
-// scan folds what the ranks up to this one give: in step k each rank sends what it has folded to the rank 2^k
-// above, so that it has that of twice as many then (Hillis and Steele). An exclusive one is the same among
-// the ranks without the lowest, each of which begins with what the rank below gives.
+// scan folds the buffers of the ranks up to this one: in step k each rank sends its fold to the rank 2^k
+// above, which doubles the number of ranks in that rank's fold (Hillis and Steele). An exclusive scan is an
+// inclusive one among the ranks without the lowest, each of which begins with the buffer of the rank below.
 //
-// What comes is folded where it has come, in two buffers in turn, so that the last one is out.
+// A received fold is combined in its own buffer. There are two such buffers in turn, and the last one is out.
 func (s *Schedule) scan(in, out []byte, f Fold, exclusive bool) {
 	s.fold = f.Op
 	n, me, lowest := s.w.Size(), s.w.Rank(), 0
@@ -88,8 +88,8 @@ func (s *Schedule) scan(in, out []byte, f Fold, exclusive bool) {
 	s.result = result{to: out, from: acc}
 }
 
-// pass sends to one rank and receives from another, as far as they are among those from the lowest on. It
-// reports whether it receives.
+// pass sends to one rank and receives from another, if these are not below lowest. It reports whether it
+// receives.
 func (s *Schedule) pass(out []byte, dst, src int, in []byte, lowest int) bool {
 	sends, receives := dst < s.w.Size() && s.w.Rank() >= lowest, src >= lowest
 	switch {
@@ -124,7 +124,7 @@ func (a *Args) wrongFold(k Kind, n, me int) error {
 		ft.ErrArgument, len(a.In), len(a.Out), n, want)
 }
 
-// wrongCounts gives an error unless the counts divide what is sent.
+// wrongCounts returns an error unless the counts divide the send buffer.
 func (a *Args) wrongCounts(n, me int) error {
 	if len(a.Counts) != n {
 		return fmt.Errorf("%w: %d counts for %d ranks: give one for each", ft.ErrArgument, len(a.Counts), n)

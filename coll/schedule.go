@@ -12,14 +12,14 @@ import (
 // A Schedule is one collective operation as a list of steps. Each algorithm is written once, as a
 // method that appends its steps; nothing is sent before the schedule runs.
 //
-// A blocking operation runs its steps in the goroutine of its caller. A non-blocking one runs in
-// any goroutine that makes progress, whenever the messages of a stepWait have completed. Messages of
+// A blocking operation runs its steps in the goroutine of its caller. A non-blocking one runs in any
+// goroutine that makes progress, whenever the messages of a stepWait have completed. Messages of
 // non-blocking operations have tags of their own, by the number of the operation, so they mix
 // neither with each other nor with blocking operations.
 //
 // The first error ends the operation, unless it is an error of lengths: no further message is
-// started, and the operation ends when all messages under way have ended. A failure and a
-// revocation end those. The buffers of the caller are not touched after that.
+// started, and the operation ends when all messages under way have ended. A failure and a revocation
+// end those. The buffers of the caller are not accessed after that.
 //
 // A schedule serves one operation after the other.
 type Schedule struct {
@@ -31,7 +31,7 @@ type Schedule struct {
 	// blocks: the operation blocks.
 	blocks  bool
 	tried   bool // in shared memory, where it was counted
-	unaware bool // its messages are those of the unaware engine
+	unaware bool // its messages use the unaware engine
 
 	c, w   *p2p.Comm // the user's communicator, and the one to send on
 	tag    int
@@ -51,7 +51,7 @@ type Schedule struct {
 	ascent *ascent // likewise
 	place  *route  // in the tree that keeps the order of ranks, with root 0; nil until there is need
 
-	err     error // what it has met
+	err     error // the first error
 	ended   bool  // err is fatal: no further step runs
 	broken  bool  // so that other ranks may wait for this one in vain
 	spoiled bool  // a length does not fit: empty messages, which fit no rank, replace all data
@@ -70,7 +70,7 @@ type async struct {
 	next    *Schedule // in Comm.idle
 }
 
-// Call says how one operation is done.
+// Call describes how one operation is called.
 type Call struct {
 	// Wrong is the cause of an error in the arguments of this rank. The operation takes part with no data, so that
 	// no rank waits for this one, and ends with Wrong.
@@ -81,7 +81,7 @@ type Call struct {
 	Uniform bool
 	// InTurn: the operation has a turn of the communicator, for which others wait.
 	InTurn bool
-	// Check compares the call with those of other ranks. Nil: it is not compared.
+	// Check compares the call with those of other ranks. Nil: no comparison.
 	Check   *Check
 	differs error // the outcome, if that is known
 	hidden  bool  // a comparison, which does not count
@@ -349,8 +349,8 @@ func (s *Schedule) exchange(dst int, out []byte, src int, in []byte) {
 
 func (s *Schedule) wait() { s.add(stepWait, 0, nil, nil) }
 
-// fail notes an error of the operation. After one of lengths the operation goes on, with empty
-// messages, so that no rank waits for this one.
+// fail records an error of the operation. After an error of lengths the operation continues with
+// empty messages, so that no rank waits for this one.
 func (s *Schedule) fail(err error) {
 	fatal := !errors.Is(err, ft.ErrArgument)
 	s.broken = s.broken || fatal && !p2p.OnlyRevoked(err)

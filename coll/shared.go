@@ -9,14 +9,15 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// Where all ranks share memory, a blocking barrier, bcast, allreduce, allgather(v), alltoall or reduce-scatter of few
-// bytes needs no messages: see package sm. Where those of each node do, it is in two levels: see levels.go. A communicator finds out whether it can by messages, before its second
-// operation of these that is not a bcast, and again after each validate. So one that is used once costs
-// nothing, and no root waits where it did not before.
+// If all ranks share memory, a blocking barrier, bcast, allreduce, allgather(v), alltoall or reduce-scatter of few
+// bytes needs no messages: see package sm. If the ranks of each node do, it has two levels: see levels.go. A
+// communicator finds out by messages whether its ranks share memory, before its second operation of these that is
+// not a bcast, and again after each validate. So a communicator with a single operation pays nothing, and no root
+// waits that would not wait anyway.
 //
-// An operation that is too long for the memory shows that there, and goes by messages: the other ranks
-// learn of it before they wait for anything else, also if their buffers are short. So lengths that do
-// not fit are ft.ErrArgument as ever.
+// If an operation is too long for the memory, the memory shows that, and messages replace it: the other ranks detect
+// it before they wait for anything else, also if their buffers are short. So lengths that do not fit are
+// ft.ErrArgument as always.
 
 // findAt is the number of the operation before which the communicator finds out.
 const findAt = 2

@@ -13,7 +13,7 @@ import (
 // node; elsewhere ranks pass on the blocks of others.
 func TestStraight(t *testing.T) {
 	const n, root, size = 8, 3, 4096
-	pair := ranks(t, 2, true, false)[0] // two ranks, too: what is sent is not copied before
+	pair := ranks(t, 2, true, false)[0] // two ranks, too: sent data are not copied before
 	s := pair.coll.blocking(pair.Comm, Allgather, Call{})
 	s.allgather(make([]byte, size), make([]byte, 2*size))
 	require.Equal(t, stepIrecv, s.steps[0].kind)

@@ -23,7 +23,7 @@ type stream struct {
 	useless  bool                 // the length is not buf's: segments pass through two halves of other memory in turn
 	again    int                  // the step that waits for the next segment
 	passed   int                  // how many segments have been sent; the last ones are under way
-	under    [underway]p2p.Handle // those
+	under    [underway]p2p.Handle // their requests
 }
 
 // reset makes it ready for the next operation.
@@ -196,8 +196,8 @@ func (s *Schedule) segment() {
 		s.now(h, sent)
 		*h = s.isend(here, child)
 	}
-	// Half of other memory must be free for the next segment but one. And a child that has not called yet
-	// holds one message of those that a link allows, not four.
+	// Half of the other memory must be free for the next segment but one. And a child that has not called
+	// yet takes one of the messages that a link allows, not four.
 	if t.useless || t.at == t.size {
 		s.awaitStream()
 	}

@@ -15,7 +15,7 @@ import (
 
 // Choice is the way that the operations of a communicator go. It is the same at all members.
 type Choice struct {
-	// Design says what becomes of a tree when ranks are gone.
+	// Design determines the tree after failures.
 	Design tree.Design
 	// Auto leaves the way to the operation, by length and number of ranks: it need not be a tree. Where the design
 	// keeps the places of failed ranks it is the tree all the same.
@@ -34,7 +34,7 @@ type Trees struct {
 	*grown
 }
 
-// World is what the collectives of a job have in common.
+// World is shared by the collectives of a job.
 type World struct {
 	// Node numbers the nodes of processes, from 0 on.
 	Node func(proc.ID) int
@@ -42,7 +42,7 @@ type World struct {
 	Shared *sm.Memory
 	// Agreement is for uniform operations.
 	Agreement Agreement
-	// Corrected has the operations of tree.Corrected; nil: they are those of tree.Rebalance.
+	// Corrected runs the operations of tree.Corrected; nil: they are those of tree.Rebalance.
 	Corrected *control.Corrected
 	// Unaware: the engine does not look for failures.
 	Unaware bool
@@ -50,11 +50,13 @@ type World struct {
 	Crowded bool
 }
 
-// grown is what Trees take for operations: those of communicators that have none stay small.
+// grown is the state that Trees allocate for operations, so that communicators without operations
+// stay small.
 type grown struct {
 	// on is the communicator of collectives for which all below holds; a validate replaces it.
 	on *p2p.Comm
-	// dense: trees are of the ranks of on. Else they are of those of the communicator itself, of which alive are left.
+	// dense: trees are of the ranks of on. Otherwise they are of those of the communicator itself, with the
+	// remaining ranks alive.
 	dense bool
 	alive *tree.Alive
 	node  func(rank int) int // by rank of the tree
@@ -62,7 +64,8 @@ type grown struct {
 	home, away route
 
 	spread reach
-	// place is this communicator in the table of algorithms, and menus are what that has for it: nil until an operation asks.
+	// place is the key of this communicator in the table of algorithms, and menus are the results: nil until an
+	// operation needs one.
 	place choose.Place
 	menus [choose.NumOps]*choose.Menu
 	// most is the longest length of an operation that goes through segment; 0: none does, or no operation has.
@@ -78,7 +81,7 @@ type grown struct {
 	sides // of an intercommunicator; see between.go
 }
 
-// reach says whether the members of a communicator are on one node.
+// reach is whether the members of a communicator are on one node.
 type reach uint8
 
 const (
@@ -110,8 +113,8 @@ type route struct {
 	parent   int // -1 at the root
 	children []int
 
-	// The blocks of a subtree travel together, a rank's own first. order has the
-	// ranks whose they are, and those of the i-th child are order[first[i]:last[i]]. Empty: nobody has asked.
+	// The blocks of a subtree travel in one message, a rank's own first. order has the ranks of the blocks;
+	// those of the i-th child are order[first[i]:last[i]]. Empty: not computed yet.
 	order       []int
 	first, last []int
 }
@@ -123,9 +126,9 @@ func (t *Trees) Set(choice Choice) {
 	}
 }
 
-// Renew computes what does not depend on the root of an operation, for the remaining members of c. It is
-// called when a validate has changed them; for a new communicator the first operation does it, so that
-// those without operations cost nothing.
+// Renew computes the parts of trees that do not depend on the root, for the remaining members of c. It
+// is called when a validate has changed them. For a new communicator the first operation calls it, so
+// that communicators without operations cost nothing.
 func (t *Trees) Renew(c *p2p.Comm) {
 	if t.grown == nil {
 		t.grown = new(grown)

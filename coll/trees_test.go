@@ -10,8 +10,8 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// S2-16, S2-18: who is whose child is found when a validate has ended, and for another root when it is first asked for; operations take
-// what is there. Only rerouting looks in each of them.
+// S2-16, S2-18: a rank's place in the tree is computed at the end of a validate, and for another root on first use;
+// operations reuse the result. Only rerouting computes it in each of them.
 func TestPlacesAreFoundOnce(t *testing.T) {
 	c := ranks(t, 1, true, false)[0].e
 	comm, err := c.NewComm("wide", p2p.WorldGroup(16), 0, 7)

@@ -43,7 +43,8 @@ const (
 	Chain
 	// Straight: a message between each two ranks of which one has data for the other.
 	Straight
-	// Doubling: recursive doubling; of an allgather among ranks whose number is no power of two, Bruck's algorithm.
+	// Doubling: recursive doubling; for an allgather among ranks whose number is no power of two, Bruck's
+	// algorithm.
 	Doubling
 	// Halving: recursive halving and doubling.
 	Halving
@@ -68,10 +69,10 @@ func ParseAlgorithm(word string) (Algorithm, error) {
 	return 0, fmt.Errorf("there is no algorithm %.32q: take one of %s", word, strings.Join(algorithms[:], ", "))
 }
 
-// operation is what is possible in an operation.
+// operation lists the algorithms of an operation.
 type operation struct {
 	name string
-	// first are the algorithms that take lengths from 0 on, later those that only come behind a length header. Without later
+	// first are the algorithms that handle lengths from 0 on, later those that need a length header. Without later
 	// ones, rules of messages do not depend on bytes.
 	first, later []Algorithm
 }
@@ -106,7 +107,7 @@ func ParseOp(word string) (Op, error) {
 	return 0, fmt.Errorf("there is no choice for an operation %.32q: take one of %s", word, strings.Join(names, ", "))
 }
 
-// Algorithms are those of the operation.
+// Algorithms returns those of the operation.
 func (o Op) Algorithms() []Algorithm { return slices.Concat(operations[o].first, operations[o].later) }
 
 // Sized reports whether the operation has data.
@@ -121,7 +122,8 @@ func (o Op) carries(a Algorithm) bool { return slices.Contains(operations[o].fir
 // shared reports whether an algorithm is one in memory, of which a longer length shows there.
 func (a Algorithm) shared() bool { return a == Memory || a == Levels }
 
-// Lacks is the reason why a place does not have an algorithm, in words for the user; "": it has it.
+// Lacks returns the reason for which a place does not have an algorithm, as text for the user; "":
+// it has it.
 func (a Algorithm) Lacks(p Place) string {
 	switch {
 	case a == Memory && !p.OneNode:

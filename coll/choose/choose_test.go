@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// said is a menu in words: the shared memory with its longest length, and the algorithms of messages from which length on.
+// said describes a menu: the shared memory with its longest length, and the algorithms of messages with their
+// shortest lengths.
 func said(m *Menu) string {
 	var words []string
 	limit := func(a Algorithm, most int) {
@@ -69,7 +70,8 @@ func TestDefaults(t *testing.T) {
 	require.False(t, Default().CountsNodes())
 }
 
-// Rules of a user come before the defaults, the first that fits counts, and what the place does not have is passed over.
+// Rules of a user precede the defaults, the first matching rule counts, and algorithms that the place lacks are
+// skipped.
 func TestRules(t *testing.T) {
 	at := Place{Ranks: 8, OneNode: true, PerNode: 8, Crowded: true}
 	apart := Place{Ranks: 8, PerNode: 4}
@@ -103,7 +105,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// Each wrong line has an error with its number, the cause and what is possible.
+// Each wrong line has an error with its number, the cause and the possible values.
 func TestWrongTables(t *testing.T) {
 	for text, want := range map[string]string{
 		"bcast * * *":                                           `t:1: 4 fields: want six: operation, ranks, per-node, cores, bytes, algorithm`,
@@ -129,7 +131,7 @@ func TestWrongTables(t *testing.T) {
 	}
 }
 
-// randomTable is a table of some rules, each of which may stand in one.
+// randomTable is a table of some valid rules.
 func randomTable(r *rand.Rand) string {
 	pick := func(words ...string) string { return words[r.IntN(len(words))] }
 	var b strings.Builder
@@ -150,7 +152,8 @@ func randomTable(r *rand.Rand) string {
 	return b.String()
 }
 
-// A menu says of each length what the first rule says of it that fits, but for the shortest lengths of what cannot carry headers.
+// A menu contains for each length the first rule that fits, except for the shortest lengths of algorithms that
+// cannot carry headers.
 func TestMenusAgainstRules(t *testing.T) {
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -178,8 +181,8 @@ func TestMenusAgainstRules(t *testing.T) {
 	}
 }
 
-// Whatever stands in a table: errors with the numbers of lines, or rules that are read again as they are written, and
-// of which every place has a menu that can be used.
+// Any text gives errors with the numbers of lines, or rules that parse again as they are printed, and of which every
+// place has a usable menu.
 func FuzzParse(f *testing.F) {
 	for seed := range uint64(8) {
 		f.Add(randomTable(rand.New(rand.NewPCG(seed, 2))))

@@ -1,5 +1,5 @@
-// Package choose has the table by which collectives take their algorithms: operation, number of ranks, ranks per node,
-// cores and bytes in, algorithm out.
+// Package choose contains the table that determines the algorithms of collectives: operation, number of ranks, ranks
+// per node, cores and bytes in, algorithm out.
 //
 //	t, err := choose.Parse("table", text)
 //	m := t.Menu(choose.Bcast, choose.Place{Ranks: 16, OneNode: true})
@@ -13,26 +13,26 @@
 //	bcast        ..64   all       shared  *          straight
 //	allgather    8..16  2..       *       4k..64k    ring
 //
-// Ranks are those of the communicator that are left, and per-node is the most of them on one node; all stands for "all ranks are on
-// one node", part for "they are on several". Cores are shared where all ranks of the job are on one node that has fewer
-// cores than ranks, else own. A range is *, N, N.., ..N or N..M, with both ends in it; bytes may end in k, m or g (of
-// 1024). The bytes of a gather, scatter, allgather(v) and reduce_scatter_block are those of one rank's block, of which
-// the last and an alltoall count all that a rank gives.
+// Ranks is the number of remaining ranks of the communicator, and per-node the largest number of them on one node;
+// all stands for "all ranks are on one node", part for "they are on several". Cores are shared if all ranks of the
+// job are on one node that has fewer cores than ranks, else own. A range is *, N, N.., ..N or N..M, ends included;
+// bytes may end in k, m or g (of 1024). For gather, scatter, allgather(v) and reduce_scatter_block bytes is the
+// length of one rank's block; for reduce_scatter_block and alltoall it is that of a rank's whole send buffer.
 //
-// The first rule that fits counts, and the rules of [Default] stand behind all others. What a place does not have is passed over:
-// memory of one node on several nodes, levels on one.
+// The first matching rule counts, and the rules of [Default] follow all others. Algorithms that a place lacks are
+// skipped: memory of one node on several nodes, levels on one.
 //
-// All members of a communicator must choose alike. So a rule depends on nothing that differs among them, all ranks of a job have
-// the same table, which its [Table.Sum] shows at the start, and lengths are the one thing about which ranks may be wrong.
+// All members of a communicator must choose alike. So a rule depends on nothing that differs among them, all ranks
+// of a job have the same table, whose [Table.Sum] is compared at the start, and only lengths may differ by mistake.
 //
 // # Lengths
 //
-// A [Menu] is a table at one place: the algorithms of messages by length, in classes. The algorithm of the first class also
-// carries the length headers of the others: ranks whose lengths belong to different classes would wait for
-// each other in vain without them. So the first one must be able to carry them, and operations without headers have one class.
-// Memory and levels take the shortest lengths, from 0 on; a longer one shows there too.
+// A [Menu] is a table at one place: the algorithms of messages by length, in classes. The algorithm of the first
+// class also carries the length headers of the others; without them ranks whose lengths belong to different classes
+// would wait for each other in vain. So the first one must be able to carry them, and operations without headers
+// have one class. Memory and levels serve the shortest lengths, from 0 on; the memory also shows a longer length.
 //
-// Pure: no I/O, no clock. A [Table] is for all goroutines.
+// Pure: no I/O, no clock. Any goroutine may use a [Table].
 //
 // Floor 1.
 package choose

@@ -49,7 +49,7 @@ type Rule struct {
 	By      Algorithm
 }
 
-// Force is the rule by which an operation always goes by an algorithm, where the place has it.
+// Force returns the rule by which an operation always uses an algorithm, if the place has it.
 func Force(op Op, by Algorithm) Rule {
 	return Rule{Op: op, Ranks: All, PerNode: All, Bytes: All, By: by}
 }
@@ -58,7 +58,7 @@ func Force(op Op, by Algorithm) Rule {
 type Place struct {
 	Ranks   int
 	OneNode bool
-	PerNode int // the most ranks on a node; 0: nobody has counted, see Table.CountsNodes
+	PerNode int // the largest number of ranks on a node; 0: not counted, see Table.CountsNodes
 	Crowded bool
 }
 
@@ -72,10 +72,10 @@ func (r *Rule) at(p Place) bool {
 	return r.PerNode == All || r.PerNode.Has(p.PerNode)
 }
 
-// maxRules bounds what is compared in a choice.
+// maxRules bounds the comparisons of a choice.
 const maxRules = 4096
 
-// parseRules reads the lines of a table. The errors name each wrong line and what is possible there.
+// parseRules parses the lines of a table. The errors name each wrong line and the possible values.
 func parseRules(name, text string) ([]Rule, error) {
 	var rules []Rule
 	var errs []error
@@ -129,7 +129,7 @@ func parseRule(words []string) (r Rule, err error) {
 	return r, r.check()
 }
 
-// check finds what the operation does not have.
+// check finds combinations that the operation does not have.
 func (r *Rule) check() error {
 	o := &operations[r.Op]
 	switch {
@@ -251,7 +251,7 @@ func (r Range) text(format func(int) string) string {
 	return format(r.From) + ".." + format(r.To)
 }
 
-// String writes the rule as a table has it.
+// String formats the rule as a line of a table.
 func (r Rule) String() string {
 	node := r.PerNode.text(strconv.Itoa)
 	switch r.Span {

@@ -14,7 +14,7 @@ type Table struct {
 	counts bool
 
 	mu    sync.Mutex
-	menus map[key]*Menu // those that somebody has asked for
+	menus map[key]*Menu // computed on demand
 }
 
 type key struct {
@@ -22,18 +22,18 @@ type key struct {
 	p  Place
 }
 
-// defaults are the rules behind those of every table.
+// defaults are the rules that follow those of every table.
 //
-//   - bcast and reduce in segments from 512 KiB on: between nodes, where more than two ranks would wait for the whole in turn. On one
-//     node, where the receiver copies from the sender's memory and ranks may share cores, each segment costs more
-//     than it gains.
-//   - straight: what others pass on is copied at each of them, and waits for its core. With 64 ranks on two cores a root's
-//     63 messages take a tenth of the time of the tree, at every length. But of a bcast all ranks with cores of their own
-//     would read the root's memory at once, beyond 16 of them; and an allgather among 32 ranks takes 1.4 of the time of recursive
-//     doubling for 1 KiB, and 0.6 for 8 KiB, and among 64 twice the time.
-//   - halving from 16 KiB on, of ranks that share cores from 64: buffers are folded in parts, a part at each rank, behind a length
-//     header. Among 4, 8 and 16 ranks on two cores doubling takes 0.64 to 0.70 of the time for 16 KiB, 0.74 to 0.90 for 32 KiB,
-//     and 0.94 to 1.23 for 64 KiB.
+//   - bcast and reduce in segments from 512 KiB on: between nodes, where more than two ranks would wait for the
+//     whole in turn. On one node, where the receiver copies from the sender's memory and ranks may share cores,
+//     each segment costs more than it gains.
+//   - straight: each rank that passes on a message copies it, and waits for its core. With 64 ranks on two cores a
+//     root's 63 messages take a tenth of the time of the tree, at every length. But beyond 16 ranks with cores of
+//     their own, all would read the memory of a bcast's root at once. An allgather among 32 ranks takes 1.4 of the
+//     time of recursive doubling for 1 KiB, and 0.6 for 8 KiB, and among 64 twice the time.
+//   - halving from 16 KiB on, of ranks that share cores from 64: buffers are folded in parts, a part at each rank,
+//     after a length header. Among 4, 8 and 16 ranks on two cores doubling takes 0.64 to 0.70 of the time for
+//     16 KiB, 0.74 to 0.90 for 32 KiB, and 0.94 to 1.23 for 64 KiB.
 const defaults = `
 barrier               *     *     *       *      memory
 barrier               *     *     *       *      levels
@@ -78,8 +78,8 @@ var defaultTable = sync.OnceValue(func() *Table {
 // Default is the table without rules of the user.
 func Default() *Table { return defaultTable() }
 
-// Parse reads a table. The name is for errors, which have a line for each wrong one, with its number and what is
-// possible there.
+// Parse parses a table. The name is for errors, which have a line for each wrong line of the table, with its
+// number and the possible values.
 func Parse(name, text string) (*Table, error) {
 	rules, err := parseRules(name, text)
 	if err != nil {
@@ -88,7 +88,7 @@ func Parse(name, text string) (*Table, error) {
 	return New(rules...), nil
 }
 
-// New makes a table of rules, with those of Default behind.
+// New makes a table of rules, followed by those of Default.
 func New(rules ...Rule) *Table { return newTable(slices.Concat(rules, Default().rules)) }
 
 func newTable(rules []Rule) *Table {
@@ -109,7 +109,7 @@ func (t *Table) Sum() uint64 {
 	return h.Sum64()
 }
 
-// String writes the rules, those of the defaults too. Parse reads it.
+// String formats the rules, including the defaults. Parse parses the result.
 func (t *Table) String() string {
 	var b strings.Builder
 	for _, r := range t.rules {
@@ -152,7 +152,7 @@ func (m *Menu) Has(by Algorithm) bool {
 	return slices.ContainsFunc(m.classes, func(c class) bool { return c.by == by })
 }
 
-// Segments is a menu for trees that somebody has chosen: over the tree, in segments from a length on.
+// Segments is a menu for an explicitly chosen tree: over the tree, in segments from a length on.
 func Segments(from int) *Menu {
 	return &Menu{Memory: -1, Levels: -1, classes: []class{{0, Binomial}, {from, Pipelined}}}
 }
@@ -197,7 +197,7 @@ func (t *Table) find(op Op, p Place) *Menu {
 			if by(bytes, func(b Algorithm) bool { return b == a || !b.shared() && (bytes > 0 || op.carries(b)) }) == a {
 				continue
 			}
-			if bytes == 1 { // what comes only for the empty buffers of an algorithm that does not carry is not worth a step
+			if bytes == 1 { // a class for empty buffers alone is not worth a length header
 				return -1
 			}
 			return cuts[i] - 1

@@ -95,8 +95,8 @@ func TestExplore(t *testing.T) {
 	}
 }
 
-// exhaust tries all schedules of a job in which nothing but kills and what follows from them is chosen: all else
-// happens in the order of ranks. It gives the first violation, and the number of runs.
+// exhaust tries all schedules of a job that differ only in kills and their effects; all other events happen in
+// the order of ranks. It returns the first violation, and the number of runs.
 func exhaust(j job) (runs int, err error) {
 	var visit func(path []step, from int) error
 	run := func(path []step) (w *world, lengths []int, err error) {
@@ -165,7 +165,7 @@ func TestExhaustive(t *testing.T) {
 	}
 }
 
-// A broadcast completes at all living ranks although nobody learns of any end: every set of dead ranks without the
+// A broadcast completes at all living ranks although no end becomes known: every set of dead ranks without the
 // root, for all small numbers of ranks.
 func TestWithoutDetection(t *testing.T) {
 	for n := 2; n <= 9; n++ {
@@ -181,7 +181,7 @@ func TestWithoutDetection(t *testing.T) {
 	require.ErrorContains(t, blindly(8, 1<<1|1<<2|1<<4, false, shortSighted), "for ever")
 }
 
-// blindly has ranks die before a broadcast of rank 0, of which nobody learns.
+// blindly kills ranks before a broadcast of rank 0; no rank is notified.
 func blindly(n, dead int, long bool, broken mutant) error {
 	w := newWorld(job{n: n, ops: []call{{long: long}}, blind: true, broken: broken})
 	for at := range n {
@@ -216,7 +216,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// What is kept for other ranks is bounded.
+// The values kept for other ranks are bounded.
 func TestKept(t *testing.T) {
 	w := newWorld(job{n: 4})
 	for i := range 10 * Period {

@@ -2,7 +2,7 @@ package corrected
 
 import "slices"
 
-// step does what an operation calls for after a change.
+// step takes the next actions of an operation after a change.
 func (m *Machine) step(o *op) {
 	if !o.known || o.outcome == Differs {
 		return
@@ -29,7 +29,8 @@ func (m *Machine) step(o *op) {
 	}
 }
 
-// before reports whether all operations before one have outcomes here: a barrier says so.
+// before reports whether all operations before one have outcomes here; the release of a barrier
+// implies it.
 func (m *Machine) before(o *op) bool {
 	for _, p := range m.ops[:o.number-m.base-1] {
 		if p.outcome == none {
@@ -58,7 +59,7 @@ func (m *Machine) complete(o *op, epoch int) bool {
 	return all
 }
 
-// upOf is the place of a rank's contribution among those that have come.
+// upOf returns the index of a rank's contribution among the received ones.
 func (o *op) upOf(rank int) (i int, found bool) {
 	return slices.BinarySearchFunc(o.ups, rank, func(u up, rank int) int { return u.rank - rank })
 }

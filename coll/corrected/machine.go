@@ -68,8 +68,8 @@ type Machine struct {
 	context uint32 // of all frames
 	n, me   int
 	ended   ranks
-	lent    bool   // its words are those of EndedSet
-	ops     []*op  // those since the last barrier that has been released here, that one included
+	lent    bool   // its words belong to the caller of EndedSet
+	ops     []*op  // those since the last barrier that has been released here, including it
 	base    uint32 // the number of the operation before them
 	called  uint32 // the number of the last operation that has been called here
 	actions []Action
@@ -219,7 +219,7 @@ func (m *Machine) deliver(o *op) {
 	}
 }
 
-// Ended says that a rank has failed or departed. Nothing that comes from it later is received.
+// Ended reports that a rank has failed or departed. Later frames from it are dropped.
 func (m *Machine) Ended(rank int) {
 	if rank == m.me || m.ended.has(rank) {
 		return
@@ -235,8 +235,8 @@ func (m *Machine) Ended(rank int) {
 	}
 }
 
-// EndedSet is Ended of many: of the ranks whose bits are set. The machine keeps the words, which nobody changes any
-// more. Precondition: none of them was known to have ended.
+// EndedSet is Ended for many ranks: those whose bits are set. The machine keeps the words, which must not change
+// any more. Precondition: none of them was known to have ended.
 func (m *Machine) EndedSet(words []uint64) {
 	if m.ended != nil {
 		for rank := range m.n {
@@ -308,7 +308,7 @@ func (m *Machine) onDiffers(o *op, from int, f *frame) {
 	}
 }
 
-// differ ends an operation for this rank, and for those that wait for it.
+// differ ends an operation for this rank, and for the ranks that wait for it.
 func (m *Machine) differ(o *op) {
 	o.outcome, o.value = Differs, nil
 	for _, u := range o.ups {

@@ -56,7 +56,7 @@ func (m *Machine) orphaned(o *op) bool {
 	return me != 0 && !m.lives(o, above(me))
 }
 
-// children appends the ranks whose parent this one is.
+// children appends the ranks whose parent is this one.
 func (m *Machine) children(out []int, o *op) []int {
 	me := m.place(o, m.me)
 	out = m.below(out, o, me, me)

@@ -129,7 +129,7 @@ func (m *Machine) reply(o *op, d int) {
 	}
 }
 
-// open reports whether a direction has not been heard from, and has places that have not been sent to.
+// open reports whether no message has come from a direction, and there are places to send to.
 func (m *Machine) open(o *op, d int) bool {
 	return o.sides[d].heard == 0 && o.sides[d].at < m.n-1
 }
@@ -145,7 +145,7 @@ func (m *Machine) arm(o *op) {
 	o.steps++
 }
 
-// Tick says that the time of a timer is over.
+// Tick reports that a timer has fired.
 func (m *Machine) Tick(number uint32) {
 	if number <= m.base || number > m.base+uint32(len(m.ops)) {
 		return
@@ -169,7 +169,7 @@ func (m *Machine) Tick(number uint32) {
 	m.arm(o)
 }
 
-// hear notes where a correction has come from.
+// hear records the direction from which a correction has come.
 func (m *Machine) hear(o *op, from int, f *frame) {
 	me, place := m.place(o, m.me), m.place(o, from)
 	d, distance := right, (place-me+m.n)%m.n

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// A world is the machines of all ranks, the frames between them, and what may happen next to both. Frames of a rank
+// A world is the machines of all ranks, the frames between them, and the possible next events. Frames of a rank
 // that has ended arrive until its end is known.
 
-// job is what the ranks do: all call the same operations in the same order.
+// job is the program of the ranks: all call the same operations in the same order.
 type job struct {
 	n       int
 	ops     []call
@@ -70,7 +70,7 @@ func newWorld(j job) *world {
 type step struct {
 	what     byte
 	at, from int
-	sends    int // the rank dies after so many of the frames that this step has it send; -1: it does not
+	sends    int // the rank dies after so many frames of this step; -1: it does not
 }
 
 func (s step) String() string {

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What it costs to pack, by bytes of the elements.
+// BenchmarkPack measures packing, by bytes of the elements.
 func BenchmarkPack(b *testing.B) {
 	for name, shape := range map[string][3]int{
 		"columns of one":   {4096, 1, 512},

@@ -18,7 +18,7 @@ type Layout struct {
 	count, extent   int
 }
 
-// dim repeats what is inside of it.
+// dim repeats the dimensions inside of it.
 type dim struct{ count, stride int }
 
 // maxDims is the most dimensions of a subarray.
@@ -91,7 +91,7 @@ func Subarray(sizes, part, start []int) (Layout, error) {
 	return l, nil
 }
 
-// repeat adds a dimension around what is there.
+// repeat adds a dimension around the present ones.
 func (l *Layout) repeat(count, stride int) {
 	switch {
 	case count == 1:

@@ -6,8 +6,8 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// The operations below are those of package banyan with the same names. Where an operation may leave places as they
-// are it gets what they hold beforehand.
+// The operations below are those of package banyan with the same names. If an operation may leave blocks unchanged,
+// the packed elements are copied to its buffer beforehand.
 
 // Send sends the elements of a view; see [banyan.Send].
 func Send[T banyan.Number](c *banyan.Comm, v *View[T], dst, tag int) error {
@@ -57,8 +57,8 @@ func (r *Receive[T]) Wait() (banyan.Status, error) {
 	return r.view.received(st, err)
 }
 
-// Sendrecv sends the elements of a view and receives into those of another one at once, which may lie in the same
-// slice; see [banyan.Sendrecv].
+// Sendrecv sends the elements of a view and receives into those of another one at once. Both may be views of the
+// same slice; see [banyan.Sendrecv].
 func Sendrecv[T banyan.Number](
 	c *banyan.Comm, send *View[T], dst, stag int, recv *View[T], src, rtag int,
 ) (banyan.Status, error) {
@@ -97,7 +97,7 @@ func Reduce[T banyan.Number](
 	return recv.after(banyan.Reduce(c, send.Pack(), recv.Pack(), op, root, order...))
 }
 
-// Gather puts the elements of all ranks into those of the root's all, those of rank 0 first; the others give nil for
+// Gather stores the elements of all ranks in those of the root's all, those of rank 0 first; the others pass nil for
 // it. See [banyan.Gather].
 func Gather[T banyan.Number](c *banyan.Comm, mine, all *View[T], root int) error {
 	if all == nil {
@@ -106,7 +106,7 @@ func Gather[T banyan.Number](c *banyan.Comm, mine, all *View[T], root int) error
 	return all.after(banyan.Gather(c, mine.Pack(), all.Pack(), root))
 }
 
-// Scatter puts the elements of the root's all into those of the ranks, the first into those of rank 0; the others give
+// Scatter copies the elements of the root's all to those of the ranks, the first to those of rank 0; the others pass
 // nil for all. See [banyan.Scatter].
 func Scatter[T banyan.Number](c *banyan.Comm, all, mine *View[T], root int) error {
 	var from []T
@@ -116,7 +116,7 @@ func Scatter[T banyan.Number](c *banyan.Comm, all, mine *View[T], root int) erro
 	return mine.after(banyan.Scatter(c, from, mine.Pack(), root))
 }
 
-// Allgather puts the elements of all ranks into those of every rank's all, those of rank 0 first; see
+// Allgather stores the elements of all ranks in those of every rank's all, those of rank 0 first; see
 // [banyan.Allgather].
 func Allgather[T banyan.Number](c *banyan.Comm, mine, all *View[T]) error {
 	return all.after(banyan.Allgather(c, mine.Pack(), all.Pack()))

@@ -12,7 +12,7 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// pair are two layouts of as many elements: what is sent, and where it arrives.
+// pair returns two layouts with the same number of elements: for sending and for receiving.
 func pair(t *testing.T, r *rand.Rand) (from, to reference) {
 	for {
 		from, to = random(t, r), random(t, r)
@@ -31,7 +31,7 @@ func (x reference) selected(rank int) (out []int32) {
 	return out
 }
 
-// arrival is a slice with other numbers in it, in whose layout elements arrive.
+// arrival is a slice with other numbers, into whose layout elements are received.
 type arrival struct {
 	to   reference
 	data []int32
@@ -146,7 +146,7 @@ func TestMessagesOfOtherLengths(t *testing.T) {
 	}))
 }
 
-// After an error of a collective nothing has changed, whatever has come.
+// After an error of a collective the elements are unchanged, whatever has been received.
 func TestCollectiveOfAnotherLength(t *testing.T) {
 	column, err := Vector(4, 1, 3)
 	require.NoError(t, err)
@@ -260,7 +260,7 @@ func parted(c *banyan.Comm, to, many reference) error {
 	if err != nil {
 		return err
 	}
-	part := func(rank, of int) []int32 { // what a rank has for another one
+	part := func(rank, of int) []int32 { // the elements of a rank for another one
 		return many.selected(rank)[of*to.Count():][:to.Count()]
 	}
 	a, aerr := to.arrival()
@@ -274,7 +274,7 @@ func parted(c *banyan.Comm, to, many reference) error {
 		want = append(want, part(rank, me)...)
 	}
 	err = errors.Join(err, Alltoall(c, send, b.view), b.holds(want))
-	// The same with a layout for each rank, and among neighbours: those above and below.
+	// The same with a layout for each rank, and among neighbours: the ranks above and below.
 	var each []Layout
 	for rank := range n {
 		l, lerr := Indexed(many.elements[rank*to.Count():][:to.Count()], slices.Repeat([]int{1}, to.Count()))

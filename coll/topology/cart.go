@@ -23,12 +23,12 @@ type Cart struct {
 	g grid
 }
 
-// NewCart makes a communicator of the ranks of c in a grid (MPI_Cart_create). The last dimension runs
-// fastest: rank 1 is beside rank 0 along it. If the grid has fewer places than c ranks, the rest of the
-// ranks get nil. With reorder ranks are numbered so that neighbours share nodes.
+// NewCart makes a communicator of the ranks of c in a grid (MPI_Cart_create). The last dimension varies
+// fastest: rank 1 is beside rank 0 along it. If the grid has fewer places than c has ranks, the
+// remaining ranks get nil. With reorder ranks are numbered so that neighbours share nodes.
 //
-// Errors: ErrArgument, for dimensions below 1 or of more places than ranks; those of Comm.Dup or, with
-// reorder or a rest, of Comm.Split.
+// Errors: ErrArgument, for dimensions below 1 or with more places than ranks; those of Comm.Dup or,
+// with reorder or remaining ranks, of Comm.Split.
 func NewCart(c *banyan.Comm, dims []int, periodic []bool, reorder bool) (*Cart, error) {
 	g, err := newGrid("NewCart", dims, periodic, c.Size())
 	if err != nil {
@@ -131,8 +131,9 @@ func (t *Cart) Shift(dim, distance int) (source, dest int, err error) {
 	return t.g.shifted(me, dim, -distance), t.g.shifted(me, dim, distance), nil
 }
 
-// Sub makes the grid of the dimensions to keep in which this rank lies, one for each place along the others
-// (MPI_Cart_sub). It is collective. Errors: ErrArgument, unless keep has all dimensions; those of Comm.Split.
+// Sub makes the grids of the dimensions to keep, one for each place along the others, and returns the one of
+// this rank (MPI_Cart_sub). It is collective. Errors: ErrArgument, unless keep has all dimensions; those of
+// Comm.Split.
 func (t *Cart) Sub(keep []bool) (*Cart, error) {
 	switch {
 	case t == nil:

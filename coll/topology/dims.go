@@ -7,10 +7,10 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// Dims chooses the dimensions of a grid of so many ranks (MPI_Dims_create). Those that are 0 get a value, the
-// others stay. Chosen ones decrease, and the largest is as small as it can be, then the next, and so on.
-// Error: ErrArgument, for a negative dimension, and where the given ones do not divide the ranks; dims is then
-// as it was.
+// Dims chooses the dimensions of a grid of so many ranks (MPI_Dims_create). Dimensions of 0 get a value, the
+// others stay. Chosen ones decrease, and the largest is as small as possible, then the next, and so on. Error:
+// ErrArgument, for a negative dimension, and if the given ones do not divide the ranks; dims is then
+// unchanged.
 func Dims(ranks int, dims []int) error {
 	left, free := ranks, 0
 	for i, d := range dims {
@@ -60,7 +60,7 @@ func balanced(n, count, limit int) []int {
 	return nil
 }
 
-// divisors are those of n, in ascending order.
+// divisors returns those of n, in ascending order.
 func divisors(n int) []int {
 	var low, high []int
 	for d := 1; d <= n/d; d++ {

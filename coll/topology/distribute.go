@@ -9,7 +9,7 @@ import (
 // refused is the number of words of a rank with wrong arguments: all ranks learn of them.
 const refused = -1
 
-// distributed sends each edge to the ranks at its ends and gives those of this rank.
+// distributed sends each edge to the ranks at its ends and returns those of this rank.
 func distributed(c *banyan.Comm, edges []Edge) (e Edges, err error) {
 	n := c.Size()
 	words, counts := make([][]int, n), make([]int, n)

@@ -7,16 +7,17 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// Graph is a graph whose vertices are the ranks of a communicator. Calls on a nil Graph, which a rank
-// without a vertex gets, are ErrArgument.
+// Graph is a graph whose vertices are the ranks of a communicator. A rank without a vertex gets a nil
+// Graph; calls on it are ErrArgument.
 type Graph struct {
 	c     *banyan.Comm
 	edges Edges
-	all   [][]int // of all ranks; nil where each knows its own alone
+	all   [][]int // of all ranks; nil if each rank passed only its own
 }
 
-// Edges are those of one rank. A rank may be named several times, which are as many edges, itself and
-// ProcNull too. Weights say how much goes over an edge, for a new order; nil: all the same.
+// Edges are those of one rank. A rank that is named several times has as many edges; the rank itself
+// and ProcNull are allowed. Weights are the traffic over each edge, for a new order; nil: all the
+// same.
 type Edges struct {
 	Sources, Dests             []int
 	SourceWeights, DestWeights []int
@@ -25,10 +26,11 @@ type Edges struct {
 // Edge is one edge of a graph, with its weight.
 type Edge struct{ From, To, Weight int }
 
-// NewGraph makes a communicator of the ranks of c with a graph that all ranks know (MPI_Graph_create):
-// edges[r] are the neighbours of rank r. If there are fewer than ranks, the rest of the ranks get nil.
+// NewGraph makes a communicator of the ranks of c with a graph that every rank passes as a whole
+// (MPI_Graph_create): edges[r] are the neighbours of rank r. If there are fewer than ranks, the remaining
+// ranks get nil.
 //
-// Errors: ErrArgument, for more vertices than ranks, an edge to none of them, and where the graph is not
+// Errors: ErrArgument, for more vertices than ranks, an edge to none of them, and if the graph is not
 // symmetric, since neighbours both send and receive (MPI 8.6): use [NewDistGraph] then. Those of Comm.Dup or
 // Comm.Split.
 func NewGraph(c *banyan.Comm, edges [][]int, reorder bool) (*Graph, error) {
@@ -74,13 +76,14 @@ func newSymmetric(op string, edges [][]int, ranks int) (graph, error) {
 	return g, nil
 }
 
-// NewAdjacent makes a communicator of the ranks of c, each of which knows its own edges
+// NewAdjacent makes a communicator of the ranks of c. Each rank passes its own edges
 // (MPI_Dist_graph_create_adjacent). An edge from a to b is one of a's Dests and one of b's Sources. Without
-// reorder no message is sent; then edges that one side alone has are found by no one, and an exchange may
-// wait for ever.
+// reorder no message is sent. Then an edge that only one side passes is not detected, and an exchange may
+// wait forever.
 //
-// Errors: ErrArgument, for ranks that c does not have and numbers of weights that do not fit; with reorder
-// at all ranks if at one, also for edges that one side alone has. Those of Comm.Dup or Comm.Split.
+// Errors: ErrArgument, for ranks that c does not have and numbers of weights that do not fit. With reorder
+// it is the same at all ranks, and includes edges that only one side passes. Those of Comm.Dup or
+// Comm.Split.
 func NewAdjacent(c *banyan.Comm, e Edges, reorder bool) (*Graph, error) {
 	e, err := e.checked("NewAdjacent", c.Size())
 	if !reorder {
@@ -92,9 +95,9 @@ func NewAdjacent(c *banyan.Comm, e Edges, reorder bool) (*Graph, error) {
 	return adjacent(c, e, err)
 }
 
-// NewDistGraph makes a communicator of the ranks of c with a graph of which each rank gives any edges, not
-// those of its own alone (MPI_Dist_graph_create). The ranks learn theirs in one exchange of all with all. A
-// rank has its edges in the order of the ranks that gave them, and in the order in which these did.
+// NewDistGraph makes a communicator of the ranks of c with a graph. Each rank passes any edges, not only
+// its own (MPI_Dist_graph_create). One all-to-all exchange sends the edges to their ranks. A rank has its
+// edges in the order of the ranks that passed them, and in the order of each rank's list.
 //
 // Errors: ErrArgument, at all ranks, for an edge of a rank that c does not have; those of a collective, and
 // of Comm.Dup or Comm.Split.
@@ -135,7 +138,7 @@ func (t *Graph) Neighborhood() banyan.Neighborhood {
 	return banyan.Neighborhood{Sources: t.edges.Sources, Dests: t.edges.Dests}
 }
 
-// Edges are those of this rank, with weights if they have some.
+// Edges returns those of this rank, with weights if they have any.
 func (t *Graph) Edges() Edges {
 	if t == nil {
 		return Edges{}
@@ -143,9 +146,8 @@ func (t *Graph) Edges() Edges {
 	return t.edges.clone()
 }
 
-// Neighbors are the neighbours of a rank in a graph that all ranks know (MPI_Graph_neighbors). Error:
-// ErrArgument, in a graph of which each rank knows its own edges ([Graph.Edges]), and for a rank that it does not
-// have.
+// Neighbors returns the neighbours of a rank in a graph of [NewGraph] (MPI_Graph_neighbors). Error: ErrArgument,
+// for other graphs (see [Graph.Edges]), and for a rank that the graph does not have.
 func (t *Graph) Neighbors(rank int) ([]int, error) {
 	switch {
 	case t == nil:

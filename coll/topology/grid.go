@@ -36,7 +36,7 @@ func (g *grid) size() int {
 	return n
 }
 
-// coords puts those of a rank into out.
+// coords stores the coordinates of a rank in out.
 func (g *grid) coords(rank int, out []int) []int {
 	for i, d := range slices.Backward(g.dims) {
 		out[i] = rank % d
@@ -73,7 +73,7 @@ func (g *grid) shifted(rank, dim, distance int) int {
 	return g.rank(coords)
 }
 
-// neighbors are those of a rank, for each dimension the lower one and the upper one.
+// neighbors returns those of a rank, for each dimension the lower one and the upper one.
 func (g *grid) neighbors(rank int) []int {
 	out := make([]int, 0, 2*len(g.dims))
 	for dim := range g.dims {

@@ -2,11 +2,11 @@ package topology
 
 import "github.com/banyan-hpc/banyan"
 
-// MapCart gives the rank that this one has in the grid that [NewCart] makes with reorder, without making it; Undefined
-// for a rank without a place (MPI_Cart_map). So c.Split(0, rank), with Undefined for the color where it is that for the
-// rank, makes the communicator of the grid. It is collective.
+// MapCart returns the rank of this process in the grid that [NewCart] makes with reorder, without making it;
+// Undefined for a rank without a place (MPI_Cart_map). So c.Split(0, rank), with the color Undefined if the rank is
+// Undefined, makes the communicator of the grid. It is collective.
 //
-// Errors: ErrArgument as of NewCart; those of Comm.Split and Comm.Allgather.
+// Errors: ErrArgument as for NewCart; those of Comm.Split and Comm.Allgather.
 func MapCart(c *banyan.Comm, dims []int, periodic []bool) (int, error) {
 	g, err := newGrid("MapCart", dims, periodic, c.Size())
 	if err != nil {

@@ -2,12 +2,13 @@ package topology
 
 import "github.com/banyan-hpc/banyan"
 
-// The exchanges among neighbours are collective over the topology's communicator. They obey its
-// policies and its revocation; see [banyan.NeighborAlltoall] for errors. The forms that end in Init make a persistent
-// operation: each Start moves what the buffers hold then.
+// The exchanges among neighbours are collective over the topology's communicator. They obey its policies and its
+// revocation; see [banyan.NeighborAlltoall] for errors. The forms that end in Init make a persistent operation: each
+// Start sends the present contents of the buffers.
 
-// Alltoall sends each neighbour its block of send and puts theirs into recv, in the order of the
-// neighbourhood (MPI_Neighbor_alltoall). All blocks are of one length. A place for ProcNull stays as it is.
+// Alltoall sends each neighbour its block of send and stores the received blocks in recv, in the order of
+// the neighbourhood (MPI_Neighbor_alltoall). All blocks have one length. The block of ProcNull stays
+// unchanged.
 func Alltoall[T banyan.Number](t Topology, send, recv []T) error {
 	return banyan.NeighborAlltoall(t.Comm(), t.Neighborhood(), send, recv)
 }
@@ -44,8 +45,8 @@ func AlltoallvInit[T banyan.Number](t Topology, send, recv [][]T) *banyan.Persis
 	})
 }
 
-// Allgather sends mine to all neighbours and puts theirs into all, in the order of the neighbourhood
-// (MPI_Neighbor_allgather).
+// Allgather sends mine to all neighbours and stores their blocks in all, in the order of the
+// neighbourhood (MPI_Neighbor_allgather).
 func Allgather[T banyan.Number](t Topology, mine, all []T) error {
 	return banyan.NeighborAllgather(t.Comm(), t.Neighborhood(), mine, all)
 }
@@ -63,7 +64,7 @@ func AllgatherInit[T banyan.Number](t Topology, mine, all []T) *banyan.Persisten
 	})
 }
 
-// Allgatherv sends mine to all neighbours and puts the slice of the i-th, of any length, into all[i]
+// Allgatherv sends mine to all neighbours and stores the slice of the i-th, of any length, in all[i]
 // (MPI_Neighbor_allgatherv).
 func Allgatherv[T banyan.Number](t Topology, mine []T, all [][]T) error {
 	return banyan.NeighborAllgatherv(t.Comm(), t.Neighborhood(), mine, all)

@@ -95,8 +95,8 @@ func matched(sets [][]int, on, same []int) []int {
 	return out
 }
 
-// grown divides the places among nodes: each begins with the first that is left, and takes the place with the
-// heaviest edges to those that it has until it has one for each of its ranks.
+// grown divides the places among nodes. Each node begins with the first free place, and takes the place with
+// the heaviest edges to its own places until it has one for each of its ranks.
 func (g graph) grown(counts []int) [][]int {
 	near := g.both()
 	sets, taken, first := make([][]int, len(counts)), make([]bool, len(g)), 0
@@ -134,8 +134,8 @@ func (g graph) both() graph {
 	return out
 }
 
-// frontier is a heap of places beside a set: the heaviest first, then the lowest. Places whose weight has grown
-// since are in it more than once.
+// frontier is a heap of places beside a set: the heaviest first, then the lowest. A place whose weight has
+// grown is in it more than once.
 type frontier []arc
 
 // take removes the heaviest place that is not taken; -1 if there is none.

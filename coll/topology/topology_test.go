@@ -143,7 +143,7 @@ func TestSub(t *testing.T) {
 	}
 }
 
-// byNode numbers the nodes of ranks that stand in order.
+// byNode numbers the nodes of consecutive ranks.
 func byNode(counts ...int) (node []int) {
 	for k, n := range counts {
 		node = append(node, slices.Repeat([]int{10 * k}, n)...)

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Alive is a set of ranks of 0 … n-1, of those who live. It numbers them: both ways between a rank and its
-// number among the living take a logarithmic number of words, whatever the dead are. It does not change.
+// Alive is the set of living ranks among 0 … n-1. It numbers them densely: conversions between a rank and
+// its number take a logarithmic number of words, whatever ranks are dead. It is immutable.
 type Alive struct {
 	words []uint64 // a bit for each rank; nil: all live
 	sums  []int32  // sums[i]: how many live before word 8*i
@@ -21,7 +21,7 @@ const block = 8
 // All is the set of all ranks 0 … n-1. It takes no memory for them.
 func All(n int) *Alive { return &Alive{n: n, count: n} }
 
-// Except is the set of all ranks 0 … n-1 but those who are dead, in any order.
+// Except returns the set of all ranks 0 … n-1 except the dead ones, given in any order.
 func Except(n int, dead ...int) *Alive {
 	if len(dead) == 0 {
 		return All(n)
@@ -33,8 +33,8 @@ func Except(n int, dead ...int) *Alive {
 	return FromWords(words, n)
 }
 
-// FromWords is the set whose rank r lives if bit r%64 of word r/64 is set. It takes the words over: the
-// caller does not change them any more. There is a word for each 64 ranks of n, no more and no fewer.
+// FromWords returns the set in which rank r lives if bit r%64 of word r/64 is set. It keeps the words,
+// which the caller must not change any more. The number of words is n/64, rounded up.
 func FromWords(words []uint64, n int) *Alive {
 	if len(words) != (n+63)/64 {
 		panic(fmt.Sprintf("tree: %d words for %d ranks, want %d", len(words), n, (n+63)/64))

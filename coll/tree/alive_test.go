@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Both ways between ranks and numbers against a list, for sizes around those of words and of blocks.
+// Conversions between ranks and numbers agree with a list, for sizes around those of words and of
+// blocks.
 func TestAlive(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 6))
 	for _, n := range []int{1, 2, 63, 64, 65, 127, 511, 512, 513, 1300} {
@@ -44,7 +45,7 @@ func TestAlive(t *testing.T) {
 	}
 }
 
-// What stands in the last word beyond n is nobody.
+// Bits beyond n in the last word are ignored.
 func TestFromWords(t *testing.T) {
 	a := FromWords([]uint64{^uint64(0), ^uint64(0)}, 70)
 	require.Equal(t, All(70), a)

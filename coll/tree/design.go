@@ -2,23 +2,24 @@ package tree
 
 import "fmt"
 
-// Design is what is done about the ranks that have failed.
+// Design determines the treatment of failed ranks.
 type Design uint8
 
 // The designs of Hursey and Graham §3.1, the one that they are compared with, and that of Küttler and others.
 const (
 	// Unaware takes no notice of failures: the tree over all ranks. It fits a set in which all live.
 	Unaware Design = iota
-	// Reroute keeps the tree over all ranks. During the operation each rank looks whether whom it turns to lives:
-	// the children of a dead child are adopted, in its place; who has a dead parent goes to the nearest
-	// living ancestor; a dead root is replaced by the lowest living rank of the next level that has one.
+	// Reroute keeps the tree over all ranks. During the operation each rank checks whether its parent and
+	// children live: the children of a dead child are adopted, in its place; the child of a dead parent contacts
+	// the nearest living ancestor; a dead root is replaced by the lowest living rank of the next level that has
+	// one.
 	Reroute
 	// LookupAvoiding has the edges of Reroute, found before the operation.
 	LookupAvoiding
-	// Rebalance numbers the living densely and has the tree over those numbers: what Unaware has with so many ranks fewer.
+	// Rebalance numbers the living ranks densely and has the Unaware tree over those numbers.
 	Rebalance
-	// Corrected completes a broadcast or a barrier in spite of failures that nobody knows yet: package coll/corrected.
-	// Its trees for all else are those of Rebalance.
+	// Corrected completes a broadcast or a barrier in spite of failures that are not known yet: package
+	// coll/corrected. All its other trees are those of Rebalance.
 	Corrected
 )
 

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A word for a shape is one that it is written as, or nearly, and of whatever is read a shape can be made that
-// has all ranks.
+// A text for a shape is one that the package prints, or a similar one, and every text that parses gives a
+// shape that has all ranks.
 func FuzzParseShape(f *testing.F) {
 	for _, word := range []string{"binomial", "knomial:4", "knomial:0004", "knomial:1", "flat", "node", "knomial:9999999999"} {
 		f.Add(word)

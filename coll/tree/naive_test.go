@@ -4,8 +4,8 @@ import (
 	"slices"
 )
 
-// naive is a tree as a list of children for each rank, made by the definitions and without any thrift: what
-// the plans are compared with.
+// naive is a tree as a list of children for each rank, made by the definitions and without any
+// optimisation: plans are compared with it.
 type naive struct {
 	root     int
 	children [][]int
@@ -84,7 +84,7 @@ func (t *naive) join(s Shape, ranks []int) {
 	}
 }
 
-// reroute takes the dead out, as S2-15 has it.
+// reroute removes the dead ranks, as S2-15 specifies.
 func (t naive) reroute(a *Alive) naive {
 	out := naive{t.root, make([][]int, len(t.children))}
 	for level := []int{t.root}; !a.Has(out.root); {
@@ -113,7 +113,7 @@ func (t naive) reroute(a *Alive) naive {
 // behind is how far a rank is from the root, counted around.
 func (t naive) behind(rank int) int { return (rank - t.root + len(t.children)) % len(t.children) }
 
-// adopt lists the nearest below top that live; me, who lists them, is not among them.
+// adopt lists the nearest living ranks below top, except me, the rank that lists them.
 func (t naive) adopt(a *Alive, top, me int) []int {
 	var out []int
 	for _, child := range t.children[top] {

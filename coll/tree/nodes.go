@@ -1,7 +1,7 @@
 package tree
 
-// nodes is who of the numbers 0 … n-1 shares a node, node by node: the members of a node are
-// order[start[j]:start[j+1]], in order, and nodes come by their lowest members. It serves trees with any root: they are rotated in both levels.
+// nodes lists the numbers 0 … n-1 node by node: the members of a node are order[start[j]:start[j+1]], in order, and
+// nodes are ordered by their lowest members. It serves trees with any root: they are rotated in both levels.
 type nodes struct {
 	order []int32 // by position: the number
 	at    []int32 // by number: the position

@@ -2,32 +2,36 @@ package tree
 
 import "fmt"
 
-// Plan is what one rank needs of a tree. It is filled by [Build], and again in the same memory. It is not copied.
+// Plan is one rank's part of a tree. [Build] fills it, and may fill it again in the same memory. It is not
+// copied.
 type Plan struct {
-	// Root is the tree's root: the one that was asked for, or who stands in for it.
+	// Root is the tree's root: the requested one, or its replacement.
 	Root int
-	// Parent is who sends down to this rank; -1 at the root.
+	// Parent is the rank that sends down to this rank; -1 at the root.
 	Parent int
-	// Children are whom this rank sends down to, in the order in which it serves them.
+	// Children are the ranks that this rank sends down to, in the order in which it serves them.
 	Children []int
 
 	form    form
-	numbers *Alive // whose numbers the form is over, if they are not ranks
+	numbers *Alive // converts the numbers of the form, if they are not ranks
 	leave   *Alive // of the form's ranks only these are in the tree; nil: all
 	nodes   nodes  // of the last TwoLevel tree
 	of      *Alive // the set that Build had then
 	closed  bool   // whether the nodes are those of its numbers, or of all ranks
 }
 
-// Build fills p with what the living rank me needs of a tree, in ranks of 0 … a.Size()-1, dead ones included. A root
-// that is dead is stood in for: with Rebalance or Corrected by the next rank that lives, so that root 0 means the lowest
-// one; with Reroute and LookupAvoiding by the lowest living rank of the next level. So root 0 gives the tree of an operation without root.
+// Build fills p with the part of a tree for the living rank me, in ranks of 0 … a.Size()-1, dead ones included. A
+// dead root is replaced: with Rebalance or Corrected by the next living rank, so that root 0 means the lowest one;
+// with Reroute and LookupAvoiding by the lowest living rank of the next level. So root 0 gives the tree of an
+// operation without root.
 //
-// A plan takes no memory once p.Children has room. The steps of Rebalance are logarithmic in the number of ranks for each child; those of Reroute and
-// LookupAvoiding also grow with the dead between a rank and the living next to it.
+// A plan takes no memory once p.Children has room. The steps of Rebalance are logarithmic in the number of ranks for
+// each child; those of Reroute and LookupAvoiding also grow with the dead ranks between a rank and the next living
+// ones.
 //
-// TwoLevel needs node, the number of each rank's node, from 0 on; for the other shapes it is nil. It looks at all ranks,
-// and keeps 12 bytes for each of them in p, if a is another set than last time; else it takes the nodes to be the same.
+// TwoLevel needs node, the number of each rank's node, from 0 on; for the other shapes it is nil. It reads those of
+// all ranks, and keeps 12 bytes for each of them in p, if a is another set than last time; otherwise it assumes the
+// same nodes.
 func Build(p *Plan, d Design, s Shape, a *Alive, node func(rank int) int, root, me int) {
 	switch d {
 	case Unaware:
@@ -79,7 +83,7 @@ func (p *Plan) sparse(s Shape, a *Alive, node func(int) int, root int) {
 // dense makes the form that is over the numbers of the living.
 func (p *Plan) dense(s Shape, a *Alive, node func(int) int, root int) {
 	at := a.from(root)
-	if at == a.count { // nobody lives from root on
+	if at == a.count { // no rank from root on lives
 		at = 0
 	}
 	p.numbers, p.leave = a, nil
@@ -102,9 +106,9 @@ func (p *Plan) place(a *Alive, dense bool, node func(rank int) int) *nodes {
 	return &p.nodes
 }
 
-// Subtree appends the ranks of the subtree of top in the tree that p was built for, top first and each rank's children with all
-// below them in the order in which they are served. It takes steps in proportion to their number, and to that of the
-// dead among them if the design keeps those in the tree.
+// Subtree appends the ranks of the subtree of top in the tree that p was built for, top first and each rank's
+// children with all ranks below them in the order in which they are served. Its steps are proportional to their
+// number, and to that of the dead ranks among them if the design keeps those in the tree.
 func (p *Plan) Subtree(out []int, top int) []int {
 	out = append(out, top)
 	at, f := top, &p.form
@@ -112,7 +116,7 @@ func (p *Plan) Subtree(out []int, top int) []int {
 	case p.numbers != nil:
 		at = p.numbers.Number(top)
 	case top == p.Root:
-		at = f.root // for which it may stand in
+		at = f.root // which it may replace
 	}
 	for v := f.below(at, at); v != none; v = f.below(v, at) {
 		switch {

@@ -101,7 +101,7 @@ func TestEverySubset(t *testing.T) {
 	}
 }
 
-// Unaware plans have the dead in them, and need not know of them.
+// Unaware plans contain dead ranks, and do not consider the set of living ones.
 func TestUnaware(t *testing.T) {
 	for n := 1; n <= 40; n++ {
 		for _, s := range everyShape {
@@ -140,8 +140,8 @@ func random(rng *rand.Rand, n int, failed float64) *Alive {
 	return FromWords(words, n)
 }
 
-// Up to a million ranks: whoever is asked is the child of its parent and the parent of its children, ends at the root, and has the
-// edges that the tree over so many ranks fewer has, in numbers.
+// Up to a million ranks: every rank is the child of its parent and the parent of its children, its path ends at the
+// root, and its edges are those of the tree over the number of living ranks, in numbers.
 func TestLargeTrees(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 2))
 	var mine, theirs, dense Plan
@@ -226,7 +226,7 @@ func TestLeaders(t *testing.T) {
 	require.Equal(t, []int{16, 2, 13}, p.Children, "the root leads its node, and serves others first")
 }
 
-// What a plan needs is kept in it: built again it takes no memory.
+// A plan keeps the memory that it needs: building it again allocates nothing.
 func TestNoAllocation(t *testing.T) {
 	a := worst(1024, 896)
 	for _, s := range everyShape {
@@ -240,7 +240,7 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// A plan for who does not live is a mistake of the caller, who is told.
+// A plan for a dead rank is a mistake of the caller, and panics.
 func TestDeadRank(t *testing.T) {
 	for _, d := range []Design{Reroute, LookupAvoiding, Rebalance} {
 		require.PanicsWithValue(t, "tree: plan for rank 3, which does not live", func() {
@@ -249,7 +249,7 @@ func TestDeadRank(t *testing.T) {
 	}
 }
 
-// All plans of a tree, a rank after the other: what is measured is the mean over the ranks.
+// All plans of a tree, one rank after the other: the result is the mean over the ranks.
 func BenchmarkBuild(b *testing.B) {
 	for _, dead := range []int{0, 896} {
 		a := worst(1024, dead)

@@ -32,8 +32,9 @@ var (
 	Chain = Shape{kind: chain}
 	// Flat: number 0 has all others for children.
 	Flat = Shape{kind: flat}
-	// TwoLevel has a binomial tree over the nodes, in the order of their lowest ranks, and one within each node. A node's leader, which
-	// alone speaks to other nodes, is its lowest rank, or the root. It serves other nodes first.
+	// TwoLevel has a binomial tree over the nodes, in the order of their lowest ranks, and one within each node. The
+	// leader of a node, the only rank that communicates with other nodes, is its lowest rank, or the root. It serves
+	// other nodes first.
 	TwoLevel = Shape{kind: twoLevel}
 )
 

@@ -2,18 +2,19 @@ package tree
 
 import "fmt"
 
-// Walk gives the children of a rank one after the other, and asks before each whether it lives: what a
-// rank does in an operation of the design Reroute.
+// Walk returns the children of a rank one after the other, and checks before each whether it lives, as
+// an operation of the design Reroute does.
 type Walk struct {
 	form  *form
 	alive *Alive
 	me    int
-	top   int // below whom the children are looked for: this rank, or the dead root for which it stands in
-	at    int // who comes next; none: nobody does
+	top   int // the children searched for are below it: this rank, or the dead root that it replaces
+	at    int // the next candidate, or none
 }
 
-// Walk sets p.Root and p.Parent to what the living rank me has in the design Reroute, and gives its
-// children one by one. The arguments are those of [Build]. The walk uses memory of p, which is not built anew before the walk's end.
+// Walk sets p.Root and p.Parent to those of the living rank me in the design Reroute, and returns its children one
+// by one. The arguments are those of [Build]. The walk uses memory of p, which must not be built anew before the
+// walk's end.
 func (p *Plan) Walk(s Shape, a *Alive, node func(rank int) int, root, me int) Walk {
 	if !a.Has(me) {
 		panic(fmt.Sprintf("tree: plan for rank %d, which does not live", me))
@@ -46,12 +47,12 @@ func (w *Walk) Next() (child int, ok bool) {
 			w.at = w.form.after(at, w.top)
 			return at, true
 		}
-		w.at = w.form.below(at, w.top) // adopted; or for whom this rank stands in, beside its own
+		w.at = w.form.below(at, w.top) // adopted, or a child of the replaced root
 	}
 	return none, false
 }
 
-// below is who comes after v in the subtree of top, where parents come before their children.
+// below is the successor of v in the subtree of top, where parents come before their children.
 func (f *form) below(v, top int) int {
 	if child := f.first(v); child != none {
 		return child
@@ -70,7 +71,7 @@ func (f *form) after(v, top int) int {
 	return none
 }
 
-// deputy stands in for a dead root: of the living on the first level that has any the lowest, counted from the root.
+// deputy replaces a dead root: it is the lowest living rank, counted from the root, of the first level that has one.
 func (f *form) deputy(a *Alive) int {
 	best, level := none, f.n
 	depth := 0

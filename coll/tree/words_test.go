@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is written is read again; what is wrong is told with what would be right.
+// Printed values parse again; the error of a wrong text lists the valid ones.
 func TestWordsOfUsers(t *testing.T) {
 	for _, s := range everyShape {
 		got, err := ParseShape(s.String())
