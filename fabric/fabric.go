@@ -30,8 +30,8 @@ func (e *GoneError) Unwrap() error { return ErrPeerGone }
 // was first. So another provider may be used for the pair.
 var ErrNoPath = errors.New("fabric: no path to the peer on this medium")
 
-// ErrNoAddress is the error of a look-up of a peer's address that nobody knows. The peer may still
-// connect.
+// ErrNoAddress is the error of a look-up of a peer's address that is not known anywhere. The peer
+// may still connect.
 var ErrNoAddress = errors.New("fabric: the address of the peer is unknown")
 
 // Class selects the part of the engine that handles a frame. The values are part of the wire
@@ -239,29 +239,30 @@ type Provider interface {
 	Close() error
 }
 
-// Registrar is a Provider whose adapter reads and writes memory itself. Expose gives a region with a key for registered
-// memory, and Get reads into it without a copy.
+// Registrar is a Provider whose adapter reads and writes memory itself. Expose of registered memory returns a region
+// with a key, and Get reads into registered memory without a copy.
 type Registrar interface {
 	Provider
 	// Register lets the adapter reach memory, which stays in place until Deregister or Close. It is pinned when it is
 	// first used; memory that cannot be is used as if it were not registered. Any goroutine may call it.
 	Register(mem []byte)
-	// Deregister ends that: a Get of a peer from it fails. Nobody uses the memory. Any goroutine may call it.
+	// Deregister ends the registration: a Get of a peer from it fails. The memory must not be in use. Any
+	// goroutine may call it.
 	Deregister(mem []byte)
 }
 
-// Sharer is a Provider whose adapter lets peers write and read memory of this process, which takes no part in it.
+// Sharer is a Provider whose adapter lets peers write and read memory of this process without its participation.
 type Sharer interface {
 	Provider
-	// Share lets peers reach memory, which stays in place, until Unshare or Close. Errors name what the machine lacks, or
-	// are ErrClosed. Any goroutine may call it.
+	// Share lets peers access memory, which must stay in place, until Unshare or Close. Errors name the missing
+	// feature, or are ErrClosed. Any goroutine may call it.
 	Share(mem []byte) (Region, error)
-	// Unshare ends that: what peers have under way is lost, and nothing is written to the memory once it has returned. Any
-	// goroutine may call it.
+	// Unshare ends the access: operations of peers under way are lost, and nothing is written to the memory once it
+	// has returned. Any goroutine may call it.
 	Unshare(r Region)
 }
 
-// Mover is a Conn to a peer whose shared memory (Sharer) this process writes and reads.
+// Mover is a Conn to a peer that writes and reads shared memory of the peer (Sharer).
 type Mover interface {
 	Conn
 	// Moves reports whether there is a path at the moment: TryPut and TryGet are not NoPath.
@@ -297,13 +298,13 @@ type Blocks interface {
 	// MakeBlock makes a block of n > 0 zeroed bytes, aligned to 8. Any goroutine may call it. Errors name
 	// the missing memory or permission; ErrUnsupported: this provider makes none.
 	MakeBlock(n int) (mem []byte, name BlockName, err error)
-	// OpenBlock maps n bytes of a block of a peer to which there is a connection. Errors: ErrPeerGone,
-	// ErrUnsupported, or one that names what was wrong with the name or the memory. Preconditions: as Poll.
+	// OpenBlock maps n bytes of a block of a connected peer. Errors: ErrPeerGone, ErrUnsupported, or one
+	// that describes an invalid name or memory. Preconditions: as Poll.
 	OpenBlock(owner proc.ID, name BlockName, n int) ([]byte, error)
 	// BlockOf gives the block of this process that holds memory: its name and length, and where the memory begins
 	// in it. False: there is none. Any goroutine may call it.
 	BlockOf(mem []byte) (name BlockName, length, at int, ok bool)
-	// CloseBlock ends the use of what MakeBlock or OpenBlock gave. Any goroutine may call it.
+	// CloseBlock ends the use of memory of MakeBlock or OpenBlock. Any goroutine may call it.
 	CloseBlock(mem []byte) error
 }
 
@@ -311,10 +312,10 @@ type Blocks interface {
 type Viewer interface {
 	Conn
 	// View maps the memory that the peer has exposed, read only, until end is called, once, by any
-	// goroutine. It stays, whatever becomes of the peer, the connection or the owner's use of the block. A
-	// view that is alone has a mapping of its own, so that every access after end is a fault. Errors:
-	// ErrUnsupported for memory outside of blocks, ErrPeerGone, or one that names what was wrong.
-	// Preconditions: as Poll.
+	// goroutine. The view outlives the peer, the connection and the owner's use of the block. A view that
+	// is alone has a mapping of its own, so that every access after end is a fault. Errors: ErrUnsupported
+	// for memory outside of blocks, ErrPeerGone, or one that describes the invalid region. Preconditions:
+	// as Poll.
 	View(remote Region, alone bool) (mem []byte, end func() error, err error)
 }
 

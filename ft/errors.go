@@ -64,7 +64,7 @@ func (e *ProcFailedError) Error() string {
 	return text
 }
 
-// Who says which ranks have failed: "rank 3 has failed".
+// Who names the failed ranks: "rank 3 has failed".
 func (e *ProcFailedError) Who() string {
 	var who []string
 	if len(e.Ranks) > 0 {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// OpError is the error of an operation. The classes and other types of errors are what it wraps, for
-// errors.Is and errors.As. Its text is made when it is read:
+// OpError is the error of an operation. It wraps a class or another type of error, for errors.Is and
+// errors.As. Its text is formatted on demand:
 //
 //	banyan: Recv(src 3, tag 7) on world at rank 0: rank 3 has failed: killed by SIGKILL
 type OpError struct {
@@ -14,8 +14,9 @@ type OpError struct {
 	Args Args   // its arguments, as far as they are numbers
 	Comm string // the communicator's name; "": there is none
 	Rank int    // this process's rank in it; negative: it has none
-	// Peer is the source or destination of a message. Of another operation it is the rank whose message
-	// or end ended it. In an intercommunicator it is on the remote side; -1: any, several or none.
+	// Peer is the source or destination of a message. For another operation it is the rank whose
+	// message or end ended it. In an intercommunicator it is on the remote side; -1: any, several or
+	// none.
 	Peer int
 	Err  error // the cause
 }
@@ -84,8 +85,8 @@ func (e *OpError) Unwrap() error { return e.Err }
 // Bare is the text of an error without the prefixes in it, for a text that has one.
 func Bare(err error) string { return strings.ReplaceAll(err.Error(), prefix, "") }
 
-// ErrorOf makes of what an operation has met its error, which o describes: of a cause, or of the error of
-// an operation that was a part of it, with its peer. Nil stays nil.
+// ErrorOf returns the error of an operation, described by o, from its cause, or from the error of an
+// operation that was a part of it, with its peer. Nil stays nil.
 func ErrorOf(o *OpError, err error) error {
 	if err == nil {
 		return nil

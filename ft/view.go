@@ -15,11 +15,11 @@ type View struct {
 	epoch  atomic.Uint64
 	failed Set
 	order  []proc.ID              // failed, in the order of entry
-	causes map[proc.ID]proc.Cause // without those of kind Unknown, as most are that others have found
+	causes map[proc.ID]proc.Cause // without kind Unknown, the usual kind of failures that others have detected
 }
 
-// Epoch is the number of known failures. A waiting goroutine that sees it change checks again what
-// it waits for.
+// Epoch is the number of known failures. A waiting goroutine that sees it change checks its
+// condition again.
 func (v *View) Epoch() uint64 { return v.epoch.Load() }
 
 // Enter records a failure and reports whether it was new. From now on nothing from the process may

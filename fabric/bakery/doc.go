@@ -1,37 +1,37 @@
-// Package bakery is a lock in shared memory for the members of a group, shared or exclusive, whose holders
-// and waiters may die at any moment.
+// Package bakery is a lock in shared memory for the members of a group, shared or exclusive, whose holders and
+// waiters may die at any moment.
 //
-// It is Lamport's bakery (A New Solution of Dijkstra's Concurrent Programming Problem, 1974), with a kind
-// in each ticket. Each member has a word of its own, which nobody else writes:
+// It is Lamport's bakery (A New Solution of Dijkstra's Concurrent Programming Problem, 1974), with a kind in each
+// ticket. Each member has a word of its own, which no other member writes:
 //
 //	l := bakery.Open(words, members)
-//	l.Request(me, bakery.Exclusive) // says that it chooses, and takes a number above all others
+//	l.Request(me, bakery.Exclusive) // announces that it chooses, and takes a number above all others
 //	for at, ok := l.Granted(me, 0); !ok; at, ok = l.Granted(me, at) {
-//		// one with an earlier ticket, or that chooses one, keeps it from the lock
+//		// member at has an earlier ticket, or chooses one, and is before this one
 //	}
 //	…
 //	l.Release(me)
 //
-// So an uncontended lock is two stores and two looks at words that lie side by side, eight to a cache line. Members
+// So an uncontended lock is two stores and two scans of words that are contiguous, eight to a cache line. Members
 // get it in the order of their numbers.
 //
 // # Deaths
 //
-// A word whose writer has died stays as it is, and nothing must be repaired. One process, the keeper, learns of every
-// death and marks the member ([Lock.Exclude]); everybody ignores the words of marked members. Precondition: a
-// marked member does not use what the lock guards any more.
+// The word of a dead writer stays unchanged, and nothing must be repaired. One process, the keeper, is notified of
+// every death and marks the member ([Lock.Exclude]); all members ignore the words of marked members. Precondition: a
+// marked member no longer accesses the data that the lock protects.
 //
 // # Sleep
 //
-// A waiting member that wants to sleep says so in its word ([Lock.Sleep]) and looks once more. A member that may have let
-// another one go on, by its release or by its number, asks for sleepers that may ([Lock.Next]) and has them woken;
-// so does the keeper after a mark. The member that is the last to let a sleeper go on sees it: each stores its own word
-// before it looks at those of others.
+// A waiting member that wants to sleep announces it in its word ([Lock.Sleep]) and checks once more. After its
+// release or its choice of a number, a member looks for sleepers that may have the lock now ([Lock.Next]) and wakes
+// them; so does the keeper after a mark. The last member to unblock a sleeper sees it: each member stores its own
+// word before it reads those of others.
 //
 // # Trust
 //
-// Other processes write the words. Whatever they hold, no access is outside of them; a wrong word only
-// makes the lock wrong.
+// Other processes write the words. Whatever they contain, no access is outside of them; a wrong word only makes the
+// lock wrong.
 //
-// Floor 0.5. It knows nothing of processes; members are numbers.
+// Floor 0.5. It has no notion of processes; members are numbers.
 package bakery

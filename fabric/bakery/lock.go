@@ -2,10 +2,10 @@ package bakery
 
 import "sync/atomic"
 
-// Word is a word of a lock's memory. Memory of zeros is a lock that nobody holds.
+// Word is a word of a lock's memory. Memory of zeros is a free lock.
 type Word struct{ v atomic.Uint64 }
 
-// Kind is how a member uses what a lock guards.
+// Kind is a member's kind of access to the data that a lock protects.
 type Kind uint8
 
 // The kinds. Members with Shared hold a lock at the same time.
@@ -26,8 +26,8 @@ const (
 	numberUnit = 1 << 4
 )
 
-// Lock is a process's hold on a lock. Any goroutine may call its methods, and other processes do at the same time;
-// those that change the word of a member are called by the one that writes it.
+// Lock is a process's view of a lock. Any goroutine may call its methods, concurrently with other processes;
+// methods that change the word of a member are called by the member's process.
 type Lock struct {
 	members []Word
 	marks   []Word // a bit for each member, written by the keeper: it is excluded
@@ -51,7 +51,7 @@ func (l Lock) Request(me int, kind Kind) {
 	l.take(me, kind, number)
 }
 
-// choose says that a member is about to have a number.
+// choose announces that a member is about to take a number.
 func (l Lock) choose(me int, kind Kind) { l.members[me].v.Store(choosing | uint64(kind)) }
 
 // number is that of a member; 0: it has none.
@@ -62,9 +62,9 @@ func (l Lock) take(me int, kind Kind, highest uint64) {
 	l.members[me].v.Store((highest+1)*numberUnit | uint64(kind))
 }
 
-// Granted reports whether a member that has asked for the lock has it; from then on it has it until its Release. It
-// looks at the members from one on, and gives the first that keeps it from the lock: the next look begins there, the
-// first one at 0.
+// Granted reports whether a member that has requested the lock has it; from then on it has it until its Release. It
+// reads the words of the members from one on, and returns the first member that is before this one: the next call
+// begins there, the first one at 0.
 func (l Lock) Granted(me, from int) (at int, ok bool) {
 	if l.Excluded(me) {
 		return from, false
@@ -107,7 +107,7 @@ func (l Lock) precedes(other, me int, mine uint64) bool {
 	return !l.Excluded(other)
 }
 
-// Sleep says that a member sleeps until it is woken, if it is not Granted the lock now.
+// Sleep announces that a member sleeps until it is woken, if it is not Granted the lock now.
 func (l Lock) Sleep(me int) {
 	if mine := l.members[me].v.Load(); mine&asleep == 0 {
 		l.members[me].v.Store(mine | asleep)
@@ -117,8 +117,8 @@ func (l Lock) Sleep(me int) {
 // Release gives the lock back, or withdraws the request for it.
 func (l Lock) Release(me int) { l.members[me].v.Store(0) }
 
-// Next gives the first sleeper from a member on that has the lock now and may not know it; -1: there is none. A member
-// calls it after its Request and its Release, and the keeper after Exclude.
+// Next returns the first sleeper from a member on that has the lock now and may not be awake; -1: there is none. A
+// member calls it after its Request and its Release, and the keeper after Exclude.
 func (l Lock) Next(from int) int {
 	for member := from; member < len(l.members); member++ {
 		if l.members[member].v.Load()&asleep != 0 && l.kept(member) {

@@ -44,7 +44,7 @@ func Cases() []Case {
 	return all
 }
 
-// ownCases are those of this package's own tests.
+// ownCases are the cases of this package's own tests.
 var ownCases []Case
 
 func findCase(name string) (Case, error) {
@@ -97,7 +97,7 @@ func (e *Env) Depart() {
 	}
 }
 
-// Close closes the provider, once, and tries what a closed one must refuse.
+// Close closes the provider, once, and makes the calls that a closed one must refuse.
 func (e *Env) Close() {
 	if e.closed {
 		return

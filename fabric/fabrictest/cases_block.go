@@ -81,7 +81,7 @@ func sharedBlocks(e *Env) {
 			continue
 		}
 		wait(sayGone, rounds)
-		fillPattern(e.Job.Seed, 0, mem) // who uses it still may
+		fillPattern(e.Job.Seed, 0, mem) // peers may still use it
 		e.Check(p.CloseBlock(mem) == nil, "CloseBlock")
 	}
 	exchange(e, 1)

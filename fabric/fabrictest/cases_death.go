@@ -87,8 +87,8 @@ func (e *Env) victimsLeft() bool {
 	return slices.ContainsFunc(e.Job.Victims, func(v proc.ID) bool { return !e.Ended(v) })
 }
 
-// killConnect is about the moment of connecting, so no survivor waits for another. In half of the runs the
-// victim may be killed before anybody has connected, in the others after the first frame.
+// killConnect tests the moment of connecting, so no survivor waits for another. In half of the runs the
+// victim may be killed before any process has connected, in the others after the first frame.
 func killConnect(e *Env) {
 	if e.ID == 0 {
 		met := e.Rand.IntN(2) == 0

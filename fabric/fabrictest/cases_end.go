@@ -150,7 +150,7 @@ func floodUntilEnd(e *Env, id proc.ID) {
 	e.Linger()
 }
 
-// closeInFlight closes while the process lives on, until peers know.
+// closeInFlight closes while the process stays alive until peers know.
 func closeInFlight(e *Env) {
 	if e.ID != 0 {
 		e.MayEnd(0) // it may have closed before all others have connected

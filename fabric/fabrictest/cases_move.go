@@ -74,7 +74,7 @@ func (m *mover) moved(from proc.ID, n int, lost bool) {
 	m.ended += n
 }
 
-// meet says something, and waits until the other has said it as often.
+// meet sends a message, and waits until the other process has sent as many.
 func (m *mover) meet(imm uint64, payload []byte) {
 	m.said[imm]++
 	m.e.SendRaw(m.other, rawClass, imm, payload)
@@ -106,7 +106,7 @@ func (m *mover) round(n int, notify bool) {
 	m.meet(sayGone, nil)
 }
 
-// tryNotify has the other know that this process has written.
+// tryNotify notifies the other process that this one has written.
 func (m *mover) tryNotify(local []byte, r fabric.Region, at uint64) int {
 	return m.conn.TryNotify(local, r, at, rawClass, sayWrote, nil)
 }

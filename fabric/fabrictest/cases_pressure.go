@@ -17,7 +17,7 @@ func pressureCases() []Case {
 	}
 }
 
-// Limits of what a provider may accept for a peer that does not poll.
+// Limits of the frames that a provider may accept for a peer that does not poll.
 const (
 	maxUnpolledBytes  = 64 << 20
 	maxUnpolledFrames = 1 << 20

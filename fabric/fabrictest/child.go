@@ -98,7 +98,7 @@ func newChild() *child {
 func (c *child) prepare(open Open) (Setup, error) {
 	m := <-c.jobs
 	c.id = m.ID
-	countResources() // opens what Go's runtime keeps for files
+	countResources() // opens the descriptors that Go's runtime keeps for files
 	c.before = countResources()
 	p, h, err := open(m.ID, m.Job.N)
 	if err != nil {

@@ -16,9 +16,9 @@ const (
 )
 
 // flow is the sequence of frames from one process to another. Class, immediate and contents of each
-// frame follow from the seed, the pair and the frame's number; only its length is the sender's
-// choice, and that is in the immediate. So the receiver, which knows the expected number, can
-// detect every fault.
+// frame follow from the seed, the pair and the frame's number. Only its length is the sender's
+// choice, and the immediate contains it. So the receiver, which has the expected number, can detect
+// every fault.
 type flow struct {
 	seed uint64
 	seq  uint32 // of the next frame

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// resources counts what a process holds and a provider must free: open descriptors and shared or
-// file mappings by their names, and goroutines. Private anonymous mappings do not count: Go's own
-// heap makes them.
+// resources counts the resources that a provider must free: open descriptors and shared or file
+// mappings by their names, and goroutines. Private anonymous mappings do not count: Go's own heap
+// makes them.
 type resources struct {
 	things     map[string]int
 	goroutines int
@@ -61,7 +61,7 @@ func (c *resources) countMappings() {
 	}
 }
 
-// compare lists what is there now and was not, or returns "". It gives time to things that end by
+// compare lists the resources that have been added, or returns "". It waits for those that end by
 // themselves soon after Close, such as a goroutine.
 func (c resources) compare() string {
 	const patience, step = 2 * time.Second, time.Millisecond

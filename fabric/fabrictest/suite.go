@@ -17,7 +17,7 @@ type Budget struct {
 	Wakeups int // round trips with a sleep on every wait
 	Rounds  int // repetitions of cases that depend on chance, and of small exchanges
 	// Attentive: the provider's Close waits for a receiver that reads, and promises nothing for
-	// frames that nobody reads before their sender has ended.
+	// frames that no process reads before their sender has ended.
 	Attentive bool
 }
 

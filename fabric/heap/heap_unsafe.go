@@ -29,7 +29,7 @@ type Heap struct {
 	adapters []fabric.Registrar
 }
 
-// Report is what a heap has given, in bytes.
+// Report is the use of a heap, in bytes.
 type Report struct {
 	Used, Peak int // by the application
 	Held       int // in blocks
@@ -71,9 +71,8 @@ func New(blocks fabric.Blocks, limit func() int64) *Heap {
 // RegisterWith has providers register the memory that is given. Call it before the first Alloc.
 func (h *Heap) RegisterWith(r fabric.Registrar) { h.adapters = append(h.adapters, r) }
 
-// Alloc gives n zeroed bytes, whose first is aligned to a cache line, from a page on to a page. Errors are
-// ErrLimit and
-// those of [fabric.Blocks].
+// Alloc allocates n zeroed bytes, aligned to a cache line, or to a page from the size of a page on. Errors
+// are ErrLimit and those of [fabric.Blocks].
 func (h *Heap) Alloc(n int) ([]byte, error) {
 	if n <= 0 {
 		return nil, fmt.Errorf("heap: %d bytes", n)
@@ -123,7 +122,7 @@ func (h *Heap) fits(size int) error {
 	return nil
 }
 
-// take finds room, or makes it. Precondition: mu is held, as for what follows.
+// take finds room, or makes it. Precondition: mu is held, as for the functions below.
 func (h *Heap) take(size, unit int) (piece, error) {
 	if size < large {
 		for _, a := range h.areas {
@@ -206,7 +205,7 @@ func (a *area) give(e extent) {
 	}
 }
 
-// Free gives memory back: all that an Alloc gave. Nobody uses it any more. Error: ErrForeign.
+// Free frees memory of Alloc, as a whole. It must not be used any more. Error: ErrForeign.
 func (h *Heap) Free(b []byte) error {
 	if cap(b) == 0 {
 		return ErrForeign

@@ -1,4 +1,4 @@
-// Package route decides which fabric joins two processes of a job, and gives the reason.
+// Package route decides which fabric connects two processes of a job, and returns the reason.
 //
 // Each process publishes a [Card]: its node, according to the kernel; the fabrics that it may use;
 // the addresses of its providers; the cores on which it may run. [Choose] compares two cards and
@@ -10,7 +10,7 @@
 //	theirs, err := route.DecodeCard(blob)
 //	for _, v := range route.Choose(&mine, &theirs) { … v.Fabric, v.OK, v.Why … }
 //
-// # What proves that memory can be shared
+// # Conditions for shared memory
 //
 // A process maps its peer's memory through /proc/PID/fd, which the kernel permits by the rule for
 // tracing (ptrace(2), PTRACE_MODE_READ). So a [Node] carries the inputs of that rule: the boot, the

@@ -108,7 +108,7 @@ func both[T cmp.Ordered](a, b T) string {
 	return fmt.Sprintf("(%v, %v)", min(a, b), max(a, b))
 }
 
-// apart returns what keeps two processes from sharing memory; "" if nothing does. It is symmetric.
+// apart returns the reason why two processes cannot share memory; "" if they can. It is symmetric.
 func (n *Node) apart(o *Node) string {
 	switch {
 	case n.Boot != o.Boot:

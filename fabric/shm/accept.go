@@ -105,7 +105,7 @@ func (p *Provider) addInbound(c *Conn) {
 	p.heat(c)
 }
 
-// connectFailed decides what becomes of a half-open connection after a failed attempt.
+// connectFailed keeps or ends a half-open connection after a failed attempt.
 func (p *Provider) connectFailed(c *Conn, err error) {
 	first := c.lastError == nil
 	c.lastError = err

@@ -13,7 +13,7 @@ const (
 	tokenBytes  = 16
 )
 
-// address is what a peer needs to map a segment and to read its owner's memory.
+// address contains everything that a peer needs to map a segment and to read its owner's memory.
 type address struct {
 	geometry
 	pid          uint32

@@ -84,7 +84,7 @@ func openBackingOf(a *address) (fd int, err error) {
 		if !isBacking(to) {
 			return -1, fabric.ErrPeerGone
 		}
-		// The flags are for what the file may have become since.
+		// The flags guard against a file that has been replaced.
 		fd, err = unix.Open(name, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	}
 	switch {
@@ -135,8 +135,8 @@ func holdsToken(fd int, a *address) error {
 	return h.check(a)
 }
 
-// checkSealed makes sure that nobody can shrink the segment under our mapping, which would end this
-// process with SIGBUS.
+// checkSealed makes sure that no process can shrink the segment under this mapping, which would end
+// this process with SIGBUS.
 func (s *segment) checkSealed(unsealed bool) error {
 	return checkFile(s.fd, s.segmentBytes(), s.segmentBytes(), unsealed)
 }

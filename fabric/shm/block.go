@@ -202,7 +202,7 @@ type theirs struct {
 	distance
 }
 
-// theirBlock is a block of a peer, mapped to be read. mu of theirs guards what changes.
+// theirBlock is a block of a peer, mapped to be read. mu of theirs guards the fields that change.
 type theirBlock struct {
 	*segment
 	views   int          // that have not ended
@@ -268,7 +268,7 @@ func (c *Conn) readBlock(local []byte, key []byte, at uint64) error {
 		return errors.New("shm: the name of no block")
 	}
 	name := fabric.BlockName(key)
-	for len(local) > 0 { // a piece at a time, for those who wait to end the use
+	for len(local) > 0 { // in pieces, so that a goroutine that ends the use waits for one piece
 		piece := local[:min(len(local), maxCopy)]
 		got, err := c.theirs.read(piece, name, at)
 		switch {
@@ -309,8 +309,8 @@ func (c *Conn) addBlock(name fabric.BlockName) error {
 	return err
 }
 
-// block gives a block of the peer. If it is not mapped yet, it is, and the use of those that the peer has closed
-// ends. Precondition: mu of theirs is held.
+// block returns a block of the peer. If it is not mapped yet, block maps it, and ends the use of blocks that the
+// peer has closed. Precondition: mu of theirs is held.
 func (c *Conn) block(name fabric.BlockName) (*theirBlock, error) {
 	t := &c.theirs
 	if t.closed {
@@ -372,7 +372,7 @@ func (p *Provider) CloseBlock(mem []byte) error {
 	return s.close()
 }
 
-// close closes the files. What is mapped stays, as the application may still look at it.
+// close closes the files. Mappings stay, as the application may still read them.
 func (b *blocks) close() (err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -22,7 +22,7 @@ const (
 	bufferCells = board.Buffers * int64(unsafe.Sizeof(board.Buffer{})) / cellBytes
 )
 
-// segmentSize is the piece of a segment of so many members: slots, then what is common to all, then
+// segmentSize is the length of a segment for so many members: slots, then the common part, then
 // parts, then buffers.
 func segmentSize(members int) int {
 	if board.Slots(members) == board.GroupSize {

@@ -9,7 +9,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Config says how to open the endpoint of one process.
+// Config configures the endpoint of one process.
 type Config struct {
 	// Self is the id of this process.
 	Self proc.ID
@@ -22,11 +22,11 @@ type Config struct {
 	// from one peer.
 	Lines int
 	// BulkBytes per long ring, a power of two, 16 KiB … 64 MiB; 0 means 256 KiB. It bounds the payload
-	// in flight from one peer beyond what lines carry.
+	// in flight from one peer beyond the payload of lines.
 	BulkBytes int
 	// EagerNear and EagerFar are the lengths in bytes up to which Conn.Eager returns true: while
 	// lines move fast between the two processes' cores, and at all times. 0 means 16 KiB and 6 KiB;
-	// EagerFar above EagerNear means EagerNear. They apply to what this process sends.
+	// EagerFar above EagerNear means EagerNear. They apply to frames that this process sends.
 	EagerNear, EagerFar int
 	// EagerReply is the length up to which messages are better sent in frames to a peer that has
 	// answered the previous one: see Conn.Reply. 0 means 32 KiB; values below EagerFar have no

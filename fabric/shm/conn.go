@@ -259,7 +259,7 @@ func (c *Conn) creditReturned() bool {
 	return true
 }
 
-// release frees what the connection holds once the peer's end has been reported.
+// release frees the connection's resources once the peer's end has been reported.
 func (c *Conn) release() error {
 	c.closeSend()
 	c.p.forgetRing(c)

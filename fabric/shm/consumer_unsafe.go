@@ -24,13 +24,13 @@ type consumer struct {
 	other ring
 	home  position
 	past  uint64 // as producer.past
-	left  bool   // the producer has left the long ring, whose memory is to be given back
+	left  bool   // the producer has left the long ring; its memory is still to be freed
 }
 
 // received is the number of frames so far.
 func (c *consumer) received() uint64 { return c.head + c.past }
 
-// move goes on in the other ring, and reports whether the producer may have meant that.
+// move continues in the other ring, and reports whether the producer may have meant that.
 func (c *consumer) move(to int) bool {
 	if to != moveLong && to != moveShort || c.long == (to == moveLong) || c.left {
 		return false
@@ -81,7 +81,7 @@ func (c *consumer) poll(s *fabric.Sink, from proc.ID, limit int) int {
 	return n
 }
 
-// What await returns when it has not taken a frame.
+// Results of await without a frame.
 const (
 	takeNone  = -1 // no frame waits
 	takeOther = -2 // a frame waits that is for Poll

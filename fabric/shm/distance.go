@@ -9,19 +9,19 @@ import (
 	"github.com/banyan-hpc/banyan/internal/vector"
 )
 
-// What another core has written lies in its cache. Where that is far, a copy into this cache waits for each
-// line, and so does the next one in the other direction: on some machines a copy past the caches takes a third of
-// the time. On others, and where the core is near, it takes twice as long. So the sender touches two lines before
-// an announcement, and the receiver measures now and then how long it takes to load them, one after the other.
-// If that is far it times its copies, and goes past the caches where they take longer than such a copy within this
-// process, and only as long as that helps.
+// Data that another core has written are in its cache. If that cache is far, a copy into this cache waits for each
+// line, and so does the next copy in the other direction: on some machines a copy past the caches takes a third of
+// the time. On others, and if the core is near, it takes twice as long. So the sender touches two lines before an
+// announcement, and the receiver measures now and then the time to load them, one after the other. If the result
+// is far it measures its copies. It bypasses the caches if they take longer than such a copy within this process,
+// and only as long as that helps.
 const (
 	markers      = 2
 	markerStride = 4
 	// farMarker separates near cores from far ones, in nanoseconds; nearMarker separates them again, once
 	// they are far. worstMarker bounds a sample.
 	farMarker, nearMarker, worstMarker = 130, 100, 1000
-	// nearPiece is what is copied at once into a near cache: of 1 MiB and more the built-in copy passes the
+	// nearPiece is the length of one copy into a near cache: from 1 MiB on the built-in copy bypasses the
 	// caches by itself.
 	nearPiece = 256 << 10
 	// placedNear is the length up to which frames are faster between near cores than an announcement.
@@ -80,8 +80,8 @@ type distance struct {
 	seen  atomic.Uint64 // the last marker
 	took  atomic.Int64  // nanoseconds, smoothed
 	far   atomic.Bool
-	// What copies take while the core is far: into the cache, and past it. Barred counts those that go into the
-	// cache in any case.
+	// The times of copies while the core is far: into the cache, and past it. Barred counts those that go into
+	// the cache in any case.
 	plain, streamed copyPace
 	barred          atomic.Int32
 }
@@ -129,7 +129,7 @@ func (d *distance) streams() bool {
 	return streamCost() < plain*3/4
 }
 
-// copy copies what a block of the peer holds.
+// copy copies from a block of the peer.
 func (t *theirs) copy(to, from []byte, s *segment) {
 	d := &t.distance
 	d.measure(s.markers())

@@ -32,15 +32,15 @@ const (
 	// that has been used: in pieces it is slower, by a fifth of the bandwidth of 64 bytes.
 	linesPiece = 2 * pageBytes
 	bulkPiece  = 4 * pageBytes
-	// ringShare is what the processes of a node spend together on long rings, in bytes, leastShare
-	// what each may spend on a node with many.
+	// ringShare bounds the memory of all processes of a node for long rings, in bytes; leastShare
+	// is the minimum for each on a node with many.
 	ringShare  = 512 << 20
 	leastShare = 1 << 20
 	// idleTime is how long a pair must have sent nothing before it gives its ring to another.
 	idleTime = 100 * time.Millisecond
 )
 
-// ringState is what decides on the long ring of the sending side of a pair.
+// ringState decides on the long ring of the sending side of a pair.
 type ringState struct {
 	spent     int64     // memory of the long ring
 	left      uint32    // long rings that this side has left
@@ -53,7 +53,7 @@ type ringState struct {
 	visitedAt time.Time
 }
 
-// Share tells the provider how many processes of the job share this machine. It is called like Poll.
+// Share sets the number of processes of the job on this machine. It is called like Poll.
 func (p *Provider) Share(processes int) {
 	p.share = max(ringShare/int64(max(processes, 1)), leastShare)
 }
@@ -141,7 +141,7 @@ func (c *Conn) lengthen(force bool) bool {
 	return true
 }
 
-// grow gives the long ring memory for another frame of n bytes, and reports whether it has it.
+// grow adds memory to the long ring for another frame of n bytes, and reports whether it has it.
 func (c *Conn) grow(n int) bool {
 	o := &c.out
 	lines := uint64(o.mask+1) * lineBytes

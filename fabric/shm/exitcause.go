@@ -25,7 +25,7 @@ func Detection() (method, why string) {
 	return "robust futexes", "the kernel marks a word in shared memory before it frees the memory of the dead (tried)"
 }
 
-// Evidence names what reports the deaths of peers first: Config.Exits, robust words, or
+// Evidence names the first evidence of the deaths of peers: Config.Exits, robust words, or
 // descriptors.
 func (p *Provider) Evidence() string {
 	switch {
@@ -38,7 +38,7 @@ func (p *Provider) Evidence() string {
 }
 
 // killPeer kills the peer, so that a report of its death is true whatever the evidence was. It
-// spares a peer in this very process.
+// spares a peer in this same process.
 func (c *Conn) killPeer() {
 	if c.reader.pidfd >= 0 && c.reader.pid != os.Getpid() {
 		_ = unix.PidfdSendSignal(c.reader.pidfd, unix.SIGKILL, nil, 0)

@@ -63,7 +63,7 @@ func checkHierarchy(root fs.FS, mount, group string, n int64, limitFile, usedFil
 			used, okUsed = readNumber(root, path.Join(at, usedFile))
 		}
 		if okUsed {
-			if n > limit-used { // the kernel drops what is cached before it kills
+			if n > limit-used { // the kernel drops cached pages before it kills
 				used -= min(used, statKey(root, path.Join(at, "memory.stat"), cacheKey))
 			}
 			if n > limit-used {
@@ -109,7 +109,7 @@ func checkMachine(root fs.FS, n int64) error {
 	return nil
 }
 
-// available is how many bytes the machine has to spare, as far as it says.
+// available is the number of bytes that the machine reports as available.
 func available(root fs.FS) int64 {
 	list, err := fs.ReadFile(root, "proc/meminfo")
 	if err != nil {
@@ -145,18 +145,18 @@ func reserve(fd int, offset, length int64) error {
 	return allocate(fd, offset, length)
 }
 
-// limits is what the process may still take of what was checked. Reading the limits costs a hundred
-// times as much as a page.
+// limits is the rest of the memory that the last check has allowed. Reading the limits costs a
+// hundred times as much as a page.
 var limits allowance
 
-// allowance is memory that a check of the limits has allowed and nobody has taken. Any goroutine may
-// use it.
+// allowance is memory that a check of the limits has allowed and that is not in use yet. Any
+// goroutine may use it.
 type allowance struct {
 	mu   sync.Mutex
 	left int64
 }
 
-// A check allows more than what is asked for: this part of what is left, at most mostAhead. A job may
+// A check allows more than requested: this fraction of the free memory, at most mostAhead. A job may
 // exceed its limit by as much for each process.
 const (
 	aheadPart = 1024

@@ -31,8 +31,7 @@ type pace struct {
 const (
 	paceStride = 16
 	paceRetry  = 64
-	// paceFrame is the shortest frame that is timed: well beyond what the core's store buffer
-	// hides.
+	// paceFrame is the shortest frame that is timed: the core's store buffer cannot hide its cost.
 	paceFrame = 2 << 10
 	// slowLine separates near (4 to 8 ns) from far (16 to 27).
 	slowLine = 12

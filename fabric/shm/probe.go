@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// probe does to this process's own segment, at the address a, what peers do, so that a process
-// learns early if a seccomp profile or an emulator prevents it.
+// probe accesses this process's own segment, at the address a, in the way of peers, so that a
+// process detects early if a seccomp profile or an emulator prevents it.
 func probe(a *address, unsealed bool) error {
 	c := Conn{reader: reader{pid: int(a.pid), pidfd: -1}}
 	if err := c.openProcess(a); err != nil {

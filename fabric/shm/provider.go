@@ -32,8 +32,8 @@ type Provider struct {
 	// inbound: the connections whose ring Poll reads; see quiet.go.
 	inbound []*Conn
 	looks   int // at rings since the last call of cool
-	// long: the connections that send through long rings, spent the memory of these, share what this
-	// process should keep to. next is where the search for an idle one goes on.
+	// long: the connections that send through long rings; spent: the memory of these; share: this
+	// process's limit for it. next is the position from which the search for an idle one continues.
 	long         []*Conn
 	next         int
 	spent, share int64
@@ -162,7 +162,7 @@ func (p *Provider) dial(peer proc.ID, a *address) (*Conn, error) {
 }
 
 // existing returns a connection, unless it is half open and cannot be completed now: then the error
-// says why.
+// contains the reason.
 func (p *Provider) existing(c *Conn) (*Conn, error) {
 	if c.halfOpen != nil && !c.ending && !c.invalidated {
 		p.retryConnect(c)
@@ -242,8 +242,9 @@ func (p *Provider) creditReturned() bool {
 	return false
 }
 
-// holdWords makes the kernel report this process's end to peers. Without it they see only their
-// pidfds. Where the kernel does not say who holds words, a mark proves nothing, and there are none.
+// holdWords makes the kernel report this process's end to peers. Without it they use only their
+// pidfds. If the kernel does not report the holder of words, a mark proves nothing, and there are
+// none.
 func (p *Provider) holdWords() {
 	holder, err := robust.Hold(p.own.words())
 	if err == nil {

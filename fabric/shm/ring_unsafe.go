@@ -33,8 +33,8 @@ const (
 	classBye    = fabric.NumClasses
 	byeDeparted = 0 // an orderly departure
 	byeClosed   = 1 // closed without departing, which is a failure
-	// classMove too: the last line of this ring for now, the next is in the other. Its length says
-	// in which.
+	// classMove too: the last line of this ring for now, the next is in the other. Its length names
+	// the next.
 	classMove = fabric.NumClasses + 1
 	moveLong  = 0
 	moveShort = 1
@@ -91,7 +91,7 @@ const (
 	shortFrame = shortBulk/4 - lineBytes
 )
 
-// ring is what both ends have of a ring.
+// ring is the common part of both ends of a ring.
 type ring struct {
 	lines    unsafe.Pointer // *[n]line
 	bulk     unsafe.Pointer // *[bulkSize]byte
@@ -181,7 +181,7 @@ type producer struct {
 	past           uint64 // frames sent through other rings, less the lines in this one that were none
 }
 
-// position is where one end stands in a ring that it does not use at present.
+// position is the state of one end in a ring that it does not use at present.
 type position struct {
 	ring                       ring
 	at, bulkAt, seen, bulkSeen uint64

@@ -104,8 +104,8 @@ type segment struct {
 	fd     int    // -1 of a peer's
 	header []byte // header, knock bitmap, and pages: of a peer's up to that of this process
 	rings  []byte // all long rings of the own segment, and its boards; one ring of a peer's
-	// front is the file of what header maps, shared whether that is a part of the mapping node of the own
-	// segment, which has the fronts of all processes of the machine that have such a place.
+	// front is the file of the memory that header maps. shared: that memory is a part of node, the mapping
+	// of the fronts of all processes of the machine that have such a place.
 	front  front
 	shared bool
 	node   []byte
@@ -119,7 +119,7 @@ func (s *segment) knockWord(i int) *atomic.Uint64 {
 
 func entryOf(page []byte) *entry { return (*entry)(unsafe.Pointer(unsafe.SliceData(page))) }
 
-// page is what process id writes first.
+// page is the page of process id in this segment, which that process writes.
 func (s *segment) page(id proc.ID) []byte {
 	at := s.pageOffset(id)
 	return s.header[at : at+pageBytes : at+pageBytes]
@@ -189,7 +189,7 @@ func mapRange(fd int, offset, length int64) ([]byte, error) {
 	return mapAs(unix.PROT_READ|unix.PROT_WRITE, fd, offset, length)
 }
 
-// mapToRead is mapRange of what a store is not to change: it ends the process.
+// mapToRead is mapRange of memory that must not change: a store ends the process.
 func mapToRead(fd int, offset, length int64) ([]byte, error) {
 	return mapAs(unix.PROT_READ, fd, offset, length)
 }
@@ -242,7 +242,7 @@ var populates = sync.OnceValue(func() bool {
 	return unix.Madvise(page, unix.MADV_POPULATE_WRITE) == nil
 })
 
-// unmapRing ends the use of the long ring, whose memory the peer gives back.
+// unmapRing ends the use of the long ring, whose memory the peer frees.
 func (s *segment) unmapRing() error {
 	ring := s.rings
 	s.rings = nil

@@ -1,7 +1,7 @@
 package shm
 
-// SetRuns tells the peers whether this process has a core or gives it to others. Only processes that
-// share cores call it, before and after each yield and sleep. Preconditions: as Poll.
+// SetRuns reports to the peers whether this process has a core or yields it to others. Only
+// processes that share cores call it, before and after each yield and sleep. Preconditions: as Poll.
 func (p *Provider) SetRuns(runs bool) {
 	if p.closed {
 		return
@@ -12,7 +12,7 @@ func (p *Provider) SetRuns(runs bool) {
 	}
 }
 
-// Turn is odd while the peer says that it has a core, and another number in each of its turns.
+// Turn is odd while the peer reports that it has a core, and another number in each of its turns.
 func (c *Conn) Turn() uint32 {
 	if !c.live {
 		return 0

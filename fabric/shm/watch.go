@@ -205,9 +205,9 @@ func (w *watcher) registerPidfd(c *Conn) error {
 	return w.register(c.reader.pidfd, c.watchKey, unix.EPOLLONESHOT)
 }
 
-// latePause is how long after a first contact the pidfds of peers are registered whose ends
-// Config.Exits reports: they stand behind it, and cost a first exchange of all with all a tenth of its
-// time.
+// latePause is the time from a first contact until the pidfds of peers are registered whose ends
+// Config.Exits reports. They are a backstop, and would cost a first exchange of all with all a tenth
+// of its time.
 const latePause = time.Second
 
 // registerLater makes registerLate register the pidfd of c.

@@ -109,7 +109,7 @@ func (e *endpoint) Inform(peer proc.ID, cause proc.Cause) {
 	}
 }
 
-// Lookup is free of charge and no step: it observes only what is known.
+// Lookup is free and no step: it observes only known facts.
 func (e *endpoint) Lookup(peer proc.ID) fabric.Conn {
 	if f := e.flows.Get(peer); f != nil {
 		return (*conn)(f)

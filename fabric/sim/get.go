@@ -83,7 +83,7 @@ func (c *conn) awaitData(transfer Picos) {
 	p.end.gets = slices.DeleteFunc(p.end.gets, func(other *pendingGet) bool { return other == g })
 }
 
-// endGets makes every Get from a peer whose end has become known fail.
+// endGets fails every Get from a peer whose end has become known.
 func (e *endpoint) endGets(peer *Proc) {
 	for _, g := range e.gets {
 		if g.peer == peer && !g.over {
@@ -93,8 +93,8 @@ func (e *endpoint) endGets(peer *Proc) {
 	}
 }
 
-// View implements fabric.Viewer, for processes of a node and memory in a block. It takes no time. What a view
-// shows is the peer's memory itself: a store is not found.
+// View implements fabric.Viewer, for processes of a node and memory in a block. It takes no time. The view is
+// the peer's memory itself: a store is not detected.
 //
 //banyan:decodes
 func (c *conn) View(remote fabric.Region, _ bool) (mem []byte, end func() error, err error) {

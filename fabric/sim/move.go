@@ -38,7 +38,7 @@ type move struct {
 	at        uint64 // the name of the memory
 	offset    uint64
 	local     []byte
-	data      []byte // what a get has read
+	data      []byte // the result of a get
 	behind    *frame // is delivered after it; nil: nothing is
 	there     bool
 	done      bool

@@ -27,7 +27,7 @@ type Proc struct {
 	count     Counters
 }
 
-// Counters counts what a process has done. Sizes are bytes.
+// Counters counts the actions of a process. Sizes are bytes.
 type Counters struct {
 	Steps     uint64 // calls to the host and the provider that can wait, send or observe
 	Sent      uint64 // frames taken by TrySend

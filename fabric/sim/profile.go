@@ -23,7 +23,7 @@ func DefaultConfig(n int) Config {
 			PerByte: 15,
 			// Assumed: a few loads that hit the first-level cache.
 			EmptyPoll: 10 * Nanosecond,
-			// Assumed: one sched_yield that finds nobody else.
+			// Assumed: one sched_yield without another runnable thread.
 			Yield: 200 * Nanosecond,
 		},
 		// The following values are choices, not measurements: small enough that back-pressure,

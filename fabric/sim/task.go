@@ -66,8 +66,8 @@ func (t *task) finish() {
 	case r != nil:
 		p.sim.fail(&PanicError{Process: p.id, Value: r, Stack: debug.Stack()})
 	case !t.returned:
-		// runtime.Goexit, as by testing.T.FailNow. iter.Pull passes it on to the caller of Run,
-		// whose deferred clean-up ends the simulation.
+		// runtime.Goexit, as by testing.T.FailNow. iter.Pull passes it to the caller of Run, whose
+		// deferred clean-up ends the simulation.
 	case t.main:
 		p.exit()
 	}
@@ -94,7 +94,7 @@ func (t *task) block(why waiting) {
 	s.running = t
 }
 
-// unwind ends the activity, whose process is over.
+// unwind ends the activity after the end of its process.
 func (t *task) unwind() {
 	if t.p.sim.reportPlaces && t.place != "" {
 		t.place = outsideCaller()

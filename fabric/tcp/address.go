@@ -20,7 +20,7 @@ const (
 	addressBytes = 4 + 4 + 8 + 8 + unixBytes + 1 + maxAddrs*(1+16+2)
 )
 
-// address is what a peer needs to connect.
+// address contains everything that a peer needs to connect.
 type address struct {
 	born uint64
 	// net identifies the network namespace: where both sides have the same, loopback and abstract

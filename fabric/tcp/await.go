@@ -2,7 +2,7 @@ package tcp
 
 import "github.com/banyan-hpc/banyan/fabric"
 
-// What Await returns when it has not received anything.
+// Results of Await without a received message.
 const (
 	nothingYet = fabric.NotYet
 	forPoll    = fabric.NotYet - 1

@@ -38,7 +38,7 @@ func (c *Conn) SendBeside(payload []byte) bool {
 // it before Depart.
 func (c *Conn) Farewell(n uint64) { c.farewell = n }
 
-// Told is the number that a departed peer has left.
+// Told is the number that a departed peer has set by Farewell.
 func (c *Conn) Told() uint64 { return c.told }
 
 // another is the owner of a descriptor that a layer above polls.

@@ -16,7 +16,7 @@ import (
 const (
 	// burstFrame is the length from which a payload does not wait for others.
 	burstFrame = directSend
-	// burstBytes bounds what waits.
+	// burstBytes bounds the frames that wait.
 	burstBytes = 32 << 10
 )
 
@@ -28,8 +28,8 @@ func (p *Provider) startFlusher() {
 	}
 }
 
-// flushBurst writes the frames of a burst. What the socket does not take, and errors, are left to the provider's
-// caller. The flusher calls it.
+// flushBurst writes the frames of a burst. The provider's caller writes the rest if the socket does not accept
+// all, and handles errors. The flusher calls it.
 func (p *Provider) flushBurst() {
 	c := p.burst
 	for c.out.unsent() {

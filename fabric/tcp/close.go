@@ -39,7 +39,7 @@ func (p *Provider) Depart() {
 	p.acceptor = newAcceptor(p)
 }
 
-// acceptor answers newcomers between Depart and Close, when nobody may poll any more.
+// acceptor answers newcomers between Depart and Close, when the process may no longer poll.
 type acceptor struct {
 	epfd, stop int
 	done       chan struct{}
@@ -121,8 +121,8 @@ func (p *Provider) Close() error {
 	return p.release()
 }
 
-// linger polls until nothing that was sent is left here. It reads and drops what arrives: a socket
-// that is closed with unread data takes back what the other side has not read.
+// linger polls until all sent data have left this process. It reads and drops what arrives: a
+// socket that is closed with unread data discards data that the other side has not read.
 func (p *Provider) linger() {
 	var deaf fabric.Sink
 	start := time.Now()

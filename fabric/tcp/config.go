@@ -8,12 +8,12 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Config says how to open the endpoint of one process.
+// Config configures the endpoint of one process.
 type Config struct {
 	// Self is the id of this process, MaxProcs bounds those of its peers.
 	Self     proc.ID
 	MaxProcs int
-	// Secret is the job's: 16 to 64 bytes that nobody else knows.
+	// Secret is the job's: 16 to 64 bytes that only its processes have.
 	Secret []byte
 	// Inet and Unix permit TCP, and Unix-domain sockets between processes that share a network
 	// namespace. At least one must be set.
@@ -35,7 +35,7 @@ type Config struct {
 	// Reply that for answers; 0 means 64 KiB and 768 KiB.
 	Eager, Reply int
 	// Beside gets the frames of SendBeside, inside Poll; the payload is borrowed. If it is set, this
-	// process's address says that it has another path beside its sockets: see beside.go.
+	// process's address announces another path beside its sockets: see beside.go.
 	Beside func(from proc.ID, payload []byte)
 	// Shared: this process yields the core between two polls, because ranks share cores. That takes
 	// so long that each poll checks all connections.

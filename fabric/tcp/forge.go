@@ -7,9 +7,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Forgery is what somebody can do who has seen a process's address, which is no
-// secret, and does not know the job's secret. It is there so that harnesses can test
-// that this does not suffice.
+// Forgery is an attack of a process that has seen another process's address, which is no secret,
+// but does not have the job's secret. Harnesses use it to test that the attack fails.
 type Forgery struct {
 	// To are the TCP ports at which the process listens; nil: none.
 	To []netip.AddrPort

@@ -130,7 +130,7 @@ func (p *Provider) advanceHandshake(hs *handshake) {
 		return
 	}
 	b, err := hs.readMessage(proofBytes)
-	if err != nil { // a peer does so whose own call was answered meanwhile
+	if err != nil { // for example, the peer's own call was answered meanwhile
 		p.drop(hs)
 		return
 	}
@@ -271,8 +271,8 @@ func (c *Conn) giveWay() {
 	c.in.reset()
 }
 
-// afterRefusal decides what becomes of c, whose peer called and was refused, for a shortage if it
-// is not 0.
+// afterRefusal decides whether c, whose peer called and was refused, is kept. The refusal was for a
+// shortage if want is not 0.
 func (p *Provider) afterRefusal(c *Conn, first bool, want unix.Errno) {
 	switch now := time.Now(); {
 	case first && want == 0: // it was never connected
@@ -381,7 +381,7 @@ func (p *Provider) refused(kind string, hs *handshake, why string) {
 		"from", hs.path.peerName(), "reason", why)
 }
 
-// expireHandshakes closes the handshakes whose time is over.
+// expireHandshakes closes the handshakes that have timed out.
 func (p *Provider) expireHandshakes(now time.Time) {
 	for len(p.handshakes) > 0 && !p.handshakes[0].due.After(now) {
 		p.stats.timedOut.Add(1)

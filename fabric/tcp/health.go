@@ -23,12 +23,12 @@ var conditions = [...]string{Connecting: "connecting", Up: "up", Broken: "broken
 // String names the condition.
 func (c Condition) String() string { return conditions[c] }
 
-// Health is what can be known of a connection without asking the peer.
+// Health is the state of a connection as far as it is known without asking the peer.
 //
 // It is suspicion, not a verdict. A link that is cut for a second, a switch that restarts, a
-// machine that is too busy to take packets, and one that has lost its power all look alike here
-// while they last. And the kernel of the peer's machine acknowledges for a process that is stopped,
-// or hangs: the connection of such a process may look well.
+// machine that is too busy to accept packets, and one without power all look alike here while they
+// last. And the kernel of the peer's machine acknowledges for a process that is stopped, or hangs:
+// the connection of such a process may look well.
 type Health struct {
 	Condition Condition
 	// Down is how long there has been no connection; 0 while it is up, and when it has ended. Why

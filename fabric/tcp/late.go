@@ -27,7 +27,7 @@ func late(networks []string, choose func([]string) ([]Choice, error)) bool {
 }
 
 // AwaitNetworks waits while [Late], at most for limit or until ctx ends. It is no error if no
-// interface comes up in time: Open and the peers report what that means.
+// interface comes up in time: Open and the peers report the consequences.
 func AwaitNetworks(ctx context.Context, networks []string, limit time.Duration) error {
 	return awaitNetworks(ctx, networks, limit, Choose)
 }

@@ -8,8 +8,8 @@ import (
 // The memory of a connection follows its use, so that hundreds of connections cost little: a rank
 // exchanges short messages with most of its peers, and long ones with some.
 //
-// A connection reads into the provider's buffer, and moves what it has not delivered to one of its
-// own when another may read. Its outbox grows with the frames that it keeps, and is given back
+// A connection reads into the provider's buffer, and moves undelivered bytes to a buffer of its own
+// when another connection may read. Its outbox grows with the frames that it keeps, and is freed
 // after a time without frames.
 
 const (
@@ -44,8 +44,8 @@ func (p *Provider) shrinkIdle(now time.Time) {
 	})
 }
 
-// ownBuffer moves what has been read and not delivered from the provider's buffer to one of the
-// connection, and gives that back when nothing is left.
+// ownBuffer moves undelivered bytes from the provider's buffer to one of the connection, and frees
+// that when it is empty.
 func (c *Conn) ownBuffer() {
 	in, p := &c.in, c.p
 	switch {
@@ -73,8 +73,8 @@ func (p *Provider) takeInbox() []byte {
 	return buf
 }
 
-// takeSpare returns a buffer for a frame of n bytes that nobody has a place for, giveSpare gives it
-// back. One is kept.
+// takeSpare returns a buffer for a frame of n bytes for which the engine has no place, giveSpare
+// returns it. One is kept.
 func (p *Provider) takeSpare(n int) []byte {
 	if n > cap(p.spare) {
 		return make([]byte, n)

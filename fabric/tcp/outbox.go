@@ -48,7 +48,7 @@ func (o *outbox) grow(n int) {
 	o.resize(min(size, o.size))
 }
 
-// shrink gives back what the kept frames do not need.
+// shrink frees the memory that the kept frames do not need.
 func (o *outbox) shrink() {
 	used := int(o.tail - o.head)
 	if used == 0 {
@@ -226,7 +226,7 @@ func (o *outbox) peek(at uint64) []byte {
 }
 
 // resume releases acknowledged frames, over whatever connection, and makes the rest be written
-// again. It returns as taken does. got is the number of frames that this side has received.
+// again. It returns the same as taken. got is the number of frames that this side has received.
 func (o *outbox) resume(number, got uint32) int {
 	o.sent, o.cursor, o.offset, o.urgent = o.tail, len(o.lent), 0, nil
 	returned := o.taken(number)

@@ -62,7 +62,7 @@ type Provider struct {
 	corked         *Conn            // the connection with frames that wait for the end of a burst
 	waiting        int              // their bytes
 	flush          *flusher.Flusher // nil: none wait
-	burst          *Conn            // whose frames flush writes, while some wait
+	burst          *Conn            // the connection whose frames flush writes, while some wait
 	burstOut       vector           // flush's
 	stats          counters
 	logged         map[string]bool // kinds of messages that have been logged
@@ -205,8 +205,8 @@ func (p *Provider) Lookup(peer proc.ID) fabric.Conn {
 	return nil
 }
 
-// Connect implements fabric.Provider. It waits for nobody: it starts the call, and Poll continues.
-// If the kernel refuses the call at once, as on this machine, the peer has ended.
+// Connect implements fabric.Provider. It does not wait: it starts the call, and Poll continues. If
+// the kernel refuses the call at once, as on this machine, the peer has ended.
 func (p *Provider) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 	if p.departing {
 		return nil, fabric.ErrClosed

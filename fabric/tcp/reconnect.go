@@ -58,7 +58,7 @@ func (c *Conn) scheduleRetry(now time.Time, pause time.Duration) {
 }
 
 // portClosed handles a path that refuses connections. If all of them do, or the path of the last
-// connection, nobody listens any more: the process has ended.
+// connection, no process listens any more: the peer has ended.
 func (c *Conn) portClosed(now time.Time) {
 	w := c.paths[c.pathIndex]
 	c.lastError = unix.ECONNREFUSED
@@ -70,7 +70,7 @@ func (c *Conn) portClosed(now time.Time) {
 }
 
 // lossCause is the cause of an end if only the refused connection is known. A peer that was never
-// connected may have departed before, and nobody is left to report it.
+// connected may have departed before, without a witness.
 func (c *Conn) lossCause() proc.Cause {
 	if !c.wasUp {
 		return proc.Cause{Kind: proc.Unknown}
@@ -78,7 +78,7 @@ func (c *Conn) lossCause() proc.Cause {
 	return proc.Cause{Kind: proc.Connection}
 }
 
-// attemptFailed goes on to the next path.
+// attemptFailed continues with the next path.
 func (c *Conn) attemptFailed(now time.Time, why error) {
 	if d := c.dial; d != nil && d.stage > connecting && now.Sub(d.started) > dialSilence {
 		c.downSince = now // its machine had answered: silence is not death

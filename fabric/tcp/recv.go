@@ -19,8 +19,8 @@ const (
 	batch = 4 << 20
 )
 
-// inbox is what has been read and not been delivered: buf[r:w], and the first part bytes of a frame
-// with a buffer of its own, dst.
+// inbox contains bytes that have been read and not delivered: buf[r:w], and the first part bytes of
+// a frame with a buffer of its own, dst.
 type inbox struct {
 	buf  []byte // the provider's, while it is read and parsed; nil: nothing is left
 	own  bool   // buf is of this connection
@@ -43,7 +43,7 @@ func (in *inbox) reset() {
 	in.placed = false
 }
 
-// receive reads and delivers what has arrived; it returns the number of events.
+// receive reads and delivers arrived frames; it returns the number of events.
 func (c *Conn) receive(s *fabric.Sink) int {
 	n := c.receiveSome(s)
 	c.ownBuffer()
@@ -89,7 +89,7 @@ func (c *Conn) drained() bool {
 
 // ackIfDue sends an acknowledgement, if the peer waits for it, or for room. It is called when
 // nothing more can be read: a peer that has departed may have closed, and data sent to a closed
-// socket discard what has not been read. A peer that lives on has written its whole outbox by then.
+// socket discard unread data. A living peer has written its whole outbox by then.
 func (c *Conn) ackIfDue() {
 	if c.ackDue || c.unackedBytes >= int(c.outbox)/4 {
 		c.sendAck()

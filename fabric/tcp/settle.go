@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process that is killed leaves the bytes in its sockets to the kernel, which goes on sending them.
-// But it stops, and answers with a reset, if the peer has sent something that nobody will read any more,
-// such as an acknowledgement. So only what the kernel has sent is safe: it keeps the rest while the
-// peer's window is full.
+// A killed process leaves the bytes in its sockets to the kernel, which continues to send them. But it
+// stops, and answers with a reset, if the peer has sent something that no process will read any more,
+// such as an acknowledgement. So only bytes that the kernel has sent are safe: it keeps the rest while
+// the peer's window is full.
 
 // settleFrom is the number of bytes on their way from which the kernel is asked whether it has sent them:
 // fewer fit into the first window of a connection.
@@ -35,7 +35,7 @@ func (p *Provider) EndBurst() (all bool) {
 	return len(p.blocked)+len(p.reconnecting)+len(p.long) == 0
 }
 
-// Unsent implements fabric.Lender. An interrupted connection sends again what it has kept.
+// Unsent implements fabric.Lender. An interrupted connection sends the kept frames again.
 func (c *Conn) Unsent() bool {
 	switch {
 	case c.state == ended:

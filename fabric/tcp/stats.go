@@ -6,8 +6,8 @@ import "sync/atomic"
 type Stats struct {
 	NotPeer         uint64 // connections that did not send the hello of a peer
 	OtherVersion    uint64 // peers of another version
-	Unauthenticated uint64 // sent a hello, and did not know the secret
-	Misdirected     uint64 // knew the secret, and meant another process or another job
+	Unauthenticated uint64 // sent a hello, and did not have the secret
+	Misdirected     uint64 // had the secret, and looked for another process or another job
 	TimedOut        uint64 // did not complete the handshake in time
 	Evicted         uint64 // closed because too many handshakes were in progress
 	Reconnects      uint64 // connections made again

@@ -15,7 +15,7 @@ type watcher struct {
 	connSet int
 	ring    func()
 	warn    func(format string, args ...any)
-	// failed: nobody rings any more. Set where it is found, read by Ready.
+	// failed: the bell is not rung any more. Set at the failure, read by Ready.
 	failed atomic.Bool
 	done   chan struct{}
 }

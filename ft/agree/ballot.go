@@ -271,7 +271,7 @@ func (s *sequence) wakeNeighbours(i *instance) {
 func (s *sequence) reduceBallot(i *instance) bool {
 	mine := s.ballot.Part(s.rank, i.seq)
 	value, op := append(s.folded[:0], i.mine.Value...), i.mine.Op
-	s.folded = value // not i.value, which has what messages brought
+	s.folded = value // not i.value, which contains the messages' values
 	for _, voter := range s.ballot.voters {
 		rank := int(voter)
 		part := s.ballot.Part(rank, i.seq)

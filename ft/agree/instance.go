@@ -20,7 +20,7 @@ type instance struct {
 	memory
 }
 
-// memory is what an agreement takes over from one before.
+// memory is reused by the next agreement.
 type memory struct {
 	counted ranks  // ranks with a counted contribution
 	sentTo  ranks  // ranks that have been sent the decision

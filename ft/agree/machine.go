@@ -129,7 +129,7 @@ type Machine struct {
 	self       proc.ID
 	open       map[GroupKey]*sequence
 	endedProcs procSet
-	left       procSet                  // of those, the departed ones
+	left       procSet                  // the departed processes in ended
 	unopened   map[GroupKey][]heldFrame // frames for groups that are not open
 	heldBytes  map[proc.ID]int          // bytes of held frames, by sender
 	departing  []proc.ID                // departed processes of which a decision is held

@@ -34,7 +34,7 @@ type Corrected struct {
 	stopped        bool
 }
 
-// Comms is what Corrected needs of the communicators of this process.
+// Comms is the access of Corrected to the communicators of this process.
 type Comms struct {
 	// Members gives the members of the communicator with a context, or nil.
 	Members func(context uint32) agree.Group
@@ -47,7 +47,7 @@ type Comms struct {
 type Caller interface {
 	// Done gets the outcome, 0 if the communicator has been abandoned. The value is borrowed.
 	Done(outcome corrected.Outcome, value []byte)
-	// GaveUp says that a rank, for which the operation waits, calls no more collectives.
+	// GaveUp reports that a rank, for which the operation waits, calls no more collectives.
 	GaveUp(rank proc.ID)
 }
 
@@ -76,8 +76,8 @@ type earlyFrame struct {
 }
 
 const (
-	// correctionDelay is the time after which a correction goes on to the next distance, in ns. It is longer than a
-	// broadcast among some hundred ranks takes, and shorter than most detections.
+	// correctionDelay is the time after which a correction continues with the next distance, in ns. It is longer
+	// than a broadcast among some hundred ranks, and shorter than most detections.
 	correctionDelay = fabric.Time(200_000)
 	// longestDelay bounds the doublings of it.
 	longestDelay = 8
@@ -155,7 +155,7 @@ func (c *Corrected) comm(context uint32, g agree.Group) *correctedComm {
 	return k
 }
 
-// end has a machine know of the end of a process.
+// end reports the end of a process to a machine.
 func (c *Corrected) end(k *correctedComm, p proc.ID) {
 	if rank := k.group.Rank(p); rank >= 0 {
 		k.failed = k.failed || c.e.View().Failed(p)
@@ -164,8 +164,8 @@ func (c *Corrected) end(k *correctedComm, p proc.ID) {
 	}
 }
 
-// Free says that nothing more is called on a communicator; operations under way go on. A last barrier shows when all
-// members have everything.
+// Free reports the last call on a communicator; operations under way continue. A last barrier shows when all members
+// have everything.
 func (c *Corrected) Free(context uint32) {
 	k := c.open.Get(context)
 	if k == nil || k.closing {
@@ -196,7 +196,7 @@ func (c *Corrected) Abandon(context uint32) {
 	}
 }
 
-// drop forgets a communicator, and what may still come for it.
+// drop forgets a communicator; later frames for it are dropped.
 func (c *Corrected) drop(k *correctedComm) {
 	c.open.Delete(k.context)
 	c.order = slices.DeleteFunc(c.order, func(o *correctedComm) bool { return o == k })
@@ -302,7 +302,7 @@ func (c *Corrected) onEnd(ep *progress.Endpoint, _ proc.Cause) {
 	}
 }
 
-// drain performs the actions of a machine. What follows from them is left to the outermost call.
+// drain performs the actions of a machine. Consequences are left to the outermost call.
 func (c *Corrected) drain(k *correctedComm) {
 	if k.draining {
 		return

@@ -286,7 +286,7 @@ func (p *Driver) drain() {
 
 const (
 	// maxUnsent bounds the frames that wait for connections and credit, connectTries the attempts
-	// to send them. Other frames are lost; the detector repeats what matters.
+	// to send them. Other frames are lost; the detector repeats the important ones.
 	maxUnsent    = 4096
 	connectTries = 400
 )

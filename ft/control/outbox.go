@@ -223,7 +223,7 @@ func (i *inbox) take(from proc.ID, imm uint64, payload []byte) (frame []byte, ok
 		delete(i.parts, from)
 		return nil, false
 	}
-	if cap(have) < len(have)+len(payload) { // bounds the garbage by what is kept
+	if cap(have) < len(have)+len(payload) { // bounds the garbage by the size of the queue
 		have = slices.Grow(have, max(len(have), len(payload)))
 	}
 	if have = append(have, payload...); imm&more == 0 {

@@ -111,10 +111,10 @@ const (
 
 // StartRevocations is called once, before the first frame can arrive.
 //
-// hear gets the context of a communicator that another member has revoked. known reports whether
-// this process has the communicator, in which case Notify has been called, now or before; news,
-// whether it was not revoked before. wait gets a context that is not known: if the communicator is
-// made later, Notify is to be called then.
+// hear gets the context of a communicator that another member has revoked. It returns known if this
+// process has the communicator, in which case Notify has been called, now or before; and news if it
+// was not revoked before. wait gets a context that is not known: if the communicator is made later,
+// Notify is to be called then.
 func StartRevocations(
 	e *progress.Engine, out *Outbox, hear func(context uint32) (known, news bool), wait func(context uint32),
 ) *Revocations {

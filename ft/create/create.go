@@ -59,7 +59,7 @@ func (p Parent) Group(g p2p.Group) (made *p2p.Comm, err error) {
 	return p.finish(repair.Create, made, err)
 }
 
-// Among makes a communicator of a group, whose members alone call it, with the same tag. n is their
+// Among makes a communicator of a group. Only its members call it, with the same tag. n is their
 // [p2p.Comm.CountAmong].
 func (p Parent) Among(g p2p.Group, tag int, n uint32) (*p2p.Comm, error) {
 	if err := cmp.Or(p.Core.Unrevoked(), p.contains(g)); err != nil {
@@ -128,7 +128,7 @@ func (p Parent) split(color, key int) (*p2p.Comm, error) {
 	return p.Core.Derive(n, p2p.NewGroup(procs), uint64(int64(color)))
 }
 
-// colorBytes is what each rank gives to a split: color and key.
+// colorBytes is the length of each rank's part in a split: color and key.
 const colorBytes = 16
 
 // decodeColors lists the ranks that gave a color, by key.

@@ -5,13 +5,13 @@
 //	made, err := p.Split(color, key)
 //	err = p.Outcome(repair.Split, made, err) // the same at all members, if that is wanted
 //
-// The contexts of new communicators are not negotiated: package p2p computes them. What this
-// package exchanges are colors, groups of other sides, and verdicts.
+// The contexts of new communicators are not negotiated: package p2p computes them. This package
+// exchanges colors, groups of other sides, and verdicts.
 //
 // # An intercommunicator
 //
-// Both sides bring their leader to exchange groups and seeds over the peer communicator. Each leader
-// broadcasts what it got, or a verdict: the class of the error that it met, and the ranks.
+// The leaders of both sides exchange groups and seeds over the peer communicator. Each leader
+// broadcasts the result, or a verdict: the class of its error, and the ranks.
 //
 // Floor 6.
 package create

@@ -12,8 +12,8 @@ import (
 )
 
 // Inter makes an intercommunicator between this communicator and another one. leader is a rank of
-// this one. There, peer is a communicator in which the leader of the other side has the rank remote;
-// elsewhere peer may be nil. The tag tells concurrent creations on the same peer apart.
+// this one. At the leader, peer is a communicator in which the leader of the other side has the rank
+// remote; elsewhere peer may be nil. The tag distinguishes concurrent creations on the same peer.
 func (p Parent) Inter(leader int, peer *Parent, remote, tag int) (*p2p.Comm, error) {
 	n := p.Core.Count()
 	var made *p2p.Comm
@@ -42,7 +42,7 @@ func (p Parent) meet(
 	if _, left, _ := p.Core.CollRank(leader); !left {
 		return p2p.Group{}, 0, p.Core.Lost(leader)
 	}
-	theirs := make([]byte, meetLen+verdictLen) // length of the list, seed, and what has gone wrong
+	theirs := make([]byte, meetLen+verdictLen) // length of the list, seed, and the verdict
 	var list []byte
 	if p.Core.Rank() == leader {
 		list, err = p.meetLeader(theirs[:meetLen], peer, remote, tag, p.Core.Seed(n))
@@ -147,21 +147,21 @@ func decodeGroup(list []byte, here p2p.Group) (p2p.Group, error) {
 	return p2p.NewGroup(procs), nil
 }
 
-// interOutcome agrees on the outcome of making an intercommunicator at both sides, which do not know
-// each other yet when it can fail.
+// interOutcome agrees on the outcome of making an intercommunicator at both sides. When it fails,
+// the sides may not have each other's groups yet.
 //
 // The last agreement is that of both sides. No rank may wait in it for the other side unless all
-// living ranks there are certain to know this one, as a rank that does not cannot answer. So the
-// sides go in step. Each agrees that all its ranks have the intercommunicator. The leaders exchange
-// that. Each side agrees on whether its leader has heard of the other side's success. If so it may
-// wait for the other side in the last agreement. If not it votes there against and does not wait:
-// the other side may have heard.
+// living ranks there are certain to have this side's group, since a rank without it cannot answer.
+// So the sides proceed in step. Each agrees that all its ranks have the intercommunicator. The
+// leaders exchange the results. Each side agrees on whether its leader has received the other side's
+// success. If so, the side may wait for the other side in the last agreement. If not, it votes there
+// against and does not wait, since the other side may have received the success.
 //
-// What a leader has sent must hold if it dies. Success does, though the leader may have been the
-// only rank with that decision: each living rank contributes again what it contributed before, and
-// of fewer votes that are all in favour none is against. The death of a member meanwhile is no vote
-// against (Vote.Makes). After a failure the others may come to another result, and then find in the
-// next agreement that the leader has died.
+// A leader's message must remain true if the leader dies. Success does, though the leader may have
+// been the only rank with that decision: each living rank repeats its contribution, and fewer votes
+// that are all in favour are still all in favour. The death of a member meanwhile is no vote against
+// (Vote.Makes). After a failure the others may reach another result. Then they detect in the next
+// agreement that the leader has died.
 func (p Parent) interOutcome(made *p2p.Comm, leader int, peer *Parent, remote, tag int, err error) error {
 	if err == nil {
 		err = p.complete(repair.CreateInter, made)

@@ -32,7 +32,7 @@ func (p Parent) merge(high bool) (*p2p.Comm, error) {
 	if from == 0 {
 		other = to
 	}
-	word := make([]byte, 1+verdictLen) // theirs, and why it is not there
+	word := make([]byte, 1+verdictLen) // the other side's value, or the reason for which it is missing
 	var err error
 	if w.Core.Rank() == from {
 		mine := []byte{0}

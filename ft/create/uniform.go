@@ -8,7 +8,7 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// names are those of the operations where they are described while they wait.
+// names are the operations' names in descriptions of pending operations.
 var names = map[repair.What]string{
 	repair.Dup: "Dup", repair.Create: "Create", repair.CreateGroup: "CreateGroup", repair.Split: "Split",
 	repair.CreateInter: "CreateInter", repair.CreateInterReady: "CreateInter", repair.Merge: "Merge",
@@ -62,7 +62,7 @@ func (p Parent) await(what repair.What, begin func(done func(error))) error {
 	return err
 }
 
-// finish is keep of what Outcome allows.
+// finish is keep of the result of Outcome.
 func (p Parent) finish(what repair.What, made *p2p.Comm, err error) (*p2p.Comm, error) {
 	return p.keep(made, p.Outcome(what, made, err))
 }
@@ -78,7 +78,7 @@ func (p Parent) keep(made *p2p.Comm, err error) (*p2p.Comm, error) {
 	return nil, err
 }
 
-// Free frees a communicator and what repair keeps for it.
+// Free frees a communicator and the state that repair keeps for it.
 func Free(e *p2p.Engine, r *repair.Repair, core *p2p.Comm) error {
 	err := core.Free()
 	if err == nil {

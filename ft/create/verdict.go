@@ -22,7 +22,8 @@ const (
 	verdictName  = 63 // bytes of a longer name
 )
 
-// classes are those of a verdict, by number; 0 is success, any other number an error of no class.
+// classes are the classes of a verdict, by number; 0 is success, any other number an error of no
+// class.
 var classes = [...]error{1: ft.ErrProcFailed, 2: ft.ErrDeparted, 3: ft.ErrRevoked, 4: ft.ErrClosed, 5: ft.ErrArgument}
 
 const unclassed = 255
@@ -66,7 +67,8 @@ func encodeVerdict(b []byte, err error) {
 	}
 }
 
-// errorOn is an error of a communicator other than that of the operation: the ranks are those there.
+// errorOn is an error of another communicator than that of the operation, with the ranks of that
+// communicator.
 type errorOn struct {
 	comm string
 	err  error
@@ -110,8 +112,8 @@ func decodeVerdict(b []byte) error {
 	return failed
 }
 
-// printable replaces what a terminal does not show of a name that a peer wrote, which may have been
-// cut within a letter.
+// printable replaces unprintable characters of a peer's name, which may have been cut within a
+// letter.
 func printable(r rune) rune {
 	if r == utf8.RuneError || !unicode.IsPrint(r) {
 		return '?'

@@ -55,7 +55,7 @@ type groupState struct {
 }
 
 // maxFreed bounds the freed groups whose last decisions are kept, for members that lack them
-// because the processes that were to forward them have failed.
+// because the forwarding processes have failed.
 const maxFreed = 1024
 
 // New makes it on top of the process's agreements.
@@ -65,8 +65,8 @@ func New(e *progress.Engine, ag *control.Agreements) *Repair {
 	return r
 }
 
-// Freed reports that no operation will be started on a communicator any more; those under way go
-// on.
+// Freed reports that no operation will be started on a communicator any more; operations under way
+// continue.
 //
 // Precondition: the lock is held.
 func (r *Repair) Freed(c *p2p.Comm) {
@@ -117,8 +117,8 @@ func (r *Repair) stateFor(id agree.GroupKey, g *p2p.Group) *groupState {
 }
 
 // Agree reduces the flags of all living members by AND (ULFM 17.3.2); on an intercommunicator it
-// returns those of the remote group. *flag is set before the promise completes, with
-// ft.ErrProcFailed if a member has failed whose failure not all have acknowledged; the result is
+// returns those of the remote group. *flag is set before the promise completes. The error is
+// ft.ErrProcFailed if a member has failed and not all have acknowledged the failure; the result is
 // valid then as well. All members get the same.
 //
 // Precondition: the lock is held.

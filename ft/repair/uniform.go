@@ -56,8 +56,8 @@ const (
 type Vote struct {
 	What What
 	Err  error // its own error
-	// Makes: the operation makes a communicator. It fails after a failure that some member did not
-	// know of when it voted.
+	// Makes: the operation makes a communicator. It fails after a failure that was unknown to a
+	// member when it voted.
 	Makes bool
 }
 

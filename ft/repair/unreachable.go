@@ -8,11 +8,11 @@ import (
 )
 
 // Two living processes may be unable to reach each other: a descriptor is missing, or no fabric
-// joins them. Without common agreements that concerns only the two. But an agreement has one result
-// about each member, so one of them must count as failed for all: the one with the higher process
-// id, which both know without a message. The lower one's contributions name it, like any failed
-// process; the higher one ends itself before its own contributions could name the other. Otherwise
-// both reports would meet, and the others would lose both.
+// connects them. Without common agreements that concerns only the two. But an agreement has one
+// result about each member, so one of them must count as failed for all: the one with the higher
+// process id, which both can compute without a message. The lower one's contributions name it, like
+// any failed process; the higher one ends itself before its own contributions could name the other.
+// Otherwise each would report the other, and the remaining members would lose both.
 
 // PeerUnreachable reports that a process, which may be alive, cannot be reached from this one. It
 // is called before the agreements get the report.
