@@ -10,13 +10,13 @@ import (
 
 // An acknowledgement is local to one process and one communicator; it sends no message. Its effect
 // is decided once, when it is made. The state word becomes zero again, so that operations take the
-// fast path, which knows nothing of failures. In the table of links a failed rank keeps its link
+// fast path, which does not consider failures. In the table of links a failed rank keeps its link
 // under ULFM, over which nothing is sent or received; under run-through stabilization it has none,
 // so that the slow path finds a null rank.
 //
-// Failures are acknowledged in the order in which this process learned of them, so a count
+// Failures are acknowledged in the order in which they became known to this process, so a count
 // describes the acknowledged ones. Only a validate may acknowledge a failure before another one
-// that this process learned of earlier; from then on the communicator has an order of its own.
+// that became known earlier; from then on the communicator has an order of its own.
 
 // Profile is the set of rules that a communicator follows where the documents differ.
 type Profile uint8
@@ -68,7 +68,8 @@ func (c *Comm) Profile() Profile {
 }
 
 // failedMembers lists the failed members, of both sides of an intercommunicator: first those of the
-// communicator's own order, then the others in the order in which this process learned of them.
+// communicator's own order, then the others in the order in which they became known to this
+// process.
 //
 // Precondition: the lock is held.
 func (c *Comm) failedMembers() []proc.ID {
@@ -133,8 +134,8 @@ func (c *Comm) acknowledgedTo(failed int) {
 	}
 }
 
-// acknowledgeAgreed acknowledges those of the given failures that this process knows, ahead of all
-// other unacknowledged ones.
+// acknowledgeAgreed acknowledges those of the given failures that are known to this process, ahead
+// of all other unacknowledged ones.
 //
 // Precondition: the lock is held.
 func (c *Comm) acknowledgeAgreed(agreed *ft.Set) {

@@ -2,7 +2,7 @@ package p2p
 
 import "errors"
 
-// ways says how a goroutine waits for a request; 0 is the usual way.
+// ways are the ways in which a goroutine waits for a request; 0 is the usual way.
 type ways uint8
 
 const (

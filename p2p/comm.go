@@ -182,7 +182,7 @@ func (c *Comm) Members() *Group {
 // Local is the communicator of this side of an intercommunicator; nil of others.
 func (c *Comm) Local() *Comm { return c.local }
 
-// OriginalRank translates a rank of Peers to the rank that the user knows: in a communicator of
+// OriginalRank translates a rank of Peers to the rank that the user sees: in a communicator of
 // collectives, the rank in its parent.
 func (c *Comm) OriginalRank(rank int) int {
 	if c.parent == nil {
@@ -191,8 +191,8 @@ func (c *Comm) OriginalRank(rank int) int {
 	return c.originalRank(c.peers.proc(rank))
 }
 
-// originalRank is the rank by which the user knows a peer; of a member of this side of an
-// intercommunicator, with which collectives have messages too, its rank there.
+// originalRank is the rank of a peer that the user sees. For a member of this side of an
+// intercommunicator, which also has messages in collectives, it is the rank on this side.
 func (c *Comm) originalRank(p proc.ID) int {
 	if c.parent != nil {
 		return c.parent.originalRank(p)

@@ -7,8 +7,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// The functions below give causes. What an operation returns is an [ft.OpError] around one, which
-// opError makes.
+// The functions below return causes. An operation returns an [ft.OpError] around one, which opError
+// makes.
 
 // opError is the error of a message's operation on the communicator, with its arguments.
 func (c *Comm) opError(kind reqKind, peer, tag, bytes int, cause error) error {
@@ -168,7 +168,7 @@ func (c *Comm) peerEndedError(l *link) error {
 		return departed(c.originalRank(l.peer))
 	}
 	if c.cause != proc.None || c.errors != ErrorsLocal && c.state.Load()&stateRevoked != 0 {
-		return c.revokedError() // in this range a failure revokes the communicator; another member may have said so first
+		return c.revokedError() // in this range a failure revokes the communicator; another member may report it first
 	}
 	failed := new(ft.ProcFailedError)
 	c.addFailed(failed, l.peer)

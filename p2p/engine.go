@@ -7,11 +7,11 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// Limits are a user's limits in bytes; zero selects what the connection suggests.
+// Limits are a user's limits in bytes; zero selects the connection's own.
 type Limits struct {
 	// Eager is the longest message that is sent without a request to send.
 	Eager int
-	// Unexpected bounds what a sender may have sent eagerly without a receive; see flow.go.
+	// Unexpected bounds the eager messages without a receive of a sender; see flow.go.
 	Unexpected int
 }
 
@@ -40,7 +40,7 @@ type Engine struct {
 	watches     *Watch            // free watches
 	unreachable []unreachablePeer // see Comm.UnreachablePeers
 	detached    []*Request        // sends that no goroutine waits for any more
-	borrowed    *Loan             // what is lent to this process
+	borrowed    *Loan             // the loans to this process
 	onCollFreed func(*Comm, bool) // see OnCollFreed
 	// scratch is where control frames are encoded: a local array would escape to the heap through
 	// the connection.
@@ -92,8 +92,8 @@ type link struct {
 	small int
 	// limit is the user's limit of eager messages; 0 leaves it to the connection.
 	limit int
-	// budget is what may be spent on eager messages before the next request for a chunk; spareChunk
-	// (0 or 1) the chunks available then, of portion units each.
+	// budget is the rest of the eager messages before the next request for a chunk; spareChunk (0
+	// or 1) the chunks available then, of portion units each.
 	budget, spareChunk   int
 	chunk, portion       int      // chunk: by this process's limits
 	announced            int      // sends that the peer has not answered
@@ -140,7 +140,7 @@ func (e *Engine) linkFor(ep *progress.Endpoint) *link {
 	return l
 }
 
-// open sets small to what the fast path may send now.
+// open sets small to the largest message of the fast path.
 func (l *link) open() {
 	l.small = -1
 	if l.shut {
@@ -255,8 +255,8 @@ const (
 	LongestEager = 64 << 20
 )
 
-// EndBursts sends the frames that providers keep back for others that may follow. It reports whether
-// all accepted frames have left this process; if not, HandOver waits for those to one rank.
+// EndBursts sends the frames that providers hold back for a common write. It reports whether all
+// accepted frames have left this process; if not, HandOver waits for those to one rank.
 func (e *Engine) EndBursts() (all bool) {
 	if !e.p.KeepsBursts() {
 		return true

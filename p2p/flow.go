@@ -178,7 +178,7 @@ func (e *Engine) issue(l *link, r *Request, imm uint64, how manner) bool {
 	return true
 }
 
-// hold appends a send to those that may not be sent yet.
+// hold queues a send that must not be sent yet.
 func (e *Engine) hold(l *link, r *Request, imm uint64, how manner) {
 	o := e.newOp()
 	o.req, o.imm, o.how, o.next = r, imm, how, nil

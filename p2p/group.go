@@ -185,7 +185,7 @@ func (g Group) Digest() uint32 {
 // Has reports whether a process is a member.
 func (g Group) Has(p proc.ID) bool { return g.Rank(p) >= 0 }
 
-// without is the group of the members that are not in ended, in their order. If those are scattered
+// without is the group of the members that are not in ended, in their order. If these are scattered
 // it takes one bit for each rank of the group that it was first cut from.
 func (g Group) without(ended []proc.ID) Group {
 	whole, words := &g, []uint64(nil)

@@ -9,10 +9,10 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// A loan is an announced message whose receiver looks at the sender's memory in place of a copy, and sends the
-// Fin when it looks no more. To the sender it is a synchronous send, so all rules of failures are those
-// of sends. An ordinary receive copies a lent message and answers at once. The flag in the announcement keeps the
-// buffer of an ordinary send from waiting for a borrower.
+// A loan is an announced message whose receiver reads the sender's memory in place, and sends the Fin when it has
+// finished. To the sender it is a synchronous send, so all rules of failures are those of sends. An ordinary
+// receive copies a lent message and answers at once. The flag in the announcement keeps the buffer of an ordinary
+// send from waiting for a borrower.
 
 // Lend starts to send buf by reference. The request is complete when the receiver has returned it, or has
 // copied it.
@@ -31,7 +31,7 @@ func Lend[M Mode](c *Comm, buf []byte, dst, tag int) Handle {
 // Borrowed counts the messages that a peer has lent and Borrow has taken.
 type Borrowed struct{ InPlace, Copied uint64 }
 
-// Loan is a borrowed message. The root package says what its methods promise.
+// Loan is a borrowed message. The root package documents its methods.
 type Loan struct {
 	comm       *Comm // nil: there is no loan
 	mem        []byte
@@ -81,7 +81,7 @@ func (g *Message) View(alone bool) *Loan {
 	if v, ok := l.ep.Conn().(fabric.Viewer); ok && m.region.Len != 0 {
 		var err error
 		if ln.mem, ln.end, err = v.View(m.region, alone); err != nil {
-			ln.end = nil // it is copied: that reports what is wrong with the peer
+			ln.end = nil // it is copied: the copy reports the peer's error
 		}
 	}
 	if ln.end == nil {
@@ -101,8 +101,8 @@ func (g *Message) View(alone bool) *Loan {
 }
 
 // Bytes is the message, to be read only: over shared memory a store into a view ends the process. It is nil
-// after Return, and what was read from it before must not be used then. Under the debug setting such a use of
-// a view ends the process.
+// after Return, and slices of it must not be used then. Under the debug setting such a use of a view ends the
+// process.
 func (ln *Loan) Bytes() []byte {
 	if ln == nil {
 		return nil
@@ -188,7 +188,7 @@ func (e *Engine) ReturnLoans() (err error) {
 	return err
 }
 
-// Borrowed counts what a peer has lent. Precondition: the lock is held.
+// Borrowed counts the loans of a peer. Precondition: the lock is held.
 func (e *Engine) Borrowed(peer proc.ID) Borrowed {
 	if l := e.findLink(peer); l != nil {
 		return l.borrowedEver

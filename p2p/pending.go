@@ -8,11 +8,11 @@ import (
 
 // A receive from any source cannot know whether a failed rank would have been its sender. So the
 // failure of a possible sender puts it in doubt: a wait returns ErrProcFailedPending, each time,
-// until the application has acknowledged the failure. The receive itself goes on. It keeps its
+// until the application has acknowledged the failure. The receive itself stays active. It keeps its
 // place in the posted queue, can be matched, and can be cancelled (ULFM 17.2.2). Blocking calls and
 // probes cannot leave a request behind: they end, with ErrProcFailed.
 //
-// The completion of a request in doubt is done, so that waiting goroutines wake and look; a match
+// The completion of a request in doubt is done, so that waiting goroutines wake and check; a match
 // or an acknowledgement reopens it.
 
 // suspend puts a posted receive in doubt. Precondition: it is in the queue.

@@ -35,7 +35,8 @@ func MprobeFor[M Mode](c *Comm, src, tag int) (Message, error) {
 	return m, err
 }
 
-// Improbe makes progress and does what Mprobe would do, if at once.
+// Improbe makes progress and does the same as Mprobe if there is a message; otherwise it returns
+// false.
 func Improbe[M Mode](c *Comm, src, tag int) (Message, bool, error) {
 	return probe[M](c, reqClaim, src, tag, false)
 }
@@ -126,7 +127,7 @@ func probe[M Mode](c *Comm, kind reqKind, src, tag int, wait bool) (Message, boo
 	return g, found && err == nil, err
 }
 
-// Probing is what BeginProbe begins.
+// Probing is the kind of probe that BeginProbe begins.
 type Probing = reqKind
 
 // The calls that probe. TakeMessage ends an Mprobe, and that of a Borrow.

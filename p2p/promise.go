@@ -14,7 +14,7 @@ func (e *Engine) NewPromise(c *Comm, op string) (Promise, Handle) {
 	r := e.newRequest(c, reqPromise, nil)
 	r.op = op
 	h := Handle{r, r.gen}
-	if c.state.Load()&stateFinal != 0 { // a collective whose caller has left may outlive the engine
+	if c.state.Load()&stateFinal != 0 { // a collective may outlive its caller's wait, and the engine
 		r.fail(c.check())
 	} else {
 		e.promises.push(r)

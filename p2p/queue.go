@@ -57,7 +57,7 @@ func (e *Engine) control(l *link, class fabric.Class, imm uint64, payload []byte
 	e.enqueue(l, o)
 }
 
-// data queues a request's bytes and sends what credit permits.
+// data queues a request's bytes and sends as many as credit permits.
 func (e *Engine) data(l *link, r *Request, class fabric.Class, imm uint64, frags bool) {
 	o := e.newOp()
 	o.class, o.imm, o.data, o.req, o.frags = class, imm, r.buf, r, frags

@@ -201,7 +201,7 @@ func (c *Comm) setRevokeCause(p proc.ID) {
 }
 
 // revokedError is the cause of an error of an operation on a revoked communicator: ft.ErrRevoked, or
-// what wraps it where a failure is the reason.
+// an error that wraps it if a failure is the reason.
 func (c *Comm) revokedError() error {
 	if c.cause == proc.None {
 		return ft.ErrRevoked
@@ -232,14 +232,14 @@ func (e *revokedError) Error() string {
 func (e *revokedError) Unwrap() []error { return []error{ft.ErrRevoked, &e.failed} }
 
 // OnlyRevoked reports whether an error of an operation is that of a revocation. It returns false for
-// one that a failure caused: other members may not know of it yet.
+// one that a failure caused: the failure may be unknown at other members.
 func OnlyRevoked(err error) bool {
 	e, ok := err.(*ft.OpError)
 	return err == ft.ErrRevoked || ok && e.Err == ft.ErrRevoked
 }
 
-// RevokeLocal revokes the communicator in this process only: the caller knows that each other
-// member revokes it as well.
+// RevokeLocal revokes the communicator in this process only. The caller must be certain that each
+// other member revokes it as well.
 //
 // Precondition: the lock is held.
 func (c *Comm) RevokeLocal() { c.e.revokeLocal(c) }

@@ -102,8 +102,8 @@ func IrecvElements[M Mode](c *Comm, buf []byte, src, tag, size int) Handle {
 	return h
 }
 
-// CountElements has the Status of a receive that nobody has waited for yet count elements, as
-// IrecvElements says.
+// CountElements makes the Status of a receive count elements, as IrecvElements does. Nothing must
+// have waited for the receive yet.
 func (e *Engine) CountElements(h Handle, size int) {
 	e.p.Lock()
 	defer e.p.Unlock()

@@ -16,7 +16,8 @@ func (c *Comm) Attach(s Segment) {
 	}
 }
 
-// leaveSegment has a communicator that is freed, or whose process leaves the job, leave its segment.
+// leaveSegment makes a communicator leave its segment when it is freed, or its process leaves the
+// job.
 func (c *Comm) leaveSegment(departs bool) {
 	if c.segment != nil {
 		c.segment.Leave(departs)
@@ -27,7 +28,7 @@ func (c *Comm) leaveSegment(departs bool) {
 func (c *Comm) Disturbed() bool { return c.state.Load()&^(stateValidating|stateTurn) != 0 }
 
 // Interrupted is the error of a blocking collective that waits for shared memory and has no end, or nil.
-// Waits: it was called before the communicator was freed, and goes on. Precondition: the lock is held,
+// Waits: it was called before the communicator was freed, and continues. Precondition: the lock is held,
 // and c is a communicator of collectives.
 func (c *Comm) Interrupted(waits bool) error {
 	s, of := c.state.Load(), c.parent.state.Load()

@@ -79,7 +79,7 @@ func (c *Comm) isendSlow(buf []byte, dst, tag int) Handle {
 	return c.begin(buf, dst, tag, standard)
 }
 
-// sendAtOnce is what Send does first in an engine that is not sparse.
+// sendAtOnce is the first attempt of Send in an engine that is not sparse.
 func (c *Comm) sendAtOnce(l *link, buf []byte, tag int) bool {
 	e := c.e
 	e.p.Lock()
@@ -92,7 +92,7 @@ func (c *Comm) sendAtOnce(l *link, buf []byte, tag int) bool {
 	return false
 }
 
-// manner is how a message is sent. All but standard ones are announced, whatever their length.
+// manner is the mode of a send. All but standard sends are announced, whatever their length.
 type manner uint8
 
 const (

@@ -2,9 +2,9 @@ package p2p
 
 import "github.com/banyan-hpc/banyan/internal/progress"
 
-// Blocking collectives of a communicator follow each other. One whose caller waits no longer goes
-// on in a goroutine of its own, and has a turn: those that this process calls after it wait for its
-// end, as the other members wait for its messages.
+// Blocking collectives of a communicator follow each other. If the caller of one stops waiting, it
+// continues in a goroutine of its own, and has a turn: later ones of this process wait for its end,
+// as the other members wait for its messages.
 
 // Turn is the turn of a collective.
 type Turn struct {

@@ -66,8 +66,8 @@ func (c *Comm) EndValidate(v *Validation) error {
 }
 
 // renewedBit distinguishes the context of collectives after a validate from those of derived
-// communicators, which are derived from a number. Otherwise the one with that number would find its
-// context taken if no member has ended.
+// communicators, which are derived from a number. Otherwise the communicator with that number would
+// find its context taken if no member has ended.
 const renewedBit = 1 << 63
 
 // replaceColl replaces the communicator of collectives.

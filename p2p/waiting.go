@@ -10,9 +10,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// Waiting describes the operations that are not complete, those that a goroutine sleeps for first, and
-// at most as many as given; more counts the others. Kind names the kinds of blocking collectives. What
-// happens on the communicator hidden is left out.
+// Waiting describes the operations that are not complete, first those in which a goroutine sleeps, and
+// at most as many as given; more counts the others. Kind names the kinds of blocking collectives.
+// Operations on the communicator hidden are left out.
 //
 // Precondition: the lock is held.
 func (e *Engine) Waiting(most int, hidden *Comm, kind func(int) string) (lines []string, more int) {

@@ -1,8 +1,8 @@
 package p2p
 
-// wrapping is a request around another one. A layer above has it to change the outcome. Its handle
-// never has the generation of its record. So only calls that find a handle out of date look here,
-// and other requests pay nothing.
+// wrapping is a request around another one, by which a layer above changes the outcome. Its handle
+// never has the generation of its record. So only calls with an outdated handle look here, and
+// other requests pay nothing.
 type wrapping struct {
 	inner  Handle
 	finish func(Status, error) (Status, error)

@@ -98,9 +98,8 @@ func usable(allowed int, root fs.FS) int {
 	return max(1, int(math.Ceil(cores)))
 }
 
-// Spread returns cpus ordered so that one hardware thread of every physical
-// core comes before any second one. Where the machine does not say which CPUs
-// share a core the order stays.
+// Spread returns cpus ordered so that one hardware thread of every physical core comes before any
+// second one. If the machine does not report which CPUs share a core, the order stays.
 func Spread(cpus []int) []int { return spread(cpus, os.DirFS("/")) }
 
 func spread(cpus []int, root fs.FS) []int {

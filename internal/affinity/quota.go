@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Quota returns the CPU limit that control groups set on this process, in
-// cores, the lowest on the way to the root of the hierarchy, and whether there
-// is one. What cannot be read counts as no limit.
+// Quota returns the CPU limit that control groups set on this process, in cores, the lowest on the
+// way to the root of the hierarchy, and whether there is one. An unreadable file counts as no
+// limit.
 func Quota() (cores float64, limited bool) { return quota(os.DirFS("/")) }
 
 func quota(root fs.FS) (float64, bool) {
@@ -60,7 +60,7 @@ func findMount(mounts string, v2 bool, group string) (top, dir string, ok bool) 
 		top = strings.TrimPrefix(path.Clean(l[4]), "/")
 		inside, under := strings.CutPrefix(group, strings.TrimSuffix(l[3], "/"))
 		if !under {
-			inside = "" // the group lies outside what is mounted here: its top is all there is to see
+			inside = "" // the group lies outside of this mount: only its top is visible
 		}
 		return top, path.Join(top, path.Clean("/"+inside)), true
 	}

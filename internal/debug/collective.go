@@ -18,7 +18,7 @@ import (
 // None is the Root, and the Length, of a collective that has none.
 const None = -1
 
-// Collective is what a rank calls together with others.
+// Collective describes a rank's call of a collective.
 type Collective struct {
 	Op           string // the operation: bcast, ibcast, split, …
 	Root, Length int    // of Length bytes
@@ -40,7 +40,7 @@ func (c Collective) By(op any) Collective {
 	return c
 }
 
-// arguments describes what is to be the same text at all ranks.
+// arguments describes the arguments that must be the same at all ranks, as a text.
 func (c Collective) arguments() string {
 	text := c.Op
 	if c.Length != None {
@@ -121,9 +121,9 @@ func (s *signature) fits(o *signature) bool {
 		(mine == theirs || mine == "" || theirs == "")
 }
 
-// differing finds two ranks whose calls do not fit, if there are any, the same at all ranks. As many
-// calls fit several that differ, it compares each with the first that has a type, and with the first
-// that has an operation with a name.
+// differing finds two ranks whose calls do not match, if there are any, the same at all ranks. As a
+// call without type or operation matches several others, it compares each with the first that has a
+// type, and with the first that has an operation with a name.
 func differing(all []signature) (a, b int, found bool) {
 	one, typed, named := -1, -1, -1
 	for rank := range all {
@@ -186,9 +186,9 @@ func (l *Log) Start(on *p2p.Comm, c Collective) *coll.Check {
 	return check
 }
 
-// Lend is Start of a collective with buffers, of which it only reads in. It gives those to work with
-// in their place. The end of the operation copies the outcome, and is an error if the program has
-// changed what it lent.
+// Lend is Start of a collective with buffers, of which it only reads in. It returns the buffers to
+// work with in their place. The end of the operation copies the outcome, and is an error if the
+// program has changed a lent buffer.
 func (l *Log) Lend(on *p2p.Comm, c Collective, in, out []byte) (_, _ []byte, _ *coll.Check) {
 	check, call := l.Start(on, c), c.call(on)
 	lentIn, lentOut := lend(in, out)
@@ -206,7 +206,8 @@ func (l *Log) Lend(on *p2p.Comm, c Collective, in, out []byte) (_, _ []byte, _ *
 	return lentIn, lentOut, check
 }
 
-// Unchanged is the error of a buffer that has changed during an operation. Sum is what it was before.
+// Unchanged is the error of a buffer that has changed during an operation. Sum is its checksum
+// before.
 func Unchanged(c Call, buf []byte, sum uint64) error {
 	if Sum(buf) == sum {
 		return nil

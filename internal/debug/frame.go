@@ -76,7 +76,7 @@ const longestName = 100
 
 const nameSign = "banyan type: "
 
-// LongestPrefix bounds what Name puts before a value, in bytes.
+// LongestPrefix bounds the prefix that Name puts before a value, in bytes.
 const LongestPrefix = len(nameSign) + 1 + longestName
 
 // Name puts the name of a type before an encoded value.

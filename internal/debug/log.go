@@ -18,12 +18,12 @@ type Call struct {
 // String gives both in a line.
 func (c Call) String() string { return c.What + ", called at " + c.Where }
 
-// Log lists what a program has started and not ended. The zero Log is empty.
+// Log lists the operations that a program has started and not ended. The zero Log is empty.
 type Log struct {
 	mu   sync.Mutex
 	next uint64
 	open map[uint64]Call
-	kept map[any]uint64 // what Enter has entered
+	kept map[any]uint64 // the entries of Enter
 	lent [][]byte       // by Lent
 }
 
@@ -34,7 +34,7 @@ func (l *Log) Lent(memory []byte) {
 	l.lent = append(l.lent, memory)
 }
 
-// Back takes out what Lent has noted, once.
+// Back removes the entry of a Lent, once.
 func (l *Log) Back(memory []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

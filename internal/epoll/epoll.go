@@ -32,7 +32,7 @@ func New(name string) (*Set, error) {
 	}
 	s := &Set{fd: fd, file: os.NewFile(uintptr(fd), name)}
 	if s.conn, err = s.file.SyscallConn(); err == nil {
-		err = s.file.SetReadDeadline(time.Time{}) // it says whether the runtime polls it
+		err = s.file.SetReadDeadline(time.Time{}) // fails unless the runtime polls the file
 	}
 	if err != nil {
 		_ = s.file.Close()
@@ -62,8 +62,8 @@ func (s *Set) control(op, fd int, key int32, events uint32) error {
 // Remove ends the watch of a descriptor that is still open.
 func (s *Set) Remove(fd int) { _ = unix.EpollCtl(s.fd, unix.EPOLL_CTL_DEL, fd, nil) }
 
-// Wait calls each for every event, until Close: then it gives nil; and before that woken, if it is not
-// nil, whenever the runtime tells of some. An error says that nothing is watched any more.
+// Wait calls each for every event, until Close: then it returns nil. Before that it calls woken, if it
+// is not nil, whenever the runtime reports events. An error means that nothing is watched any more.
 func (s *Set) Wait(woken func(), each func(key int32)) error {
 	var failed error
 	events := make([]unix.EpollEvent, 16)

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The conversation with an agent, over a socket of packets: the client says
-// Hello, the agent answers Welcome with the descriptors or a line that says
-// why not, and the connection ends. Who the client is the kernel says.
+// The conversation with an agent, over a socket of packets: the client sends Hello, the agent
+// answers Welcome with the descriptors, or a line with the reason, and the connection ends. The
+// kernel identifies the client.
 const (
 	Hello   = "banyan exits 2"
 	Welcome = "ok"
@@ -26,17 +26,17 @@ const (
 // first process of a user.
 const patience = 15 * time.Second
 
-// A full queue of the agent is tried again so often, so far apart: for 200 ms. The agent empties it as
-// fast as processes come; so it is full for longer only where somebody fills it, at an
-// address that anybody may have taken. Tries are counted and not time: on a busy machine both sides get less of it.
+// The number of attempts at a full queue of the agent, and the time between them: 200 ms in all. The agent empties
+// the queue as fast as processes come, so it is full for longer only if a process fills it, at an address that any
+// process may have taken. The limit is a number and not a time: on a busy machine both sides get less of it.
 const (
 	queueTries = 40
 	queuePause = 5 * time.Millisecond
 )
 
-// Dial registers this process with the agent at an address, "@name" for an
-// abstract socket or a path, and makes the table from what it hands out. An
-// agent is believed that runs as root or as this process's user.
+// Dial registers this process with the agent at an address, "@name" for an abstract socket or a
+// path, and makes the table from the agent's descriptors. It accepts only an agent that runs as
+// root or as this process's user.
 func Dial(address string) (*Table, error) {
 	conn, err := connect(address)
 	if err != nil {
@@ -105,8 +105,8 @@ func ask(conn *net.UnixConn) ([]int, error) {
 	return fds, nil
 }
 
-// Peer gives the credentials of the process at the other end: of a client those that it had when
-// it connected, of an agent those that it had when it began to listen.
+// Peer returns the credentials of the process at the other end: those of a client at the time of
+// its connect, those of an agent at the time of its listen.
 func Peer(conn *net.UnixConn) (peer *unix.Ucred, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -139,7 +139,7 @@ func passed(rights []byte) ([]int, error) {
 	return fds, nil
 }
 
-// hear reads the agent's packet, which is empty if it has hung up without one. The descriptors in it are open.
+// hear reads the agent's packet, which is empty if it has closed without one. The descriptors in it are open.
 func hear(conn *net.UnixConn) (text, rights []byte, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -154,9 +154,9 @@ func hear(conn *net.UnixConn) (text, rights []byte, err error) {
 			return n, m, err
 		}
 		if n, m, failed = look(); failed == nil && n == 0 && m == 0 {
-			// An empty packet or the end. Of the end Linux tells a reader that does not wait also if an answer
-			// and the end come between two looks of its own, at the queue and at the state: that answer can be
-			// read now.
+			// An empty packet or the end. Linux reports the end to a non-blocking reader also if an answer and
+			// the end arrive between its own checks of the queue and of the state: that answer can be read
+			// now.
 			if again, more, err := look(); err == nil {
 				n, m = again, more
 			}

@@ -20,9 +20,9 @@ const (
 	TimeAt     = 24
 )
 
-// What may stand in place of a status of wait(2), which is not negative.
+// Values in place of a status of wait(2), which is not negative.
 const (
-	// Unknown: it has ended, and nothing says how.
+	// Unknown: it has ended, and the way is unknown.
 	Unknown int32 = -1
 	// Registered: it has been registered.
 	Registered int32 = -2
@@ -35,9 +35,8 @@ const (
 // MostExecs bounds the calls of exec that are recorded of one process, since each takes room in the bell.
 const MostExecs = 3
 
-// Env names the environment variable that says where a process finds the
-// descriptors: numbers with commas (log, bell, one or two links), the address of an
-// agent, or [Off].
+// Env names the environment variable that contains the descriptors: numbers with commas (log, bell,
+// one or two links), the address of an agent, or [Off].
 const Env = "BANYAN_EXITS"
 
 // Values of [Env] that are no place: use none; and, for ftbench run, do not start

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapping is the log, mapped read-only. All offsets are this package's own
-// constants, so nothing that stands in the log leads outside of it.
+// mapping is the log, mapped read-only. All offsets are this package's own constants, so no
+// contents of the log lead outside of it.
 type mapping struct{ bytes []byte }
 
 // mapLog maps the log behind a descriptor.

@@ -11,22 +11,21 @@ import (
 	"strings"
 )
 
-// DefaultAgent is the address at which an agent is looked for where [Env] is not
-// set: a Unix socket in a directory that root alone may make and write in, so that nobody else can
-// take the agent's place. An abstract name could be taken by any user.
+// DefaultAgent is the address of an agent if [Env] is not set: a Unix socket in a directory that
+// only root may make and write to, so that no other user can take the agent's place. Any user could
+// take an abstract name.
 const DefaultAgent = "/run/banyan/agent.sock"
 
-// ErrNone is in the errors of [Open] where nobody offers what it looks for. It
-// is no mistake of anybody's.
+// ErrNone is in the errors of [Open] if no agent or launcher offers a record. It is no mistake of
+// the user.
 var ErrNone = errors.New("nobody on this machine tells of exits")
 
-// Open makes the table of this process: of the descriptors that [Env] names, else
-// from the agent. Call it once, after the launcher has answered, since that
-// registers a rank before it answers. An error says why there is none; the
-// process then has to notice ends by other means.
+// Open makes the table of this process: of the descriptors in [Env], else from the agent. Call it
+// once, after the launcher has answered, since that registers a rank before it answers. An error
+// contains the reason; the process then has to detect ends by other means.
 //
-// The inherited descriptors are taken over and will not be inherited further. A
-// process that was not registered by who started it gets no table of them.
+// The inherited descriptors are taken over and will not be inherited further. A process that its
+// parent has not registered gets no table of them.
 func Open() (*Table, error) {
 	switch text := os.Getenv(Env); {
 	case text == Off:
@@ -47,8 +46,8 @@ func inherited(text string) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Nothing is closed before it is known to be what the variable says: another
-	// file may have got a number that a wrapper has closed.
+	// No descriptor is closed before it is known to be the right one: another file may have got a
+	// number that a wrapper has closed.
 	for i, fd := range fds {
 		if err := checkKind(fd, kindOf(i)); err != nil {
 			return nil, fmt.Errorf("%w (%s=%s: did a wrapper close it?)", err, Env, text)
@@ -103,7 +102,8 @@ func checkKind(fd int, mapType string) error {
 	return hasKind(f, fd, mapType)
 }
 
-// hasKind looks for a map of a type, or with "" a link, in what the kernel says of a descriptor.
+// hasKind looks for a map of a type, or with "" a link, in the kernel's description of a
+// descriptor.
 func hasKind(info io.Reader, fd int, mapType string) error {
 	want, what := "map_type:\t"+mapType, "a BPF map of type "+mapType
 	if mapType == "" {

@@ -22,11 +22,11 @@ type Table struct {
 	space uint32 // this process's pid namespace
 	outer bool   // it is the loader's too
 
-	// seen is the number of entries that have been read: written with mu, read by
-	// Ended without. The log is only gone through when it differs from head.
+	// seen is the number of entries that have been read: written with mu, read by Ended without.
+	// The log is only searched when it differs from head.
 	seen atomic.Uint64
 	mu   sync.Mutex
-	// asked has the pids that somebody has asked for, and the first that were registered: of those a first question costs
+	// asked has the pids of earlier queries, and the first that were registered: for these the first query costs
 	// nothing. So memory is bounded, whatever happens on the machine. foreseen is the number of the latter.
 	asked    askedPIDs
 	foreseen int
@@ -76,8 +76,8 @@ func (e entry) after(word uint64) uint64 {
 	return execs | known | uint64(uint32(e.status))
 }
 
-// New makes a table of the descriptors log, bell and links, and takes them over,
-// also when it fails. It looks at what they are.
+// New makes a table of the descriptors log, bell and links, and takes them over, also when it
+// fails. It checks their types.
 func New(fds []int) (*Table, error) {
 	t, err := newTable(fds)
 	if err != nil {
@@ -136,8 +136,8 @@ func (t *Table) Ended(pid int) (proc.Cause, bool) {
 	return causeOf(int32(ended)), true
 }
 
-// Entries is the number of entries that have been read, with those that are new. It costs two loads where there are
-// none: for a process that polls, which asks for the ends it is interested in when the number has changed.
+// Entries is the number of entries that have been read, with new ones. It costs two loads if there are no new ones.
+// A polling process queries the ends of its peers when the number has changed.
 func (t *Table) Entries() uint64 {
 	if t.log.head() != t.seen.Load() {
 		t.mu.Lock()
@@ -147,17 +147,17 @@ func (t *Table) Entries() uint64 {
 	return t.seen.Load()
 }
 
-// Watched reports whether a process with a pid is registered and has not ended: of that
-// one Ended will say when it ends. A caller that means to go by Ended asks this while the
-// process is known to live. Pids come back, also to processes that nobody registers:
-// an end that Ended tells of already may be that of an earlier one.
+// Watched reports whether a process with a pid is registered and has not ended: Ended will report
+// the end of this process. A caller that relies on Ended calls Watched while the process is known
+// to live. Pids come back, also to unregistered processes: an end that Ended reports already may be
+// that of an earlier one.
 func (t *Table) Watched(pid int) bool {
 	ended := t.ended(pid)
 	return ended&known != 0 && int32(ended) == Registered
 }
 
-// Execs is how often registered processes with a pid have called exec, as far as the log has it: where
-// the number changes, the program that ran there is no more. It costs what Ended does.
+// Execs is the number of calls of exec by registered processes with a pid, as far as the log has it.
+// If the number changes, the program that ran there has been replaced. It costs the same as Ended.
 func (t *Table) Execs(pid int) uint32 { return uint32(t.ended(pid) / oneExec) }
 
 func (t *Table) ended(pid int) uint64 {
@@ -169,8 +169,8 @@ func (t *Table) ended(pid int) uint64 {
 	return word.Load()
 }
 
-// catchUp reads what is new in the log, up to an entry that is being written.
-// Preconditions: mu is held.
+// catchUp reads new entries of the log, up to an entry that is being written. Preconditions: mu is
+// held.
 func (t *Table) catchUp() {
 	head := t.log.head()
 	i := max(t.seen.Load(), oldest(head))
@@ -180,7 +180,7 @@ func (t *Table) catchUp() {
 			if head = t.log.head(); i >= oldest(head) {
 				break
 			}
-			i = oldest(head) - 1 // it was overwritten: what it said is lost
+			i = oldest(head) - 1 // it was overwritten: its contents are lost
 			continue
 		}
 		pid := t.pidOf(e)
@@ -197,10 +197,10 @@ func (t *Table) catchUp() {
 	t.seen.Store(i)
 }
 
-// mostForeseen is how many registered processes a table keeps that nobody has asked for: those of a job.
+// mostForeseen bounds the registered processes that a table keeps without a query: those of a job.
 const mostForeseen = 1024
 
-// ask begins to keep what the log says about a pid.
+// ask begins to keep the entries of the log for a pid.
 func (t *Table) ask(pid int) *atomic.Uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -231,7 +231,7 @@ func (t *Table) registered(pid int, seen uint64) uint64 {
 	return first
 }
 
-// pidOf is an entry's pid as this process knows it, -1 if it does not.
+// pidOf is an entry's pid in this process's namespace, -1 if it has none there.
 func (t *Table) pidOf(e entry) int {
 	switch {
 	case t.outer:

@@ -6,7 +6,7 @@ import "fmt"
 type World[W, S any] interface {
 	// Print is a number for the state, the same for states from which the same may happen.
 	Print() uint64
-	// Steps are those that may be next.
+	// Steps are the possible next steps.
 	Steps() []S
 	// Check gives an error if something is wrong in the state, in which these steps may be next.
 	Check(next []S) error

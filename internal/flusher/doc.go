@@ -1,7 +1,7 @@
-// Package flusher sends what a provider keeps back for others that may follow, if the process computes instead.
+// Package flusher sends the frames that a provider holds back for a common post, if the process computes instead.
 //
-// A provider may keep short frames back until its next call, and post them together. If that call does not come, a
-// goroutine, the flusher, sends them: it looks every few microseconds, and sends what is there in two looks.
+// A provider may hold short frames back until its next call, and post them at once. If that call does not come, a
+// goroutine, the flusher, sends them: it checks every few microseconds, and sends frames that it has found twice.
 //
 // Floor 0. It imports packages futex and release.
 package flusher

@@ -19,7 +19,8 @@ const (
 	turns     = 8
 )
 
-// Flusher is the goroutine, and what it shares with the one that calls the provider. The latter calls the methods.
+// Flusher is the goroutine, and its state shared with the goroutine that calls the provider. The latter calls the
+// methods.
 type Flusher struct {
 	bell  *futex.Pull
 	done  chan struct{}
@@ -28,12 +29,12 @@ type Flusher struct {
 	// series counts the beginnings and ends of times in which something waits: it is odd while it does. The
 	// provider's caller writes it, the flusher reads it.
 	series atomic.Uint64
-	// held guards what waits while series is odd.
+	// held guards the waiting frames while series is odd.
 	held atomic.Uint32
 }
 
-// New starts one. flush sends what waits; errors are left to the provider's caller. Where Go has one processor,
-// which the application may compute on, a flusher is of no use.
+// New starts a flusher. flush sends the waiting frames; errors are left to the provider's caller. If Go has one
+// processor, on which the application may compute, a flusher is of no use.
 func New(sharedCores bool, flush func()) *Flusher {
 	f := &Flusher{bell: futex.NewPull(nil), done: make(chan struct{}), flush: flush}
 	pause := dedicated
@@ -44,14 +45,14 @@ func New(sharedCores bool, flush func()) *Flusher {
 	return f
 }
 
-// Close ends the goroutine. What waits then, and later, is left to the provider's caller.
+// Close ends the goroutine. Frames that wait then, and later, are left to the provider's caller.
 func (f *Flusher) Close() {
 	f.stop.Store(true)
 	f.bell.Ring()
 	<-f.done
 }
 
-// Begin says that something waits. Precondition: nothing did.
+// Begin reports that frames wait. Precondition: none did.
 func (f *Flusher) Begin() {
 	f.series.Add(1)
 	f.bell.Ring()
@@ -60,14 +61,14 @@ func (f *Flusher) Begin() {
 // Waits reports whether something waits: there was a Begin since the last End.
 func (f *Flusher) Waits() bool { return f.series.Load()%2 == 1 }
 
-// End says that nothing waits any more, or that the caller sends it. Precondition: Waits.
+// End reports that no frames wait any more, or that the caller sends them. Precondition: Waits.
 func (f *Flusher) End() {
 	f.Lock()
 	f.series.Add(1)
 	f.Unlock()
 }
 
-// Lock keeps the flusher from sending, so that what waits may be changed.
+// Lock keeps the flusher from sending, so that the waiting frames may be changed.
 func (f *Flusher) Lock() {
 	for tries := 1; !f.held.CompareAndSwap(0, 1); tries++ {
 		release.Pause()

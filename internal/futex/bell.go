@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Bell is the doorbell of one process: one cache line, possibly in memory that
-// peers map. The zero Bell is ready for use. Its owner calls Arm, Sleep and
-// Disarm, one goroutine at a time; anybody may ring.
+// Bell is the doorbell of one process: one cache line, possibly in memory that peers map. The zero
+// Bell is ready for use. Its owner calls Arm, Sleep and Disarm, one goroutine at a time; any
+// goroutine or process may ring.
 type Bell struct {
 	// count: raised by every Ring that found a sleeper; the futex word.
 	count atomic.Uint32
@@ -18,9 +18,8 @@ type Bell struct {
 	_     [52]byte
 }
 
-// Arm announces that the owner is about to sleep. When it returns, whoever
-// publishes work afterwards sees the announcement; the owner must look once
-// more for work that was published before.
+// Arm announces that the owner is about to sleep. After its return every publisher of work sees the
+// announcement; the owner must check once more for work that was published before.
 func (b *Bell) Arm() {
 	b.announce()
 	if Registered() {
@@ -28,7 +27,7 @@ func (b *Bell) Arm() {
 	}
 }
 
-// announce is Arm for ringers who all use Ring without a look at Asleep.
+// announce is Arm for ringers that all use Ring without checking Asleep.
 func (b *Bell) announce() {
 	b.armed.Store(b.count.Load())
 	b.asleep.Store(1)

@@ -29,7 +29,7 @@ func wait(word *atomic.Uint32, val uint32, d time.Duration) {
 		uintptr(unsafe.Pointer(ts)), 0, 0)
 }
 
-// Probe reports what keeps this process from waiting and waking at a word that others share.
+// Probe returns the reason for which this process cannot wait and wake at a shared word.
 func Probe() error {
 	var word atomic.Uint32
 	at := uintptr(unsafe.Pointer(&word))

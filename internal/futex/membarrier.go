@@ -19,9 +19,9 @@ var Registered = sync.OnceValue(func() bool {
 	return errno == 0
 })
 
-// Barrier makes every running thread of every registered process execute a
-// full memory barrier. It costs some microseconds and is for the one who goes
-// to sleep. A process whose Registered is true may call it.
+// Barrier makes every running thread of every registered process execute a full memory barrier. It
+// costs some microseconds, and the sleeping side calls it. A process whose Registered is true may
+// call it.
 func Barrier() {
 	_, _, _ = unix.Syscall(unix.SYS_MEMBARRIER, cmdGlobalExpedited, 0, 0)
 }

@@ -25,8 +25,7 @@ func NewPull(b *Bell) *Pull {
 	return p
 }
 
-// Cut lets go of the bell. When it returns, its memory may be unmapped. Nobody
-// may be in Sleep.
+// Cut releases the bell. When it returns, its memory may be unmapped. No goroutine may be in Sleep.
 func (p *Pull) Cut() {
 	p.mu.Lock()
 	p.bell = &p.private
@@ -48,10 +47,10 @@ func (p *Pull) Call() {
 	p.mu.RUnlock()
 }
 
-// Arm is Bell.Arm; like Sleep and Disarm it is the owner's. A private bell is rung by
-// Ring alone, whose compare-and-swap is the ringer's barrier: the owner needs none. Nor
-// does it register for one then, which waits for a grace period of the kernel, seconds
-// on a bad day, in which the engine's lock would be held.
+// Arm is Bell.Arm; like Sleep and Disarm it is for the owner. A private bell is rung only by Ring,
+// whose compare-and-swap is the ringer's barrier: the owner needs none. Nor does it register for
+// one then: that waits for a grace period of the kernel, which may take seconds with the engine's
+// lock held.
 func (p *Pull) Arm() {
 	if p.bell == &p.private {
 		p.private.announce()

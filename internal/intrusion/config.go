@@ -49,8 +49,8 @@ type Config struct {
 	Rate float64
 	// Total ends the flood after this many connections; 0: ctx ends it.
 	Total int
-	// Hello returns what the next forging connection sends. Nil: there are no forging ones, and the
-	// slow ones send random bytes.
+	// Hello returns the data that the next forging connection sends. Nil: there are no forging
+	// ones, and the slow ones send random bytes.
 	Hello func() []byte `json:"-"`
 	// Stay is how long a connection stays open if it does not leave at once. 0: 250 ms.
 	Stay time.Duration

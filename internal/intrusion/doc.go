@@ -16,5 +16,5 @@
 // It cannot see whether a connection was admitted: only the server counts its peers and its
 // refusals. It is for ports of this machine.
 //
-// Floor 0: it imports nothing of Banyan's. Run may be called by several goroutines.
+// Floor 0: it imports nothing of Banyan's. Several goroutines may call Run.
 package intrusion

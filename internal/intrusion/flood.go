@@ -277,7 +277,7 @@ func (f *flood) trickle(now time.Time) {
 	}
 }
 
-// expire closes the connections whose time is over.
+// expire closes the connections that have timed out.
 func (f *flood) expire(now time.Time) {
 	for len(f.open) > 0 && !now.Before(f.open[0].closes) {
 		f.reset(f.open[0])

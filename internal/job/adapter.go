@@ -49,8 +49,8 @@ func opened[P fabric.Provider](p P, err error) (fabric.Provider, error) {
 	return p, nil
 }
 
-// AdapterPorts are the ports of RDMA adapters that a rank of this machine uses with these networks: those whose address
-// the sockets would use too.
+// AdapterPorts are the ports of RDMA adapters that a rank of this machine uses with these networks: ports with an
+// address that the sockets would use too.
 func AdapterPorts(networks []string) ([]verbs.Port, error) {
 	choices, err := tcp.Choose(networks)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// bootstrap is what a rank needs from its launcher, or from the simulation.
+// bootstrap provides the services of the launcher, or of the simulation, to a rank.
 type bootstrap interface {
 	Rank() int
 	Size() int

@@ -64,7 +64,7 @@ func (d *detector) adapt(t *route.Topology, log *slog.Logger) {
 	}
 }
 
-// Detection is how this rank detects failures. The root package says what its fields mean.
+// Detection is the failure detection of this rank. The root package documents its fields.
 type Detection struct {
 	On              bool
 	Period, Timeout time.Duration
@@ -73,7 +73,7 @@ type Detection struct {
 	Evidence        string
 }
 
-// describe is what users see of the detector.
+// describe describes the detector to users.
 func (d *detector) describe(cfg *progress.Config, alone bool) Detection {
 	out := Detection{Evidence: "connection"}
 	if cfg.Shm != nil {
@@ -105,7 +105,7 @@ func (j *Job) startDetector(cfg *progress.Config, c *config) error {
 			if killed || silent > 0 {
 				j.boot.Warn(condemned(peer, silent, d.timeout, killed))
 			}
-			if !killed && d.rule != detect.Off { // Off: each side of a partition goes on and calls the other one failed
+			if !killed && d.rule != detect.Off { // Off: each side of a partition continues alone
 				j.boot.Lose(int(peer))
 			}
 		},

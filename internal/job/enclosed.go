@@ -19,7 +19,7 @@ const networksCure = networksVariable + ", --networks, WithNetworks"
 func enclosed(networks []string) string {
 	choices, err := tcp.Choose(networks)
 	if err != nil {
-		return "" // opening the sockets tells of it
+		return "" // opening the sockets reports it
 	}
 	var inside, spare []string
 	for _, c := range choices {

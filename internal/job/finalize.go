@@ -13,8 +13,8 @@ import (
 )
 
 // Finalize ends this rank's membership. It first calls detach, while the rank can still communicate,
-// and returns when what was sent has been handed over and every living rank has called it. It calls
-// report last. A second call returns the result of the first. Called while a panic or
+// and returns when all sent frames have been handed over and every living rank has called it. It
+// calls report last. A second call returns the result of the first. Called while a panic or
 // runtime.Goexit unwinds the stack, or by detach, it returns an error and does nothing.
 func (j *Job) Finalize(detach func() error, report func()) error {
 	if err := j.mayFinalize(); err != nil {
@@ -49,8 +49,8 @@ func (j *Job) finalize(detach func() error) error {
 	return errors.Join(lost, err, j.Progress.Close(), closeExits(j.exits), j.boot.Finalize(context.Background()))
 }
 
-// detach calls fn. If fn panics the operations of this rank end, and it does not depart: whatever
-// becomes of the panic, no other rank may wait for messages that never come.
+// detach calls fn. If fn panics the operations of this rank end, and it does not depart: no other
+// rank may wait for messages that never come, even if the panic is recovered.
 func (j *Job) detach(fn func() error) error {
 	done := false
 	defer func() {
@@ -85,15 +85,14 @@ func (j *Job) flush() {
 	}
 }
 
-// fence waits until all living ranks finalize, and makes progress meanwhile. Banyan's launchers end it without the ranks
-// that have ended and, after a while, without those that count as failed (bootstrap.Lose).
+// fence waits until all living ranks finalize, and makes progress meanwhile. Banyan's launchers end it without the
+// ranks that have ended and, after a while, without those that count as failed (bootstrap.Lose).
 //
-// A launcher that does not spare failed ranks (Hydra, Slurm) never ends a fence without them. So a
-// rank that knows of a failure leaves the fence for an agreement, which ends when all living ranks
-// take part, and notifies the others, which may know of no failure: each waits for such a notice
-// beside the fence. The receive of the notice also ends when a failure becomes known. A rank that
-// has left the launcher's fence has seen all others in it; the agreement ends without it when it
-// departs.
+// Other launchers (Hydra, Slurm) never end a fence without failed ranks. So, when a rank detects a failure, it
+// leaves the fence for an agreement, which ends when all living ranks take part, and notifies the others, which may
+// not have detected the failure: each waits for such a notice beside the fence. The receive of the notice also ends
+// when a failure becomes known. A rank that has left the launcher's fence has seen all others in it; the agreement
+// ends without it when it departs.
 func (j *Job) fence() error {
 	e := j.P2P
 	if j.boot.SparesDead() {
@@ -175,7 +174,7 @@ func (j *Job) fenceOr(h p2p.Handle) (ended bool, err error) {
 }
 
 // tolerable reports whether an error of the last fence does not concern an application that
-// finishes: ranks that died before they came, or a launcher that is gone.
+// finishes: ranks that died before they came, or the end of the launcher.
 func tolerable(err error) bool {
 	_, missing := errors.AsType[*join.MissingError](err)
 	return missing || errors.Is(err, join.ErrLauncherGone)

@@ -17,7 +17,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
-// launcher is what a start needs of the launcher: a *join.Job, or the simulator's.
+// launcher is the interface to the launcher during the start: a *join.Job, or the simulator's.
 type launcher interface {
 	Rank() int
 	Size() int
@@ -46,7 +46,7 @@ type launched struct {
 
 	key      string // under which cards are found
 	cards    cards
-	warnings sync.WaitGroup // those that are being written
+	warnings sync.WaitGroup // warnings that are being written
 }
 
 // The keys under which ranks publish.
@@ -135,7 +135,7 @@ func (l *launched) exchange(ctx context.Context) error {
 	}
 	said, err := l.Get(ctx, 0, topology)
 	switch {
-	case errors.Is(err, join.ErrNotFound): // it died before it could say
+	case errors.Is(err, join.ErrNotFound): // it died before it could publish a reason
 		l.nodes, err = l.survey(ctx)
 	case err == nil:
 		l.nodes, err = route.DecodeTopology(said, l.Size())

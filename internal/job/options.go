@@ -63,11 +63,11 @@ func (o *Options) Check() error {
 	return err
 }
 
-// config is what holds for a rank: the options, and the user's settings where they are silent.
+// config is the configuration of a rank: the options, and the user's settings for the others.
 type config struct {
 	Options
 	limits   p2p.Limits
-	memory   int64 // the limit of allocated memory, in bytes; 0: a share of what is there
+	memory   int64 // the limit of allocated memory, in bytes; 0: a share of the free memory
 	async    bool
 	detector detector
 	fatal    bool
@@ -86,8 +86,8 @@ const (
 	ownSegments
 )
 
-// configure puts the options into s, and gives what then holds. The error names the option that is
-// out of range.
+// configure stores the options in s, and returns the resulting configuration. The error names the
+// option that is out of range.
 func (o *Options) configure(s *settings.Set) (*config, error) {
 	for _, c := range o.overrides() {
 		if !c.given {
@@ -123,8 +123,8 @@ func (o *Options) configure(s *settings.Set) (*config, error) {
 	return c, nil
 }
 
-// configureSimulated gives what holds for a simulated rank: no user's settings, and no detector
-// unless an option asks for one.
+// configureSimulated returns the configuration of a simulated rank: no user's settings, and no
+// detector unless an option asks for one.
 func (o *Options) configureSimulated() (*config, error) {
 	c, err := o.configure(settings.Defaults())
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/banyan-hpc/banyan/coll"
 )
 
-// quitReport prints what this rank waits for when SIGQUIT comes, and sends the signal once more: then
-// the Go runtime prints all stacks and ends the process as it does without this. It prints nothing
-// where the process was started with the signal ignored.
+// quitReport prints the pending operations of this rank when SIGQUIT comes, and sends the signal once
+// more: then the Go runtime prints all stacks and ends the process as it does without this. It prints
+// nothing if the process was started with the signal ignored.
 type quitReport struct {
 	signals chan os.Signal
 	stopped chan struct{}
@@ -64,7 +64,7 @@ const (
 	lockSeries = 300
 )
 
-// report describes what this rank waits for, one operation per line.
+// report describes the pending operations of this rank, one per line.
 func (q *quitReport) report() string {
 	prefix := *q.prefix.Load()
 	j := q.job.Load()
@@ -79,7 +79,7 @@ func (q *quitReport) report() string {
 	return b.String()
 }
 
-// waiting describes what this rank waits for.
+// waiting describes the pending operations of this rank.
 func (j *Job) waiting() (lines []string) {
 	if j.Finalizing() {
 		lines = append(lines, "Finalize, waiting for ranks that have not called it")

@@ -11,7 +11,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// Route is how two ranks reach each other. The root package says what its fields mean.
+// Route describes how two ranks reach each other. The root package documents its fields.
 type Route struct {
 	Fabric string
 	Detail string
@@ -33,8 +33,8 @@ func (r Route) String() string {
 	return s
 }
 
-// PeerCounters count what a rank and this one have exchanged. The root package says what its fields
-// mean.
+// PeerCounters counts the traffic of this rank with another one. The root package documents its
+// fields.
 type PeerCounters struct {
 	Fabric                                       string
 	FramesSent, FramesReceived                   uint64
@@ -112,10 +112,10 @@ func (r *Route) explain(verdicts []route.Verdict) {
 	r.WhyNot = append(against, r.WhyNot...)
 }
 
-// describer is a connection that knows more of itself than its provider's name.
+// describer is a connection with a description of its own, beside its provider's name.
 type describer interface{ Describe() string }
 
-// routeOf is the route of an endpoint, with those reasons against others that only the attempt has
+// routeOf is the route of an endpoint, with reasons against other fabrics that only the attempt has
 // shown. Precondition: the engine's lock is held.
 func routeOf(ep *progress.Endpoint) Route {
 	r := Route{Fabric: ep.Fabric()}

@@ -14,7 +14,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// SimulatedLauncher is the launcher of a simulated job. The root package says what its fields mean.
+// SimulatedLauncher is the launcher of a simulated job. The root package documents its fields.
 type SimulatedLauncher struct {
 	Latency time.Duration
 	Strict  bool
@@ -85,7 +85,7 @@ type simLauncher struct {
 	rank   int
 	host   fabric.Host
 	busy   bool            // a request is under way
-	turns  []fabric.Parker // of those that wait for their turn
+	turns  []fabric.Parker // the requests that wait for their turn
 	fences int             // entered
 	out    fabric.Parker   // unparked at the end of the fence
 	lost   *join.MissingError
@@ -114,7 +114,7 @@ func (l *simLauncher) end() {
 	}
 }
 
-// request takes a request's time, and then does it.
+// request waits for a request's time, and then calls do.
 func (l *simLauncher) request(do func() error) error {
 	if err := l.begin(); err != nil {
 		return err
@@ -161,7 +161,7 @@ func (l *simLauncher) Secret(context.Context) ([]byte, error) {
 	return make([]byte, join.SecretLen), l.request(func() error { return nil })
 }
 
-// SparesDead reports whether a fence ends without the dead.
+// SparesDead reports whether a fence ends without dead ranks.
 func (l *simLauncher) SparesDead() bool { return !l.Strict }
 
 // Lose implements launcher: see simulated.

@@ -18,7 +18,7 @@ type Simulation struct {
 	Seed      uint64
 	Configure func(*sim.Config)    // may be nil
 	Faults    func(*sim.Sim) error // may be nil
-	Launcher  *SimulatedLauncher   // nil: ranks know each other from the start
+	Launcher  *SimulatedLauncher   // nil: ranks have each other's addresses from the start
 }
 
 // DenseRanks is the number of simulated ranks up to which their engines have the tables of real ranks, of
@@ -62,7 +62,7 @@ func Simulate(n int, s Simulation, o *Options, body func(*Job) error) error {
 	return errors.Join(append(job.errs, machine.Run())...)
 }
 
-// simulatedJob is what the ranks of a simulated job have in common.
+// simulatedJob is shared by the ranks of a simulated job.
 type simulatedJob struct {
 	c       *config
 	body    func(*Job) error

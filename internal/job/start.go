@@ -121,7 +121,7 @@ func start(ctx context.Context, link *join.Job, c *config, set *settings.Set) (j
 	return j, err
 }
 
-// shareNode tells shared memory how many ranks this node has.
+// shareNode sets the number of this node's ranks in shared memory.
 func (l *launched) shareNode(p *shm.Provider) {
 	if p != nil {
 		p.Share(l.nodes.Ranks(l.Node(l.Rank())))

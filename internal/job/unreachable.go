@@ -16,7 +16,7 @@ func (j *Job) peerUnreachable(ep *progress.Endpoint, cause proc.Cause) {
 	case cause.Kind == proc.Unreachable:
 		j.Repair.PeerUnreachable(ep.Proc)
 	case cause.Kind == proc.Refused && j.detector == nil && j.Repair.UnreachablePeer() != proc.None:
-		j.expire(&detect.EndError{By: ep.Proc}) // with a detector that does it
+		j.expire(&detect.EndError{By: ep.Proc}) // a detector ends this process
 	}
 }
 

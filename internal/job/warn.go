@@ -24,7 +24,7 @@ func (l *launched) Warn(text string) {
 	l.warnings.Go(func() { fmt.Fprintf(os.Stderr, "banyan: rank %d: %s\n", l.Rank(), text) })
 }
 
-// Lose implements bootstrap. Where the launcher is gone no fence waits for anybody.
+// Lose implements bootstrap. After the end of the launcher no fence waits for other ranks.
 func (l *launched) Lose(rank int) {
 	l.warnings.Go(func() { _ = l.launcher.Lose(context.Background(), rank) })
 }

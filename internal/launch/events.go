@@ -11,10 +11,10 @@ type EventKind string
 const (
 	// Started: a rank runs. Rank, Host and PID are set.
 	Started EventKind = "started"
-	// Exited: a rank has ended, and what it printed is written. Rank, Host, PID and End are set.
+	// Exited: a rank has ended, and its output is written. Rank, Host, PID and End are set.
 	Exited EventKind = "exited"
-	// Failure: the launcher has reported a failure. Text is what it has printed; Rank is -1 where
-	// the failure is none of a rank.
+	// Failure: the launcher has reported a failure. Text is the printed message; Rank is -1 if the
+	// failure is not that of a rank.
 	Failure EventKind = "failure"
 )
 
@@ -39,13 +39,13 @@ func (j *job) tell(e Event) {
 	j.plan.Events(e)
 }
 
-// report prints a failure of a rank, or of none (-1), and tells of it.
+// report prints a failure of a rank, or of no rank (-1), and passes it to Events.
 func (j *job) report(rank int, text string) {
 	j.note("%s", text)
 	j.tell(Event{Kind: Failure, Rank: rank, Text: text})
 }
 
-// tellStarted tells of all ranks, which have just been started.
+// tellStarted passes an event for each rank to Events when all have been started.
 func (j *job) tellStarted() {
 	for _, t := range j.targets {
 		switch t := t.(type) {

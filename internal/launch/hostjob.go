@@ -179,7 +179,7 @@ func (j *job) dismissHosts() {
 	}
 }
 
-// flushHosts waits, for flushGrace at most, until what was sent to the hosts is written.
+// flushHosts waits, for flushGrace at most, until all frames to the hosts are written.
 func (j *job) flushHosts() {
 	flushed := make(chan struct{})
 	j.work.Go(func() {

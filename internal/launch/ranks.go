@@ -70,7 +70,7 @@ func (j *job) session(rank int, conn io.ReadWriteCloser, exited <-chan struct{})
 	}
 }
 
-// awaitOutput waits, for DrainGrace at most, until what an ended rank printed is written: it may
+// awaitOutput waits, for DrainGrace at most, until the output of an ended rank is written: it may
 // explain the end, which the launcher reports next.
 func (j *job) awaitOutput(written ...<-chan struct{}) {
 	grace := time.NewTimer(spawn.DrainGrace)

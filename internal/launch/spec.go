@@ -66,13 +66,13 @@ type Spec struct {
 	// while this process is in its foreground. If it is no *os.File, Run may leave one read pending
 	// when it returns.
 	Stdin io.Reader
-	// Signals are forwarded to the ranks and to what they have started; see [Signals]. The second
-	// SIGINT, SIGTERM or SIGQUIT kills the ranks; one that comes when all have ended gives up the
-	// output. SIGTSTP stops the ranks and then this process, so SIGCONT must be among the signals
-	// as well. nil or closed: none.
+	// Signals are forwarded to the ranks and their children; see [Signals]. The second SIGINT,
+	// SIGTERM or SIGQUIT kills the ranks; one that comes when all have ended gives up the output.
+	// SIGTSTP stops the ranks and then this process, so SIGCONT must be among the signals as well.
+	// nil or closed: none.
 	Signals <-chan os.Signal
-	// Events is told what happens, in order and from one goroutine: first each rank that has been
-	// started. It must not wait, as the job waits for it. nil: nobody is told.
+	// Events is called for each event, in order and from one goroutine: first for each rank that
+	// has been started. It must not wait, as the job waits for it. nil: no calls.
 	Events func(Event)
 }
 

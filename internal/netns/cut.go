@@ -16,13 +16,11 @@ import (
 // pair is a direction: from one host to another.
 type pair struct{ from, to int }
 
-// Cut stops all frames between two hosts, both ways. They are lost without a
-// sign: connections stay, and what they send is sent again until it arrives
-// after [Net.Heal] or the sender gives up.
+// Cut stops all frames between two hosts, both ways. They are lost without an error: connections
+// stay, and their data are sent again until they arrive after [Net.Heal] or the sender gives up.
 func (n *Net) Cut(a, b int) error { return n.cut(pair{a, b}, pair{b, a}) }
 
-// CutOneWay stops the frames from one host to another and lets those pass that
-// go back.
+// CutOneWay stops the frames from one host to another, and not those in the other direction.
 func (n *Net) CutOneWay(from, to int) error { return n.cut(pair{from, to}) }
 
 // Isolate cuts a host off all others.
@@ -40,7 +38,7 @@ func (n *Net) Isolate(host int) error {
 	return n.cut(all...)
 }
 
-// Mend undoes Cut of two hosts, and what else was cut between them.
+// Mend undoes Cut of two hosts, and all other cuts between them.
 func (n *Net) Mend(a, b int) error { return n.mend(pair{a, b}, pair{b, a}) }
 
 // MendOneWay undoes CutOneWay, and lets the opposite direction be.

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrPrivilege is in the errors of a process that may not make network
-// namespaces. Their text says how it may.
+// ErrPrivilege is in the errors of a process that may not make network namespaces. Their text
+// contains the remedy.
 var ErrPrivilege = errors.New("network namespaces need root, or CAP_SYS_ADMIN and CAP_NET_ADMIN; without root try: " + cure)
 
 // ErrKernel is in the errors where the running kernel lacks something. Their text names it.
@@ -18,8 +18,8 @@ var ErrKernel = errors.New("this kernel lacks what the network needs")
 // are made under /run, which belongs to root.
 const cure = "unshare -Urnm sh -c 'mount -t tmpfs run /run && COMMAND'"
 
-// Check says what this process lacks to [Open] networks, in an error that holds
-// [ErrPrivilege]; nil for nothing. What the kernel lacks only Open finds.
+// Check returns an error with the privilege that this process lacks to [Open] networks; it wraps
+// [ErrPrivilege]. Nil: none is missing. Only Open detects missing features of the kernel.
 func Check() error {
 	var caps [2]unix.CapUserData // version 3 has 64 bits, in two halves
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}

@@ -11,14 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// KillConnections breaks every TCP connection that has an end on a host, also
-// those that open or close and those through lo, and returns how many sockets
-// of the host it took. Their owners get ECONNABORTED; the other ends get a reset,
-// thus ECONNRESET, unless a cut keeps it from them. Listeners stay.
+// KillConnections breaks every TCP connection with an end on a host, also those that open or close
+// and those through lo, and returns the number of closed sockets of the host. Their owners get
+// ECONNABORTED; the other ends get a reset, thus ECONNRESET, unless a cut prevents it. Listeners
+// stay.
 //
-// It needs CONFIG_INET_DIAG_DESTROY; without it the error holds [ErrKernel] and
-// nothing is broken. There is no way round: kill the process then, or take
-// [Net.Cut].
+// It needs CONFIG_INET_DIAG_DESTROY; without it the error wraps [ErrKernel] and nothing is broken.
+// There is no alternative: kill the process then, or use [Net.Cut].
 func (n *Net) KillConnections(host int) (int, error) {
 	return n.kill(host, func(netip.Addr) bool { return true })
 }

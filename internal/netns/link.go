@@ -109,7 +109,7 @@ func (n *Net) makeLink(host int) error {
 	return nil
 }
 
-// activate brings eth0 up and enters what the kernel forgets when it goes down.
+// activate brings eth0 up and enters the addresses that the kernel forgets when it goes down.
 func (n *Net) activate(host int) error {
 	s, index := n.hosts[host], n.eth0[host]
 	if err := s.setUp(index, true); err != nil {
@@ -147,7 +147,7 @@ func (s *space) addAddress(index int, p netip.Prefix) error {
 	return s.route.AddrReplace(numbered(index), a)
 }
 
-// settle waits until all links carry frames and the hosts know their addresses. The kernel notices
+// settle waits until all links carry frames and the hosts have their addresses. The kernel notices
 // a carrier in a work queue of its own; a frame sent before is lost, and a lost SYN costs a
 // connection its first second.
 func (n *Net) settle() error {
@@ -169,8 +169,8 @@ func (n *Net) settleLink(host int) error {
 	return n.bridge.awaitCarrier(firstPort + host)
 }
 
-// settleLimit bounds the wait for what the kernel does in its work queues, where a millisecond is
-// usual and ten seconds were seen at a load of 57.
+// settleLimit bounds the wait for the kernel's work queues, where a millisecond is usual and ten
+// seconds were seen at a load of 57.
 const settleLimit = time.Minute
 
 func (s *space) awaitCarrier(index int) error {
@@ -230,8 +230,8 @@ func (s *space) missingRoute(addrs []netip.Prefix) (netip.Addr, error) {
 	return netip.Addr{}, nil
 }
 
-// LinkDown takes down eth0 of a host, as `ip link set eth0 down` there does:
-// calls fail with ENETUNREACH, and others hear nothing of it. The host's lo stays.
+// LinkDown takes down eth0 of a host, as `ip link set eth0 down` there does: calls fail with
+// ENETUNREACH, and other hosts get no notice. The host's lo stays.
 func (n *Net) LinkDown(host int) error {
 	s, err := n.host(host)
 	if err != nil {
@@ -245,8 +245,7 @@ func (n *Net) LinkDown(host int) error {
 	return s.setUp(n.eth0[host], false)
 }
 
-// LinkUp brings up again what [Net.LinkDown] took down, and returns when frames
-// flow again. A link that is up stays so.
+// LinkUp undoes [Net.LinkDown], and returns when frames flow again. A link that is up stays so.
 func (n *Net) LinkUp(host int) error {
 	if _, err := n.host(host); err != nil {
 		return err

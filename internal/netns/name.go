@@ -22,7 +22,7 @@ const bridgePart = "bridge"
 // prefixWord has no dash, so that a name is read in one way only.
 var prefixWord = regexp.MustCompile(`^[a-z][a-z0-9]{0,31}$`)
 
-// label is what a name says: whose namespace it is, of which network.
+// label is the contents of a name: the maker of a namespace, and its network.
 type label struct {
 	prefix string
 	pid    int
@@ -35,7 +35,7 @@ func (l label) String() string {
 	return fmt.Sprintf("%s-%d-%d-%d-%s", l.prefix, l.pid, l.start, l.number, l.part)
 }
 
-// parseLabel reads a name. Names that String would not write are not ours.
+// parseLabel parses a name. It rejects names that String would not return.
 func parseLabel(name string) (label, bool) {
 	w := strings.Split(name, "-")
 	if len(w) != 5 || !prefixWord.MatchString(w[0]) {
@@ -52,7 +52,7 @@ func parseLabel(name string) (label, bool) {
 	return l, errors.Join(err[:]...) == nil && l.pid > 0 && l.String() == name
 }
 
-// orphan tells whether the maker of a namespace is known to live no more.
+// orphan reports whether the maker of a namespace is known to be dead.
 func (l label) orphan() bool {
 	start, alive, err := birth(l.pid)
 	return err == nil && (!alive || start != l.start)
@@ -104,10 +104,9 @@ func labels() ([]label, error) {
 	return found, nil
 }
 
-// Sweep removes the names with a prefix ("" is the default) of namespaces whose makers
-// are dead, and returns them. [Open] does it by itself. The namespaces have ended with their makers, but for
-// those in which a process still runs: it goes on without a link. It
-// may be called concurrently, also by several processes.
+// Sweep removes the names with a prefix ("" is the default) of namespaces whose makers are dead, and returns
+// them. [Open] does it by itself. The namespaces have ended with their makers, except for those in which a
+// process still runs: it continues without a link. It may be called concurrently, also by several processes.
 func Sweep(prefix string) (removed []string, err error) {
 	if prefix == "" {
 		prefix = DefaultPrefix

@@ -25,13 +25,13 @@ const (
 	MaxRateMbit = 400_000
 	// MaxDelayUs is the longest delay, a minute.
 	MaxDelayUs = 60_000_000
-	// MinMTU is what IPv6 needs.
+	// MinMTU is the minimum for IPv6.
 	MinMTU = 1280
-	// MaxMTU is what a veth takes.
+	// MaxMTU is the maximum of a veth.
 	MaxMTU = 65535
 )
 
-// Config says what network [Open] makes. Zero values are the defaults.
+// Config describes the network that [Open] makes. Zero values are the defaults.
 type Config struct {
 	Hosts    int    // how many, 1 to MaxHosts
 	Prefix   string // of the namespaces' names, [a-z][a-z0-9]*, at most 32 bytes; default DefaultPrefix
@@ -64,10 +64,9 @@ type space struct {
 	handle vnetns.NsHandle // closed before the namespace exists and after its removal
 }
 
-// Open makes a network, after it has removed those of dead processes (see
-// [Sweep]). When it returns, the links are up and every host reaches every
-// other and itself. An error holds [ErrPrivilege] or [ErrKernel] where these are the
-// reason; nothing is left behind then.
+// Open makes a network, after it has removed those of dead processes (see [Sweep]). When it
+// returns, the links are up and every host reaches every other and itself. An error wraps
+// [ErrPrivilege] or [ErrKernel] if these are the reason; then no network is left behind.
 func Open(cfg Config) (*Net, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
@@ -149,9 +148,8 @@ func (n *Net) label(part string) label {
 	return label{prefix: n.cfg.Prefix, pid: os.Getpid(), number: n.number, part: part}
 }
 
-// claim takes the smallest number that no network on this machine has, whatever
-// its prefix, by making the bridge's namespace under the lock that iproute2 too
-// takes on the directory.
+// claim takes the smallest number that no network on this machine has, whatever its prefix, by
+// making the bridge's namespace under the lock that iproute2 too takes on the directory.
 func (n *Net) claim() error {
 	dir, err := os.Open(runDir)
 	if err != nil {
@@ -182,7 +180,7 @@ func (n *Net) claim() error {
 	return err
 }
 
-// newSpace makes a namespace. What it returns is to be removed, also with an error.
+// newSpace makes a namespace. The caller must remove the result, also after an error.
 func newSpace(l label) (*space, error) {
 	start, _, err := birth(l.pid)
 	if err != nil {
@@ -205,8 +203,8 @@ func newSpace(l label) (*space, error) {
 	if s.route, err = netlink.NewHandleAt(s.handle, unix.NETLINK_ROUTE); err != nil {
 		return s, fmt.Errorf("netns: open rtnetlink in %s: %w", s.name, privileged(err))
 	}
-	// The name is a link to the descriptor. Unlike a mount it does not keep the namespace: that ends
-	// with this process, whatever ends the process.
+	// The name is a link to the descriptor. Unlike a mount it does not keep the namespace, which
+	// ends with this process, however the process ends.
 	path := filepath.Join(runDir, s.name)
 	if err := os.Symlink(fmt.Sprintf("/proc/%d/fd/%d", l.pid, int(s.handle)), path); err != nil {
 		return s, fmt.Errorf("netns: name a network namespace: %w", privileged(err))
@@ -229,8 +227,8 @@ func (s *space) remove() error {
 	return errors.Join(err, removeName(s.name))
 }
 
-// Close removes the network. It ends no process: one that still runs on a host
-// goes on without a link. A second Close does nothing.
+// Close removes the network. It ends no process: one that still runs on a host continues without a
+// link. A second Close does nothing.
 func (n *Net) Close() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -9,16 +9,15 @@ import (
 	vnetns "github.com/vishvananda/netns"
 )
 
-// away runs fn on the calling goroutine's thread after leave has taken it to
-// another network namespace, and brings it back.
+// away runs fn on the calling goroutine's thread after leave has taken it to another network
+// namespace, and brings it back.
 //
-// It is the caller's own thread, not a new one, because of Pdeathsig: a command
-// is killed when the thread that forked it ends, and a caller who cares has
-// locked its thread. Threads that the runtime starts meanwhile are made by a
-// thread in the old namespace: that is what locking does.
+// It uses the caller's own thread, not a new one, because of Pdeathsig: a command is killed when
+// the thread that forked it ends, so some callers have locked their thread. Threads that the
+// runtime starts meanwhile are made by a thread in the old namespace: locking guarantees that.
 //
-// A thread that cannot be brought back stays locked, so that the runtime gives
-// it to no other goroutine and ends it with this one.
+// A thread that cannot be brought back stays locked, so that the runtime gives it to no other
+// goroutine and ends it with this one.
 func away(leave func() error, fn func() error) (err error) {
 	runtime.LockOSThread()
 	home, err := vnetns.Get()
@@ -61,10 +60,9 @@ func (s *space) within(fn func() error) error {
 // the thread where that matters. It may be called concurrently.
 func (n *Net) Start(host int, cmd *exec.Cmd) error { return n.Do(host, cmd.Start) }
 
-// Do calls fn on the calling goroutine, whose thread is on the host meanwhile.
-// Sockets that fn makes stay on the host, whoever uses them later. Goroutines
-// that fn starts are not there: give net.Dial an address, not a name to be
-// resolved. It may be called concurrently.
+// Do calls fn on the calling goroutine, whose thread is on the host meanwhile. Sockets that fn
+// makes stay on the host, whatever goroutine uses them later. Goroutines that fn starts are not
+// there: give net.Dial an address, not a name to be resolved. It may be called concurrently.
 func (n *Net) Do(host int, fn func() error) error {
 	s, err := n.host(host)
 	if err != nil {

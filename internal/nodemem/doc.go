@@ -6,7 +6,7 @@
 //	place, err := nodemem.Find(size)                      // the rank
 //
 // Each rank has a span of it for the beginning of its segment; see package fabric/shm. The file is
-// sparse and sealed: nobody can resize it.
+// sparse and sealed: its size is fixed.
 //
 // Floor 0. It imports nothing of Banyan's.
 package nodemem

@@ -1,13 +1,11 @@
-// Package pattern fills buffers so that what a transport does wrong with them is
-// noticed: bytes that are lost, repeated, shifted, left from before, or of another
-// message.
+// Package pattern fills buffers so that faults of a transport are detected: bytes that are lost,
+// repeated, shifted, left from before, or of another message.
 //
 //	pattern.Fill(out, seed)   // the sender, another seed for each message
-//	pattern.Spoil(in, seed)   // the receiver, before: what is never written is wrong
+//	pattern.Spoil(in, seed)   // the receiver, before: bytes that are never written are wrong
 //	wrong := pattern.Wrong(in, seed)
 //
-// It is no checksum: who wants to forge one can. All functions may be called
-// concurrently.
+// It is no checksum against forgery. All functions may be called concurrently.
 //
 // Floor 0. It imports nothing.
 package pattern

@@ -27,11 +27,11 @@ func (id ID) String() string {
 	return fmt.Sprintf("process %d", uint32(id))
 }
 
-// Kind says by what evidence the end of a process became known.
+// Kind is the evidence by which the end of a process became known.
 type Kind uint8
 
 const (
-	// Unknown: it is gone, and nothing says how.
+	// Unknown: it has ended, and the way is unknown.
 	Unknown Kind = iota
 	// Departed: it finalized in order and announced so. Never a failure.
 	Departed
@@ -43,14 +43,14 @@ const (
 	Connection
 	// Heartbeat: it fell silent for longer than the timeout.
 	Heartbeat
-	// Corrupt: it wrote what no correct process writes, and was cut off.
+	// Corrupt: it wrote data that no correct process writes, and was cut off.
 	Corrupt
 	// Fenced: it fell silent for longer than the timeout, and was killed for that.
 	Fenced
 	// Exec: it has called exec, so another program runs in its place. It is killed, if it can be.
 	Exec
-	// Unreachable: it has not ended, but for want of something one of the two
-	// cannot connect to the other, and both have been told; or no fabric joins them.
+	// Unreachable: it has not ended, but for lack of a resource one of the two cannot connect to
+	// the other, and both have been notified; or no fabric connects them.
 	Unreachable
 	// Refused: it has not ended, but counts this process as dead and refuses it.
 	Refused
@@ -72,7 +72,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// Cause is how a process ended, as far as this process can tell (S0-5).
+// Cause is the cause of a process's end, as far as this process knows it (S0-5).
 type Cause struct {
 	Kind Kind
 	// Code is the exit code for Exited, the signal number for Signaled, the errno
@@ -108,7 +108,7 @@ func (c Cause) String() string {
 	}
 }
 
-// cures say what helps against the errors that make a process unreachable.
+// cures are remedies for the errors that make a process unreachable.
 var cures = map[syscall.Errno]string{
 	syscall.EMFILE: ": raise its limit of open files (ulimit -n)",
 	syscall.ENFILE: ": raise the machine's limit of open files (sysctl fs.file-max)",

@@ -2,7 +2,8 @@ package progress
 
 import "github.com/banyan-hpc/banyan/fabric"
 
-// asyncPause bounds what the progress goroutine costs the others: one wake-up in a millisecond.
+// asyncPause bounds the cost of the progress goroutine for the others: one wake-up in a
+// millisecond.
 const asyncPause fabric.Time = 1_000_000
 
 // asyncProgress is a goroutine of the engine that makes progress while no goroutine waits, so that
@@ -86,7 +87,7 @@ func (e *Engine) wakeParked() (dozing bool) {
 // skip connections in some of them.
 const idleRounds = 40
 
-// maxIdleTime bounds one call of ProgressUntilIdle, after which its caller does what else is due.
+// maxIdleTime bounds one call of ProgressUntilIdle, after which its caller does its other work.
 const maxIdleTime fabric.Time = 10_000_000
 
 // ProgressUntilIdle makes progress until nothing is there, for maxIdleTime at most, unless another

@@ -8,7 +8,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// State is what this process knows of a peer.
+// State is the state of a peer, as known to this process.
 type State uint8
 
 // The states of a peer. A departed peer has finalized; a failed one is dead.
@@ -218,7 +218,7 @@ func (t *table) get(id proc.ID) *Endpoint {
 	return &Endpoint{Proc: id, State: Failed}
 }
 
-// disconnect sends frames through the contract, which defines what a closed connection does.
+// disconnect sends frames through the contract, which defines the behaviour of a closed connection.
 func (t *table) disconnect() {
 	for _, page := range t.pages {
 		for i := 0; page != nil && i < pageProcs; i++ {

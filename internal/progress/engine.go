@@ -11,10 +11,10 @@ import (
 )
 
 // Resolver finds the address by which a provider reaches a peer. It may ask the launcher; it is
-// called without the engine's lock. An error of class fabric.ErrNoPath says why this provider does
-// not join the pair, and the next provider is tried: both processes must get the same answer.
-// fabric.ErrPeerGone means that the peer has ended, fabric.ErrNoAddress that nobody knows its
-// address. Any other error ends the attempt.
+// called without the engine's lock. An error of class fabric.ErrNoPath contains the reason why this
+// provider does not connect the pair, and the next provider is tried: both processes must get the
+// same answer. fabric.ErrPeerGone means that the peer has ended, fabric.ErrNoAddress that its
+// address is not known anywhere. Any other error ends the attempt.
 type Resolver func(provider string, peer proc.ID) ([]byte, error)
 
 // Config assembles an engine.
@@ -67,7 +67,7 @@ type Engine struct {
 	awaitLooks       int         // number of times that Await polls one peer awaitSpins times
 	awaitSpins       int
 	lull             lull
-	background       int    // events of the last round that nobody waits for: see HandleBackground
+	background       int    // events of the last round for which no goroutine waits: see HandleBackground
 	rounds, stride   uint64 // the clock is read every stride rounds
 	progressing      bool   // a goroutine is in drive
 	asleep           bool   // it, or the progress goroutine, has released the lock to sleep at the bell
@@ -188,7 +188,7 @@ type Watcher struct {
 	// Doze is called before the process sleeps, and reports whether it may: then a frame will
 	// announce the next arrival.
 	Doze func() bool
-	// Waiting, if set, is what a goroutine waits for, and how, for reports of hangs.
+	// Waiting, if set, describes the operation that a goroutine waits for, for reports of hangs.
 	Waiting func() (what string, c *Completion)
 }
 
@@ -226,8 +226,8 @@ func (e *Engine) Self() proc.ID { return e.self }
 // Sparse is that of Config: layers above keep their tables small too.
 func (e *Engine) Sparse() bool { return e.sparse }
 
-// View is what this process knows of failed processes. Its Epoch may be read at any time, the rest
-// with the lock held.
+// View lists the failed processes that are known to this process. Its Epoch may be read at any
+// time, the rest with the lock held.
 func (e *Engine) View() *ft.View { return &e.view }
 
 func (e *Engine) notifyEnd(ep *Endpoint, cause proc.Cause) {

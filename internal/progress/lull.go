@@ -4,7 +4,7 @@ import "github.com/banyan-hpc/banyan/fabric"
 
 // lull finds out whether other processes want the core. On a node with more processes than cores a
 // wait yields at every poll, but the others may sleep: then each yield returns at once, and polling
-// between two of them delays nobody.
+// between two of them delays no process.
 type lull struct {
 	cheap int // yields in a row that returned at once
 	polls int // between two yields
@@ -12,8 +12,8 @@ type lull struct {
 }
 
 const (
-	// cheapYield is the longest yield without a switch to another process, some three times of what
-	// it takes.
+	// cheapYield is the longest yield without a switch to another process, some three times the
+	// usual one.
 	cheapYield fabric.Time = 1500
 	// cheapYields is the number of them after which a wait polls in between, at first leastLull and
 	// at last mostLull times: 40 µs or less.

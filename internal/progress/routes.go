@@ -9,14 +9,14 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// A pair of processes is joined by one provider, in both directions. Both sides ask the providers
-// in the same order, and a provider that does not join them answers [fabric.ErrNoPath] to both. If
-// the peer connected first, Lookup finds its connection. So the two never use different providers:
-// a provider that connected the other side would have answered ErrNoPath to one of them.
+// A pair of processes is connected by one provider, in both directions. Both sides ask the
+// providers in the same order, and a provider that does not connect them answers [fabric.ErrNoPath]
+// to both. If the peer connected first, Lookup finds its connection. So the two never use different
+// providers: a provider that connected the other side would have answered ErrNoPath to one of them.
 //
-// Hence no side goes on to the next provider after any other error: with a shortage of descriptors,
-// for example, the peer may be connected already. And only the provider that joins a pair reports
-// the peer's end.
+// Hence no side continues with the next provider after any other error: with a shortage of
+// descriptors, for example, the peer may be connected already. And only the provider that connects
+// a pair reports the peer's end.
 
 // other is a provider that the engine reaches through the contract alone.
 type other struct {

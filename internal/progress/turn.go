@@ -38,14 +38,14 @@ func (ep *Endpoint) answered() {
 // Crowded reports whether the processes of this node share cores.
 func (e *Engine) Crowded() bool { return e.crowded }
 
-// WaitFor is Wait for what the peer does next.
+// WaitFor is Wait for an action of the peer.
 func (e *Engine) WaitFor(c *Completion, ep *Endpoint) {
 	c.partner = ep
 	e.Wait(c)
 	c.partner = nil
 }
 
-// setRuns tells the peers whether this process has a core or gives it to others.
+// setRuns reports to the peers whether this process has a core or yields it to others.
 func (e *Engine) setRuns(runs bool) {
 	if e.crowded && e.shm != nil {
 		e.shm.SetRuns(runs)
@@ -62,7 +62,7 @@ func (e *Engine) YieldProcess() bool {
 	return true
 }
 
-// yieldProcess is yield for a goroutine that has found nothing and delays nobody.
+// yieldProcess is yield for a goroutine that has found nothing and delays no other one.
 func (e *Engine) yieldProcess() {
 	e.gapLeft = 0
 	if e.yieldMost == fabric.Forever {

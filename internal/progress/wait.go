@@ -153,7 +153,7 @@ func (e *Engine) Progress() bool {
 // next message.
 func (e *Engine) drive(c *Completion) bool {
 	idle := 0
-	slept := false        // and nothing has come since but what nobody waits for
+	slept := false        // and only background events have come since
 	var since fabric.Time // time of the first yield in a row
 	for !c.done {
 		if e.rounds++; e.rounds%e.stride == 0 {
@@ -298,7 +298,7 @@ func (e *Engine) sleep() {
 	if e.runTimers() > 0 {
 		return
 	}
-	e.gapLeft = 0 // the next round must find what is ready
+	e.gapLeft = 0 // the next round must poll all
 	e.host.Arm()
 	if e.ready() {
 		e.host.Disarm()

@@ -53,7 +53,8 @@ func (e *Engine) Waited(c *Completion) (since fabric.Time, sleeps bool) {
 	return e.host.Now() - c.since, true
 }
 
-// Watched calls fn for what goroutines wait for beside frames. Precondition: the lock is held.
+// Watched calls fn for the conditions beside frames that goroutines wait for. Precondition: the
+// lock is held.
 func (e *Engine) Watched(fn func(what string, c *Completion)) {
 	for _, w := range e.watchers {
 		if w.Waiting != nil {

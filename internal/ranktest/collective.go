@@ -109,8 +109,8 @@ func (o Collective) Folded(ranks []int) []uint64 {
 	return out
 }
 
-// Buffers are the buffer that the call writes, and what it holds afterwards; nil if nothing is
-// promised, or written.
+// Buffers returns the buffer that the call writes, and its expected contents afterwards; nil if
+// nothing is promised, or written.
 func (o Collective) Buffers(c *banyan.Comm, failed ...int) (buf, want []uint64) {
 	n, me := c.Size(), c.Rank()
 	own, rootFailed := o.Block(me), slices.Contains(failed, o.Root)
@@ -149,7 +149,7 @@ func (o Collective) Buffers(c *banyan.Comm, failed ...int) (buf, want []uint64) 
 	return buf, want
 }
 
-// gives is what this rank contributes in a buffer of its own.
+// gives is the contribution of this rank, in a buffer of its own.
 func (o Collective) gives(c *banyan.Comm, buf []uint64) []uint64 {
 	switch {
 	case o.Kind == Scatter && c.Rank() == o.Root:

@@ -21,7 +21,7 @@ func (o Collective) length(a, b int) int {
 	return o.Size*(1+(a+b)%3) + (a+b)%2
 }
 
-// piece is what a rank sends to another one, or to all as to rank 0.
+// piece is the piece from one rank to another one, or to all as to rank 0.
 func (o Collective) piece(from, to int) []uint64 {
 	o.Size = o.length(from, to)
 	o.Number += 4096 * (to + 1)
@@ -36,8 +36,8 @@ func all(n int, piece func(rank int) []uint64) (out []uint64) {
 	return out
 }
 
-// received is Buffers of a rank that gets a piece of each rank. In place it holds before what this rank
-// sends.
+// received is Buffers of a rank that gets a piece of each rank. In place it holds this rank's own
+// pieces before.
 func (o Collective) received(before []uint64, piece func(from int) []uint64, n int, failed []int) (buf, want []uint64) {
 	if buf = before; !o.inPlace() {
 		buf = Blank(len(before))
@@ -79,7 +79,7 @@ func (o Collective) exchanged(n, me int, failed []int) (buf, want []uint64) {
 		func(from int) []uint64 { return o.piece(from, me) }, n, failed)
 }
 
-// foldedPart is what a rank gets of a reduction of the pieces for all ranks.
+// foldedPart is a rank's part in a reduction of the pieces for all ranks.
 func (o Collective) foldedPart(n, me int, failed []int) []uint64 {
 	living := slices.DeleteFunc(Iota(n), func(rank int) bool { return slices.Contains(failed, rank) })
 	whole := o
@@ -95,7 +95,7 @@ func (o Collective) total(n int) (sum int) {
 	return sum
 }
 
-// scanned is Buffers of the folds of what the ranks up to this one give, or the ranks below.
+// scanned is Buffers for the folds of the ranks up to this one, or of the ranks below.
 func (o Collective) scanned(me int, failed []int) (buf, want []uint64) {
 	up := me + 1
 	if o.Kind == Exscan {
@@ -123,7 +123,8 @@ func (o Collective) split(buf []uint64, n, me int) (out [][]uint64) {
 	return out
 }
 
-// outgoing is what a rank sends where buf gets the result: to each rank, or the same to all.
+// outgoing is the send buffer of a rank whose result is stored in buf: pieces for each rank, or the
+// same for all.
 func (o Collective) outgoing(c *banyan.Comm, buf []uint64) []uint64 {
 	n, me := c.Size(), c.Rank()
 	switch o.Kind {

@@ -29,8 +29,8 @@ var Steady = []string{"BANYAN_DETECT_PERIOD=100ms", "BANYAN_DETECT_TIMEOUT=5s"}
 // ByFabric has the environments in which different fabrics join up to six processes.
 var ByFabric = map[string][]string{"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"}, "mixed": {Nodes("a;b;b;a;a;b")}}
 
-// Job runs n ranks in a role and returns their ends and what they wrote to standard error. With
-// launch.Abort the first failed rank ends the others.
+// Job runs n ranks in a role and returns their ends and their standard error. With launch.Abort the
+// first failed rank ends the others.
 func Job(t testing.TB, onFailure launch.Policy, n int, role string, env ...string) (*launch.Result, string) {
 	t.Helper()
 	exe, err := os.Executable()

@@ -27,8 +27,8 @@ const (
 	SeedEnv = "BANYAN_TEST_SEED" // the number from which all ranks of a job draw
 )
 
-// Variables that differ between ranks: lists with one word per rank. Ranks on one machine so
-// stand on several nodes, or may use different fabrics.
+// Variables that differ between ranks: lists with one word per rank. So ranks on one machine are on
+// several nodes, or may use different fabrics.
 const (
 	NodesEnv   = "BANYAN_TEST_NODES"
 	FabricsEnv = "BANYAN_TEST_FABRICS"

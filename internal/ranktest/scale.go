@@ -74,7 +74,7 @@ func Occurred(t *testing.T, times int, otherwise string) {
 }
 
 // JoinedBy selects the fabrics that a test tries: with -short only those named mixed, where shared
-// memory and sockets join the ranks of one job.
+// memory and sockets connect the ranks of one job.
 func JoinedBy[T any](all map[string]T) map[string]T {
 	if testing.Short() {
 		return map[string]T{"mixed": all["mixed"]}

@@ -1,6 +1,5 @@
 package release
 
-// Pause tells the core that it spins: between two looks at a line that another
-// core is about to write, so that the look does not take the line away from the
-// writer.
+// Pause is a hint to the core that it spins. It is called between two loads of a line that another
+// core is about to write, so that the loads do not take the line away from the writer.
 func Pause()

@@ -4,6 +4,6 @@ package release
 
 import "sync/atomic"
 
-// Store64 stores v at p; every earlier write of this goroutine is visible to
-// whoever loads v atomically. It does not order later loads.
+// Store64 stores v at p; every earlier write of this goroutine is visible to any goroutine that
+// loads v atomically. It does not order later loads.
 func Store64(p *uint64, v uint64) { atomic.StoreUint64(p, v) }

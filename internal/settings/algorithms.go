@@ -6,8 +6,8 @@ import (
 	"github.com/banyan-hpc/banyan/coll/choose"
 )
 
-// Algorithms reads the table of CollAlgorithms; nil: there is none. The error names the setting, and the line of the file and
-// what is possible there.
+// Algorithms parses the table of CollAlgorithms; nil: there is none. The error names the setting, the line of the
+// file and the possible values.
 func (s *Set) Algorithms() (*choose.Table, error) {
 	path := s.File(CollAlgorithms)
 	if path == "" {

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// Part is what a measurement has found for one machine.
+// Part is the result of a measurement for one machine.
 type Part struct {
 	Machine string
-	// Comments stand below the head as comments, a line each.
+	// Comments are written below the head as comments, a line each.
 	Comments []string
-	// Measured are the knobs that this part decides, also those that keep their
-	// defaults and so are not among the Lines.
+	// Measured are the knobs that this part decides, also those that keep their defaults and so are
+	// not among the Lines.
 	Measured []ID
-	// Lines set knobs; what follows the value is a comment.
+	// Lines set knobs; text after the value is a comment.
 	Lines []Line
 }
 
@@ -49,7 +49,7 @@ func Merged(path string, p *Part) (string, error) {
 	return b.String(), nil
 }
 
-// text writes the part, with what the earlier one says of other knobs.
+// text formats the part, with the lines of the earlier one for other knobs.
 func (p *Part) text(earlier []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "[%s]\n", p.Machine)
@@ -69,9 +69,9 @@ func (p *Part) text(earlier []string) string {
 	return b.String()
 }
 
-// split cuts a text into what stands before a machine's part, the part's lines
-// without its head, and what follows. A comment that ends the part after an
-// empty line is taken for the next part's.
+// split splits a text into the lines before a machine's part, the part's lines without its head,
+// and the lines after it. A comment that ends the part after an empty line is taken for the next
+// part's.
 func split(text, machine string) (before string, mine []string, after string) {
 	var head, tail strings.Builder
 	where := 0 // 0 before the part, 1 in it, 2 behind
@@ -101,7 +101,7 @@ func split(text, machine string) (before string, mine []string, after string) {
 	return head.String(), mine, rest + tail.String()
 }
 
-// ending cuts off what follows the first empty line after the last setting.
+// ending cuts off the lines after the first empty line after the last setting.
 func ending(lines []string) (own []string, rest string) {
 	last := 0
 	for i, l := range lines {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// File is what a file of settings says.
+// File is a parsed file of settings.
 type File struct {
 	Path    string
 	entries []entry
@@ -25,8 +25,8 @@ type entry struct {
 	line  int
 }
 
-// Parse reads a file's text; the path is for errors, which name each wrong line
-// and what is possible there.
+// Parse parses a file's text; the path is for errors, which name each wrong line and the possible
+// values.
 func Parse(path string, text []byte) (*File, error) {
 	f := &File{Path: path, lines: map[string]int{}}
 	var errs []error
@@ -145,7 +145,7 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// on returns the entries that hold on a machine, those of its part last.
+// on returns the entries that apply on a machine, those of its part last.
 func (f *File) on(machine string) []entry {
 	var everywhere, here []entry
 	for _, e := range f.entries {
@@ -159,8 +159,8 @@ func (f *File) on(machine string) []entry {
 	return append(everywhere, here...)
 }
 
-// strange returns the machines whose parts are not for this one, nil if there is a
-// part that is, or none at all.
+// strange returns the machines of the parts if all parts are for other machines; nil if a part is
+// for this one, or there are no parts.
 func (f *File) strange(machine string) []string {
 	var out []string
 	for _, h := range f.heads {

@@ -50,7 +50,7 @@ const (
 	numKnobs
 )
 
-// Unit is what a knob's numbers count.
+// Unit is the unit of a knob's numbers.
 type Unit string
 
 // The units. A switch is 0 or 1, written off and on; milliseconds are written with
@@ -66,8 +66,7 @@ const (
 	Path   Unit = "a file"
 )
 
-// Auto is the value of a knob whose number is left to the library. It is one that
-// no caller gives by mistake.
+// Auto is the value of a knob whose number the library chooses. No caller passes it by mistake.
 const Auto = math.MinInt32
 
 // Knob is one thing that can be set.
@@ -81,10 +80,10 @@ type Knob struct {
 	PowerOfTwo bool
 	// Auto: the word auto is possible.
 	Auto bool
-	// Words are what is possible where the unit is Word.
+	// Words are the possible values if the unit is Word.
 	Words   []string
 	Default int
-	// Meaning says what it is and who needs another value, in lines.
+	// Meaning describes the knob and the cases for another value, in lines.
 	Meaning []string
 }
 
@@ -345,7 +344,7 @@ func (k *Knob) Variable() string {
 // prefix begins the names of all variables.
 const prefix = "BANYAN_"
 
-// Range says what is possible: "auto, or 1 … 64m".
+// Range describes the possible values: "auto, or 1 … 64m".
 func (k *Knob) Range() string {
 	if k.Unit == Switch {
 		return string(Switch)
@@ -366,7 +365,7 @@ func (k *Knob) Range() string {
 	return s
 }
 
-// Check tells whether v is possible; the error says what is.
+// Check reports whether v is possible; the error describes the possible values.
 func (k *Knob) Check(v int) error {
 	switch {
 	case v == Auto && k.Auto:

@@ -20,7 +20,7 @@ const (
 	// NoFile is its value where no file is to be read.
 	NoFile     = "none"
 	systemFile = "/etc/banyan/tune.conf"
-	// maxFile bounds what is read of a file, in bytes.
+	// maxFile bounds the part of a file that is read, in bytes.
 	maxFile = 1 << 20
 )
 
@@ -30,7 +30,7 @@ type Surroundings struct {
 	Environ []string
 	// User and System are the files' paths; "" where there is none.
 	User, System string
-	// Machine is [Machine], called where a file has parts; nil says "".
+	// Machine is [Machine], called if a file has parts; nil returns "".
 	Machine func() string
 }
 
@@ -58,7 +58,7 @@ func (in *Surroundings) machine() string {
 // Source is a file that was looked for.
 type Source struct {
 	Path string `json:"path"`
-	// State says what was found, for people.
+	// State describes the file's state to users.
 	State string `json:"state"`
 	// Foreign: it holds measurements, and none of this machine.
 	Foreign bool `json:"foreign"`
@@ -77,10 +77,10 @@ type Set struct {
 	Sources []Source
 }
 
-// fromDefault is the origin of a value that nobody has set.
+// fromDefault is the origin of a value that is not set.
 const fromDefault = "default"
 
-// Defaults is what the layers below suggest.
+// Defaults returns the defaults of the layers below.
 func Defaults() *Set {
 	s := new(Set)
 	for i := range table {
@@ -95,7 +95,7 @@ func (s *Set) Int(id ID) int { return s.values[id].number }
 // File is the name of a file, "" for none.
 func (s *Set) File(id ID) string { return s.values[id].file }
 
-// Format writes a knob's value as a file of settings has it.
+// Format formats a knob's value as in a file of settings.
 func (s *Set) Format(id ID) string {
 	if file := s.File(id); file != "" {
 		return file
@@ -106,15 +106,15 @@ func (s *Set) Format(id ID) string {
 // On is the value of a switch.
 func (s *Set) On(id ID) bool { return s.values[id].number == onOff }
 
-// Origin says where a knob's value comes from: default, FILE:LINE, the name of a
-// variable, or the name that Override was given.
+// Origin returns the source of a knob's value: default, FILE:LINE, the name of a variable, or the
+// name that was passed to Override.
 func (s *Set) Origin(id ID) string { return s.values[id].origin }
 
-// Changed reports whether somebody has set the knob.
+// Changed reports whether the knob is set.
 func (s *Set) Changed(id ID) bool { return s.values[id].origin != fromDefault }
 
-// Override sets a value that is stronger than those before. The error says what
-// is possible.
+// Override sets a value that is stronger than those before. The error describes the possible
+// values.
 func (s *Set) Override(id ID, v int, origin string) error {
 	if err := Of(id).Check(v); err != nil {
 		return fmt.Errorf("%s: %w", origin, err)
@@ -133,8 +133,7 @@ func (s *Set) putFile(id ID, v int, file, origin string) {
 	s.values[id].number, s.values[id].file, s.values[id].origin = v, file, origin
 }
 
-// Load finds the values. Errors name the file and line, or the variable, and
-// what is possible there.
+// Load finds the values. Errors name the file and line, or the variable, and the possible values.
 func Load(in Surroundings) (*Set, error) {
 	s := Defaults()
 	vars := variables(in.Environ)
@@ -159,7 +158,7 @@ func Load(in Surroundings) (*Set, error) {
 	return s, nil
 }
 
-// Agree tells whether the values fit each other.
+// Agree reports whether the values are consistent.
 func (s *Set) Agree() error {
 	period, timeout := s.Int(DetectPeriod), s.Int(DetectTimeout)
 	if s.On(Detect) && timeout < detect.MinPeriods*period {
@@ -209,7 +208,7 @@ func (s *Set) read(path string, named bool, machine func() string) error {
 	return nil
 }
 
-// found puts a file before those that are weaker.
+// found puts a file before weaker ones.
 func (s *Set) found(src Source) { s.Sources = append([]Source{src}, s.Sources...) }
 
 // readFile reads a file that is not too long to be one of settings.

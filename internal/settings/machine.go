@@ -14,7 +14,7 @@ import (
 // processor, number of CPUs.
 func Machine() string { return machine(os.DirFS("/"), runtime.GOARCH) }
 
-// machine reads what the file system under root says.
+// machine identifies the machine by the file system under root.
 func machine(root fs.FS, arch string) string {
 	info, _ := readStart(root, "proc/cpuinfo")                      // unknown: no words
 	online, _ := fs.ReadFile(root, "sys/devices/system/cpu/online") // unknown: counted below
@@ -35,8 +35,8 @@ func machine(root fs.FS, arch string) string {
 	return plain(fmt.Sprintf("%s %d CPUs", strings.Join(words, " "), cpus))
 }
 
-// readStart reads the beginning of a file: the kernel makes up a few hundred
-// processors' lines only for who reads them.
+// readStart reads the beginning of a file, since the kernel generates a few hundred processors'
+// lines only on reading.
 func readStart(root fs.FS, name string) ([]byte, error) {
 	f, err := root.Open(name)
 	if err != nil {
@@ -56,7 +56,7 @@ func cpuinfo(lines, key string) string {
 	return ""
 }
 
-// plain leaves what can stand in the head of a part.
+// plain removes the characters that cannot occur in the head of a part.
 func plain(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if strings.ContainsRune("[]#", r) || r < ' ' || r > '~' {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Write prints knobs with their values, in the form of a file: what it prints
-// can be read by [Parse]. With onlyChanged the knobs that nobody has set are left
-// out. What a knob means is one line, however long: the caller wraps it.
+// Write prints knobs with their values, in the form of a file: [Parse] accepts the output. With
+// onlyChanged it prints only knobs that are set. The description of a knob is one line, however
+// long: the caller wraps it.
 func (s *Set) Write(w io.Writer, onlyChanged bool) error {
 	var b strings.Builder
 	for i := range table {
@@ -43,7 +43,7 @@ type Shown struct {
 	Meaning  string `json:"meaning"`
 }
 
-// Show returns what Write prints.
+// Show returns the data that Write prints.
 func (s *Set) Show(onlyChanged bool) []Shown {
 	out := []Shown{}
 	for i := range table {

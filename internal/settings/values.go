@@ -81,7 +81,7 @@ func parseSwitch(word string) (int, bool) {
 	return 0, false
 }
 
-// bareIsSeconds says what parseMillis makes of a number, where users read of times.
+// bareIsSeconds describes a number in parseMillis to users.
 const bareIsSeconds = "a number without a unit is seconds"
 
 func parseMillis(word string) (int, bool) {

@@ -9,7 +9,7 @@ import "unsafe"
 //go:noescape
 func stream(to, from *byte, n int)
 
-// lineBytes is what the memory system moves at once.
+// lineBytes is the transfer unit of the memory system.
 const lineBytes = 64
 
 // Stream copies len(from) bytes to the beginning of to, past the caches: for memory that another core has

@@ -16,8 +16,9 @@ const (
 // Group is the fewest bytes that a loop folds.
 const Group = 32
 
-// Loop folds elements of in into acc, and says how many bytes of them from the beginning: all whole groups. They need no alignment and do not
-// overlap. Preconditions: in is as long as acc or longer. It may be called by several goroutines at once.
+// Loop folds elements of in into acc, and returns the number of folded bytes from the beginning: all whole groups.
+// They need no alignment and do not overlap. Preconditions: in is as long as acc or longer. It may be called by
+// several goroutines at once.
 type Loop func(acc, in []byte) (done int)
 
 // Find gives the loop of an operation on numbers of that kind; nil: there is none on this machine.

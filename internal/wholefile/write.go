@@ -13,9 +13,9 @@ import (
 // Write makes data the content of the file path. It makes missing directories. mode is the file's new
 // permissions; 0 keeps the present ones, or gives a new file those of the umask.
 //
-// Write opens and writes a path that is not a regular file, which waits where opening waits: at a FIFO
-// for a reader. It does not replace this process's standard output or error either: the text printed
-// so far would be lost.
+// Write opens and writes a path that is not a regular file, and waits as the open does: at a FIFO for
+// a reader. It does not replace this process's standard output or error either: the text printed so
+// far would be lost.
 func Write(path string, data []byte, mode os.FileMode) error {
 	info, err := os.Stat(path)
 	switch {
@@ -37,9 +37,9 @@ func Write(path string, data []byte, mode os.FileMode) error {
 	return errors.Join(err, f.Cleanup())
 }
 
-// Check reports why [Write] could not write to path. It makes directories that
-// lack, and leaves what is at the path untouched: the reader of a FIFO sees
-// nothing of it. Disks fill up meanwhile: that there is no error is no promise.
+// Check returns the reason for which [Write] could not write to path. It makes missing directories,
+// and leaves the file at the path untouched: the reader of a FIFO does not notice. A nil error is
+// no promise, since disks fill up.
 func Check(path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -71,7 +71,7 @@ func standard(info fs.FileInfo) *os.File {
 	return nil
 }
 
-// writeTo writes to what is there.
+// writeTo writes to an existing file.
 func writeTo(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -84,13 +84,13 @@ func writeTo(path string, data []byte) error {
 // maxLinks is how many links may lead from one to the next, as in the kernel.
 const maxLinks = 40
 
-// target is the path at the end of links; nothing need be there. The directory
-// is not cleaned: what .. means behind a link is the kernel's business.
+// target is the path at the end of links; no file need exist there. The directory is not cleaned:
+// the kernel resolves .. after a link.
 func target(path string) (string, error) {
 	for range maxLinks {
 		to, err := os.Readlink(path)
 		if err != nil {
-			return path, nil // no link, or nothing: what else is wrong shows when it is made
+			return path, nil // no link, or no file: making it reports other errors
 		}
 		if !filepath.IsAbs(to) {
 			dir, _ := filepath.Split(path)

@@ -19,20 +19,20 @@ import (
 const (
 	// MaxUsers bounds the hooks: each runs a program at every exit on the machine.
 	MaxUsers = 64
-	// MaxSilent bounds the connections of a user that have said nothing yet. For one more
-	// the oldest is dropped.
+	// MaxSilent bounds the connections of a user that have sent nothing yet. For one more the
+	// oldest is dropped.
 	MaxSilent = 128
 	// MaxTalks bounds those of all users: the oldest of the user with the most is dropped.
 	MaxTalks = 512
-	// TalkTime is how long a process may take to say what it wants.
+	// TalkTime bounds the time until a process sends its request.
 	TalkTime = 10 * time.Second
 	// wantPause is until the agent looks again for a descriptor that it lacked.
 	wantPause = 100 * time.Millisecond
 )
 
-// Event is what the agent has done, for a log.
+// Event is an action of the agent, for a log.
 type Event struct {
-	PID, User int   // 0 of one that the agent does not know
+	PID, User int   // 0 if the agent does not know it
 	Err       error // nil: registered
 }
 
@@ -55,7 +55,7 @@ type agent struct {
 	silent silent
 
 	mu    sync.Mutex
-	users map[int]*tenant // all who have ever been served
+	users map[int]*tenant // all that have ever been served
 	hooks int             // that are open
 }
 
@@ -90,7 +90,7 @@ func Listen(address string) (*net.UnixListener, error) {
 		return nil, fmt.Errorf("agent: listen at %s: %w", address, err)
 	}
 	if address[0] != '@' {
-		// Who connects is told apart by its user, so everybody may.
+		// The agent identifies clients by their user, so any process may connect.
 		if err := os.Chmod(address, 0o666); err != nil {
 			return nil, errors.Join(fmt.Errorf("agent: %w", err), l.Close())
 		}
@@ -117,7 +117,7 @@ func prepare(dir string) error {
 	return nil
 }
 
-// occupant says who listens at an address.
+// occupant describes the process that listens at an address.
 func occupant(addr *net.UnixAddr) string {
 	conn, err := net.DialUnix("unixpacket", nil, addr)
 	if err != nil {
@@ -142,9 +142,9 @@ func abandoned(addr *net.UnixAddr) bool {
 	return errors.Is(err, unix.ECONNREFUSED)
 }
 
-// Serve registers who asks until ctx ends, and then closes the listener. It
-// begins with a trial, so that an agent that cannot work says so at its start, and
-// then calls ready. report is called from several goroutines.
+// Serve registers each client until ctx ends, and then closes the listener. It begins with a trial,
+// so that an agent that cannot work reports that at its start, and then calls ready. report is
+// called from several goroutines.
 func Serve(ctx context.Context, l *net.UnixListener, ready func(), report func(Event)) error {
 	defer l.Close()
 	if ok, why := hook.Available(); !ok {
@@ -174,8 +174,8 @@ func Serve(ctx context.Context, l *net.UnixListener, ready func(), report func(E
 	}
 }
 
-// accept waits for the next process. Want of descriptors or memory, which the processes
-// of any user can bring about, is said and waited for.
+// accept waits for the next process. It reports a lack of descriptors or memory, which the
+// processes of any user can cause, and waits until it ends.
 func (a *agent) accept(ctx context.Context, l *net.UnixListener) (*net.UnixConn, error) {
 	for said := false; ; said = true {
 		if said {
@@ -226,13 +226,13 @@ func (a *agent) talk(conn *net.UnixConn, user int) {
 	if rights != nil {
 		oob = unix.UnixRights(rights...)
 	}
-	// A process that has gone away meanwhile has no use for an answer.
+	// A process that has disconnected meanwhile does not need an answer.
 	_, _, _ = conn.WriteMsgUnix(answer, oob, nil)
 	closeAll(rights)
 }
 
-// serve registers who has connected and said Hello. What it says has been read in any case:
-// who closes a socket with something unread in it takes the answer back.
+// serve registers a client that has sent Hello. Its message has been read in any case: closing a
+// socket with unread data would discard the answer.
 func (a *agent) serve(conn *net.UnixConn, text string, readErr error) (event Event, rights []int, err error) {
 	peer, pidfd, err := whoIs(conn)
 	if err != nil {
@@ -311,7 +311,7 @@ func (a *agent) enter(t *tenant, p process, pidfd int) ([]int, error) {
 	if old, ok := t.current[p.pid]; ok && !over(old) {
 		_ = unix.Close(pidfd) // it asks again, and is watched by the first one
 		return fds, nil
-	} else if ok { // its pid has come back before the watcher has spoken
+	} else if ok { // its pid has come back before the watcher has reported its end
 		err = t.hook.Forget(p.pid)
 	}
 	if err == nil {
@@ -357,7 +357,7 @@ func (a *agent) drop(t *tenant) error {
 	return errors.Join(h.Close(), a.count(-1))
 }
 
-// close closes all hooks. Nobody is served any more.
+// close closes all hooks. No client is served any more.
 func (a *agent) close() error {
 	var errs []error
 	for _, t := range a.users {

@@ -8,10 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// silent are the connections that have said nothing, by user, the oldest first.
-// Connections are always accepted: if one of a user is too many, the
-// user's oldest is dropped, so that users cannot keep each other out. A
-// process says Hello right after it has connected.
+// silent are the connections that have sent nothing, by user, the oldest first. Connections are
+// always accepted: if one of a user is too many, the user's oldest is dropped, so that users cannot
+// keep each other out. A process sends Hello right after it has connected.
 type silent struct {
 	mu    sync.Mutex
 	users map[int][]*net.UnixConn
@@ -63,8 +62,8 @@ func (s *silent) busiest() (user int) {
 	return user
 }
 
-// drop closes the oldest connection of a user that has not been spoken on, if there is one: what
-// has been said on the others is about to be read. Precondition: mu is held.
+// drop closes the oldest connection of a user without unread data, if there is one: data on the
+// others are about to be read. Precondition: mu is held.
 func (s *silent) drop(user int) {
 	for i, conn := range s.users[user] {
 		if !spoken(conn) {
@@ -82,7 +81,7 @@ func (s *silent) forget(user, i int) {
 	s.n--
 }
 
-// spoken reports whether there is something to be read.
+// spoken reports whether there are data to be read.
 func spoken(conn *net.UnixConn) (yes bool) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -12,9 +12,8 @@ import (
 // process is one that is registered.
 type process struct{ pid, user int }
 
-// watcher waits in one thread for the ends of many processes. It hears of them
-// late, after the kernel has freed their memory; nobody waits for it, since all
-// that is left to do is to forget them.
+// watcher waits in one thread for the ends of many processes. It detects them late, after the
+// kernel has freed their memory. That is sufficient, since the only action is to forget them.
 type watcher struct {
 	epoll int
 	quit  int // an eventfd
@@ -66,7 +65,7 @@ func (w *watcher) run() {
 	for {
 		n, err := unix.EpollWait(w.epoll, events, -1)
 		if err != nil && !errors.Is(err, unix.EINTR) {
-			panic(fmt.Sprintf("agent: epoll_wait: %v", err)) // a descriptor of ours is not what it was
+			panic(fmt.Sprintf("agent: epoll_wait: %v", err)) // the descriptor has been closed or replaced
 		}
 		for _, e := range events[:max(n, 0)] {
 			if int(e.Fd) == w.quit {
@@ -104,8 +103,8 @@ func over(pidfd int) bool {
 	return n == 1 && err == nil
 }
 
-// whoIs asks the kernel who has connected, and for a pidfd of that very process:
-// its pid may be another's by now.
+// whoIs gets the credentials of a client from the kernel, and a pidfd of exactly this process: its
+// pid may be another's by now.
 func whoIs(conn *net.UnixConn) (peer *unix.Ucred, pidfd int, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -35,8 +35,8 @@ func capable() error {
 	return nil
 }
 
-// explained gives an error the package's name and, where privileges lack, the cure.
-// What the verifier says is in it in full.
+// explained adds the package's name to an error and, if privileges are missing, the remedy. It
+// contains the verifier's message in full.
 func explained(err error) error {
 	var refused *ebpf.VerifierError
 	switch {
@@ -51,8 +51,8 @@ func explained(err error) error {
 	}
 }
 
-// Available loads the programs, registers this process and unloads them: whether
-// ends can be recorded by the kernel here, and what there is to say about it.
+// Available loads the programs, registers this process and unloads them. It reports whether the
+// kernel can record ends here, and a description.
 func Available() (bool, string) {
 	h, err := Open()
 	if err != nil {
@@ -64,7 +64,7 @@ func Available() (bool, string) {
 	return true, h.how()
 }
 
-// how says when the hook sees an end.
+// how describes the time at which the hook sees an end.
 func (h *Hook) how() string {
 	said := "the kernel records ends, by programs at sched_process_exit and signal_generate"
 	if h.unseen != nil {

@@ -28,8 +28,8 @@ const (
 	bellWord = 16
 )
 
-// name is what a process is called in its own pid namespace; zero if that could
-// not be seen.
+// name is the pid of a process in its own pid namespace, and that namespace; zero if that could not
+// be seen.
 type name struct{ inner, space uint32 }
 
 // Hook is a loaded program with its log. Its methods may be called concurrently,
@@ -77,14 +77,14 @@ func (a attached) close() error {
 
 // lacks makes a hook as on a kernel that does not have everything.
 type lacks struct {
-	lastThread bool // sched_process_exit does not say whether the last thread ends
+	lastThread bool // sched_process_exit does not report whether the last thread ends
 	signals    bool // signal_generate cannot be used
 	exec       bool // nothing can be attached to exec
 	lateExec   bool // there is no sched_prepare_exec
 }
 
-// Open loads and attaches the programs. It does without the one that sees
-// signals where that cannot be attached; [Available] says so.
+// Open loads and attaches the programs. If the program for signals cannot be attached, it does
+// without; [Available] reports that.
 func Open() (*Hook, error) { return open(lacks{}) }
 
 func open(without lacks) (_ *Hook, err error) {
@@ -160,7 +160,7 @@ func (h *Hook) load(spec *ebpf.CollectionSpec, name string) (*ebpf.Program, erro
 	if err != nil {
 		return nil, fmt.Errorf("load %s: %w", name, err)
 	}
-	defer loaded.Close() // of what is not detached
+	defer loaded.Close() // closes everything that is not detached
 	return loaded.DetachProgram(name), nil
 }
 
@@ -264,8 +264,8 @@ func (h *Hook) Register(pid int) error {
 	if err := h.write(pid, inner, space, exits.Registered); err != nil {
 		return err
 	}
-	// What the exit's entry is to say too. With another name than this one's, that
-	// entry would outlive the next use of the pid.
+	// The exit's entry has to contain this name. With another one the entry would outlive the next
+	// use of the pid.
 	if err := h.live.Put(uint32(pid), min(space, 1)); err != nil {
 		return fmt.Errorf("exits: register process %d: %w", pid, err)
 	}
@@ -273,9 +273,9 @@ func (h *Hook) Register(pid int) error {
 	return nil
 }
 
-// Forget ends what Register began, once the process has ended and before its pid
-// may come back. Nearly always its end has been recorded by then; if it ended
-// while it was being registered, it is recorded now, without how.
+// Forget ends a registration, once the process has ended and before its pid may come back. Nearly
+// always its end has been recorded by then; if it ended while it was being registered, it is
+// recorded now, without its status.
 func (h *Hook) Forget(pid int) error { return h.strike(pid, exits.Unknown) }
 
 // Withdraw undoes Register for a process that has not ended.
@@ -315,7 +315,7 @@ func (h *Hook) write(pid int, inner, space uint32, status int32) error {
 	return nil
 }
 
-// Close gives up what this process holds. Readers go on with what they have.
+// Close closes the descriptors of this process. Readers continue with theirs.
 func (h *Hook) Close() error {
 	var errs []error
 	if h.ring != nil {

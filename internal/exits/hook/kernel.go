@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tracepoints is what the running kernel's tracepoints pass to the programs.
+// tracepoints are the arguments of the running kernel's tracepoints.
 type tracepoints struct {
 	groupDead bool   // sched_process_exit passes whether the last thread ends, since Linux 6.16
 	signal    bool   // signal_generate passes the task where banyan_signal reads it
@@ -75,10 +75,9 @@ func ownSpace() (uint32, error) {
 	return uint32(st.Ino), nil
 }
 
-// inside finds the pid of a process in its own pid namespace, and that: zero if it
-// cannot be seen, because the process is gone or, in a namespace below, somebody
-// else's (CAP_SYS_PTRACE sees it). Then only readers in the loader's namespace
-// hear of it.
+// inside returns the pid of a process in its own pid namespace, and that namespace: zero if it
+// cannot be seen, because the process has ended or, in a namespace below, belongs to another user
+// (CAP_SYS_PTRACE sees it). Then only readers in the loader's namespace see its end.
 func (h *Hook) inside(pid int) (inner, space uint32) {
 	if self, err := os.Readlink("/proc/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
 		return 0, 0 // /proc numbers processes for another namespace
@@ -99,8 +98,8 @@ func (h *Hook) inside(pid int) (inner, space uint32) {
 	return uint32(n), uint32(st.Ino)
 }
 
-// innermost reads in a process's status which pid it has in its own namespace, and how many levels below
-// /proc's that lies; -1: it does not say.
+// innermost reads the pid of a process in its own namespace from its status, and how many levels below
+// /proc's that lies; -1: the status does not contain it.
 func innermost(status io.Reader) (pid, level int) {
 	for lines := bufio.NewScanner(status); lines.Scan(); {
 		if numbers, ok := strings.CutPrefix(lines.Text(), "NSpid:"); ok {

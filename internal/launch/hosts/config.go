@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Config is what the hosts of a job have in common.
+// Config is the common configuration of the hosts of a job.
 type Config struct {
 	ID          string // of the job
 	N           int    // ranks of the job
@@ -31,7 +31,7 @@ type Config struct {
 	Turn    chan struct{}       // bounds the hosts that are being reached
 	Answers chan<- Answer       // three for each host at most
 	Lost    chan<- *Remote      // hosts that are lost while the job runs
-	Print   func(p []byte) bool // writes what a remote shell prints; false: the output is given up
+	Print   func(p []byte) bool // writes the output of a remote shell; false: the output is given up
 	Note    func(p []byte)      // the same, without waiting
 }
 

@@ -16,7 +16,7 @@ import (
 
 // Host is a machine on which ranks of a job run.
 type Host struct {
-	Name  string // as the remote shell knows it
+	Name  string // for the remote shell
 	Slots int    // the ranks for which it has room, at least 1
 	// Env are variables of its ranks alone, "NAME=value".
 	Env []string

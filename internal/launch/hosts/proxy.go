@@ -24,7 +24,7 @@ import (
 const relayBytes = 4 << 10
 
 // proxy is the launcher's agent on one host: it starts the ranks there, and relays between them and
-// the launcher. It decides only what happens when the launcher is gone.
+// the launcher. It decides for itself only after the end of the launcher.
 type proxy struct {
 	link      *link
 	job       jobText
@@ -64,8 +64,8 @@ func Proxy(in io.Reader, out io.Writer, exits spawn.OpenExits) error {
 	return nil
 }
 
-// run returns nil also when the launcher has ended before the ranks were started, or knows why they
-// cannot be.
+// run returns nil also when the launcher has ended before the ranks were started, or has received
+// the reason for which they cannot be.
 func (x *proxy) run() error {
 	f, err := x.link.read()
 	if err == nil && f.kind != frameJob {
@@ -120,7 +120,7 @@ func decodeJob(payload []byte) (t jobText, err error) {
 	return t, nil
 }
 
-// prepare finds the errors that this host can know before the ranks start.
+// prepare finds errors of this host before the ranks start.
 func (x *proxy) prepare(payload []byte) (err error) {
 	if x.job, err = decodeJob(payload); err != nil {
 		return err
@@ -160,7 +160,7 @@ func orNotDir(err error) error {
 	if err == nil {
 		return syscall.ENOTDIR
 	}
-	return errors.Unwrap(err) // the path stands before it already
+	return errors.Unwrap(err) // the message contains the path already
 }
 
 // startAll starts the ranks and reports their process ids.
@@ -200,7 +200,7 @@ func (x *proxy) serve(p *spawn.Process) {
 		x.work.Go(func() {
 			<-x.reported // the output of a rank is no sign that others run
 			from.Copy(func(b []byte) bool {
-				_, _ = to.Write(b) // a launcher that is gone does not hold up a rank that prints
+				_, _ = to.Write(b) // after the launcher's end a printing rank is not held up
 				return true
 			}, x.job.WholeLines)
 			to.Close()
@@ -214,10 +214,10 @@ func (x *proxy) serve(p *spawn.Process) {
 	})
 	x.work.Go(func() {
 		relay(p.PMI, requests)
-		p.PMI.Close() // to the rank the launcher is gone
+		p.PMI.Close() // to the rank the launcher has ended
 	})
 	if p.Input != nil {
-		go p.Input.Feed(x.spawner.Stdin) // it may hang in a write to what the rank has started
+		go p.Input.Feed(x.spawner.Stdin) // it may block in a write to a child of the rank
 	}
 	x.work.Go(func() { x.await(p) })
 }
@@ -237,7 +237,7 @@ func (x *proxy) await(p *spawn.Process) {
 	x.link.send(frame{kind: frameEnded, rank: p.Number, payload: text})
 }
 
-// listen handles the launcher's frames until it is gone.
+// listen handles the launcher's frames until its end.
 func (x *proxy) listen() {
 	for {
 		f, err := x.link.read()

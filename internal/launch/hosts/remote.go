@@ -35,7 +35,7 @@ type Remote struct {
 	stopping  bool   // the launcher is ending the job
 	dismissed bool   // its end is not reported
 	failure   error  // why it is lost
-	loss      string // what was printed of that; Run's, until h goes to Lost
+	loss      string // the message about that; Run's, until h goes to Lost
 }
 
 // Rank is one rank of a host.
@@ -58,7 +58,7 @@ func (r *Rank) wait() spawn.End {
 	return r.end
 }
 
-// output is what a rank prints, as its proxy has cut it into lines.
+// output is the output of a rank, cut into lines by its proxy.
 type output struct {
 	from    *stream
 	written chan struct{}
@@ -295,10 +295,10 @@ func (h *Remote) lose(err error) {
 	}
 }
 
-// Loss is what was printed of a host that came through Lost.
+// Loss is the message about a host that came through Lost.
 func (h *Remote) Loss() string { return h.loss }
 
-// consequence describes what becomes of the ranks of a lost host.
+// consequence describes the consequence for the ranks of a lost host.
 func (h *Remote) consequence() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -312,8 +312,8 @@ func (h *Remote) consequence() string {
 	return fmt.Sprintf("%s, if still running, %s there, alone", ranks, goOn)
 }
 
-// explain returns why the link to a proxy has ended. The remote shell often knows, by its exit code
-// and by what it has printed.
+// explain returns the reason for the end of the link to a proxy. The remote shell often reports it,
+// by its exit code and its output.
 func (h *Remote) explain(err error) error {
 	var refused refusalError
 	if errors.As(err, &refused) {
@@ -360,8 +360,8 @@ func (h *Remote) Running() error {
 	return h.failure
 }
 
-// Signal has a signal sent to all ranks of the host and to what they have started. stop: the
-// launcher ends the job.
+// Signal sends a signal to all ranks of the host and their children. stop: the launcher ends the
+// job.
 func (h *Remote) Signal(sig unix.Signal, stop bool) {
 	payload := []byte{byte(sig), 0}
 	if stop {

@@ -53,7 +53,7 @@ func ParseShell(line string) (Shell, error) {
 	}, nil
 }
 
-// splitWords splits a line into words. It knows single and double quotes and backslashes.
+// splitWords splits a line into words. It handles single and double quotes and backslashes.
 func splitWords(line string) ([]string, error) {
 	var words []string
 	var word strings.Builder

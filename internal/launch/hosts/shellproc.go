@@ -16,10 +16,10 @@ import (
 	"github.com/banyan-hpc/banyan/internal/launch/spawn"
 )
 
-// wordsMax bounds what is kept of the output of a remote shell before its proxy is ready.
+// wordsMax bounds the kept output of a remote shell before its proxy is ready.
 const wordsMax = 4 << 10
 
-// words is what a remote shell prints. It is kept while it may explain why the host does not
+// words is the output of a remote shell. It is kept while it may explain why the host does not
 // answer, and shown when the host is ready.
 type words struct {
 	mu   sync.Mutex
@@ -39,7 +39,7 @@ func (w *words) add(p []byte) bool {
 	return to == nil || to(p)
 }
 
-// passOn returns the text so far. What comes later goes to the function.
+// passOn returns the text so far. Later text goes to the function.
 func (w *words) passOn(to func([]byte) bool) []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()

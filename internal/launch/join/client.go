@@ -245,7 +245,7 @@ func (c *client) abort(code int, msg string) error {
 // shut closes the connection.
 func (c *client) shut() error { return c.conn.Close() }
 
-// close finalizes and closes the connection. A launcher that is gone is no error.
+// close finalizes and closes the connection. The end of the launcher is no error.
 func (c *client) close(ctx context.Context) error {
 	c.mu.Lock()
 	if c.owed {

@@ -11,8 +11,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/launch/rendezvous"
 )
 
-// Job is this process's place in its job. All methods may be called concurrently; those that talk
-// to the launcher are serialized.
+// Job is this process's place in its job. All methods may be called concurrently; those that call
+// the launcher are serialized.
 type Job struct {
 	id         string
 	rank, size int
@@ -27,7 +27,7 @@ type Job struct {
 	turn   chan struct{}
 	fence  chan struct{} // the same, for being in a fence
 	closed bool
-	values map[string][]byte // what this rank has published; under a launcher the keys alone
+	values map[string][]byte // the values that this rank has published; under a launcher only the keys
 	secret *[SecretLen]byte  // nil: not asked for yet. A pointer, so that printing a Job does not show it
 	ranges bool              // the launcher answers requests for many values; needs the turn
 }
@@ -131,7 +131,7 @@ func (j *Job) Put(ctx context.Context, key string, value []byte) error {
 
 // publish is Put with the turn.
 func (j *Job) publish(ctx context.Context, key string, value []byte) error {
-	// Launchers differ in what a second put of a key does, so it is refused here.
+	// The effect of a second put of a key depends on the launcher, so it is refused here.
 	if _, ok := j.values[key]; ok {
 		return fmt.Errorf("launch: put: %w: %s has been put before", pmi.ErrRefused, key)
 	}
@@ -220,7 +220,7 @@ func (j *Job) GetRange(ctx context.Context, first, count int, key string) ([][]b
 }
 
 // SparesDead reports whether [Job.Fence] completes without failed ranks. It does under Banyan's
-// launcher and without one; Hydra and Slurm wait for the dead.
+// launcher and without one; Hydra and Slurm wait for dead ranks.
 //
 // The same launchers answer a Put and a Get while this rank is in a Fence. PMI-1 does not require
 // that: under Hydra and Slurm such a call waits until the Fence has ended.
@@ -266,7 +266,7 @@ func (j *Job) Lose(ctx context.Context, rank int) error {
 }
 
 // Finalize announces the orderly end of this rank to the launcher and closes the connection, also
-// when it returns an error. A launcher that is gone is no error. Finalize waits for no other rank.
+// when it returns an error. The end of the launcher is no error. Finalize waits for no other rank.
 // A second call is an error of class [ErrClosed].
 func (j *Job) Finalize(ctx context.Context) error {
 	if err := j.beginFence(ctx, "finalize"); err != nil {

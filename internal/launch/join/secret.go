@@ -10,7 +10,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/launch/rendezvous"
 )
 
-// secretKey is where rank 0 publishes what the others need. Keys of users have no dash.
+// secretKey is the key under which rank 0 publishes its part of the secret. Keys of users have no
+// dash.
 const secretKey = "job-secret"
 
 // Secret returns 32 bytes that are the same in all ranks of the job and known to no one else, as

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The maxima that a rank learns, which are Hydra's, and the bounds of what it may publish.
+// The maxima that are sent to a rank, which are Hydra's, and the bounds of its published values.
 const (
 	kvsNameMax   = 256
 	KeyMax       = 64
@@ -126,8 +126,8 @@ const lostPrefix = "banyan-lost-"
 // other versions store the key and nothing else.
 func LostKey(rank, by int) string { return fmt.Sprintf("%s%d-%d", lostPrefix, rank, by) }
 
-// GiveUpGrace is for a rank that goes on: as long as the others wait in a barrier they tell it that it counts as failed,
-// and it ends itself.
+// GiveUpGrace is for a rank that counts as failed and is alive: as long as the others wait in a barrier they notify
+// it, and it ends itself.
 const GiveUpGrace = 5 * time.Second
 
 // lose takes a rank out for which a key stands, after some time.

@@ -17,7 +17,7 @@ const (
 	lostPhase              // ended, or cut off, without finalizing
 )
 
-// peer is what the server knows of one rank.
+// peer is the server's record of one rank.
 type peer struct {
 	phase   phase
 	joined  bool   // has ever sent cmd=init
@@ -164,8 +164,8 @@ func (s *Server) expire() {
 	}
 }
 
-// Explain sets what may explain a missing rank, such as the last refusal. Errors of the start-up
-// quote it.
+// Explain sets a possible explanation of a missing rank, such as the last refusal. Errors of the
+// start-up quote it.
 func (s *Server) Explain(why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,7 +27,7 @@ type Session struct {
 	Exited <-chan struct{}            // closed when the rank's process has ended; nil: unknown
 	Last   bool                       // this rank gets the end of a barrier after all others
 	Abort  func(code int, msg string) // the rank asks for the end of the job
-	Cut    func(why string)           // the rank was cut off for what it sent
+	Cut    func(why string)           // the rank was cut off for an invalid request
 
 	writing sync.Mutex    // guards the writing to conn
 	over    chan struct{} // closed when nothing more is read

@@ -164,7 +164,7 @@ func (c *Config) portTaken(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(ctx, helloGrace)
 	defer cancel()
 	conn, _, refusal := c.attempt(ctx)
-	if refusal == nil { // only a server that does not know its own rank admits rank 0
+	if refusal == nil { // only a server without a rank of its own admits rank 0
 		conn.Close()
 	}
 	if errors.Is(refusal, pmi.ErrRefused) {

@@ -19,8 +19,8 @@ const (
 	retryPauseMin   = 5 * time.Millisecond
 	retryPauseMax   = 250 * time.Millisecond
 	resolvePauseMax = time.Second
-	// warnAfter is when a start-up reports what it waits for, unless a quarter of the time that it
-	// may take is less.
+	// warnAfter is the time after which a start-up reports that it waits, unless a quarter of its
+	// limit is less.
 	warnAfter = 5 * time.Second
 )
 
@@ -67,8 +67,8 @@ func (e *lateError) Error() string { return e.last.Error() }
 func (e *lateError) Unwrap() error { return e.last }
 
 // retry calls try until it succeeds, fails with a final error, or the start-up has taken too long
-// (then the error is a lateError). After a while it prints to standard error, once, what it waits
-// for.
+// (then the error is a lateError). After a while it prints to standard error, once, the reason of
+// the wait.
 func (c *Config) retry(ctx context.Context, what string, try func(context.Context) (final bool, err error)) error {
 	limited, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -124,7 +124,7 @@ func (c *Config) attempt(ctx context.Context) (_ pmi.Conn, id string, err error)
 	return conn, id, nil
 }
 
-// handshake introduces this rank to rank 0. Where there is a secret, both prove that they know it.
+// handshake introduces this rank to rank 0. If there is a secret, both prove that they have it.
 func handshake(conn net.Conn, c *Config) (id string, err error) {
 	p := proof{client: hello{rank: c.Rank, size: c.Size, token: c.token}}
 	if c.key != nil {

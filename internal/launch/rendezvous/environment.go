@@ -20,7 +20,7 @@ type Config struct {
 	Addr       string      // host:port
 	Nodes      pmi.Mapping // empty: unknown
 
-	key      *[SecretLen]byte // what both sides prove to know; nil: nothing
+	key      *[SecretLen]byte // proved by both sides; nil: no proof
 	token    string           // the name of the run, "" for none
 	timeout  time.Duration    // for a client to find the server, and for all to join
 	agent    bool             // torchrun's agent has a server of its own at Addr

@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// Where the ranks have a file with a secret, both sides prove to each other that they know it
-// before either believes anything else:
+// If the ranks have a file with a secret, both sides prove to each other that they have it
+// before either accepts anything else:
 //
 //	client  hello      version, rank, size, token, nonce of the client
 //	server  challenge  nonce of the server
@@ -19,10 +19,11 @@ import (
 //
 // Each nonce is fresh, so a recorded exchange proves nothing. The two MACs begin with different
 // words, so neither side can be made to answer its own question. The client proves first: the port
-// is open to everybody, and a mere connection obtains nothing that was made with the secret.
+// is open to every program, and a connection without proof gets nothing that was made with the
+// secret.
 //
 // The connection is a plain one afterwards. An attacker that changes packets under way can disturb
-// the start-up, but learns no secret: the job's is derived from the file and not sent.
+// the start-up, but does not get a secret: the job's is derived from the file and not sent.
 
 const (
 	nonceLen   = 16
@@ -48,7 +49,7 @@ func isNonce(word string) bool {
 	return err == nil && len(b) == nonceLen
 }
 
-// mac is the proof of one side that it knows the key. The length of each field precedes it, so that
+// mac is the proof of one side that it has the key. The length of each field precedes it, so that
 // no two lists of fields are alike.
 func (p *proof) mac(side, id string) string {
 	h := hmac.New(sha256.New, p.key[:])

@@ -24,7 +24,7 @@ const (
 	SecretFileMin, SecretFileMax = 16, 4096
 )
 
-// What rank 0 publishes starts with the source of the secret.
+// The value that rank 0 publishes starts with the source of the secret.
 const (
 	fromRandom = 'r' // the secret follows
 	fromFile   = 'f' // a check value follows
@@ -34,11 +34,10 @@ const (
 // file differs. It is no help in guessing a secret of 16 random bytes.
 const checkLen = 8
 
-// Secret is what the secrets of a job are derived from. A nil seed means that
-// there is no file.
+// Secret is the source of the secrets of a job. A nil seed means that there is no file.
 type Secret struct {
 	path string
-	prk  []byte // what HKDF has extracted from the file
+	prk  []byte // extracted from the file by HKDF
 }
 
 // ReadSecret reads the file that path names; "" is no file.
@@ -97,7 +96,7 @@ func (s *Secret) derive(purpose string) (secret [SecretLen]byte) {
 	return [SecretLen]byte(b)
 }
 
-// Share returns the secret for a purpose, with what rank 0 publishes of it: a check value or,
+// Share returns the secret for a purpose, with the value that rank 0 publishes: a check value or,
 // without a file, the random secret itself.
 func (s *Secret) Share(purpose string) (secret [SecretLen]byte, published []byte) {
 	if s == nil {
@@ -114,7 +113,7 @@ func check(secret [SecretLen]byte) []byte {
 	return sum[:checkLen]
 }
 
-// Compare returns the secret for a purpose, given what rank 0 has published.
+// Compare returns the secret for a purpose, given the value that rank 0 has published.
 func (s *Secret) Compare(purpose string, published []byte) (own [SecretLen]byte, err error) {
 	if s != nil {
 		own = s.derive(purpose)

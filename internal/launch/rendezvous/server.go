@@ -47,7 +47,7 @@ func newServer(ctx context.Context, c *Config) (*Server, pmi.Conn, error) {
 		Config: c, ports: ports, srv: pmi.NewServer(pmi.NewID(), c.Size, c.timeout),
 		unauthenticated: newUnauthenticated(c.Size), admitted: make([]bool, c.Size),
 	}
-	s.srv.SetNodes(nil, nil) // each rank knows its own from the environment, if at all
+	s.srv.SetNodes(nil, nil) // each rank gets its own from the environment, if at all
 	s.admitted[0] = true
 	s.srv.Explain(onlyHere(c.Addr, ports))
 	ours, theirs := net.Pipe()
@@ -124,9 +124,8 @@ func (s *Server) handshake(conn net.Conn) (rank int, ok bool) {
 	return client.rank, true
 }
 
-// authenticate checks that a client knows the secret, if there is one, and proves the same to it.
-// Nothing that the client has sent counts before that: an impostor learns only that a secret is
-// needed.
+// authenticate checks that a client has the secret, if there is one, and proves the same to it. The
+// client's data do not count before that: an impostor learns only that a secret is needed.
 func (s *Server) authenticate(conn net.Conn, r *bufio.Reader, client hello) verdict {
 	refuse := func(format string) verdict { return verdict{refusal: fmt.Errorf(format, client.rank, SecretFileEnv)} }
 	switch {

@@ -19,7 +19,7 @@ import (
 const (
 	// helloMax bounds each line, in bytes.
 	helloMax = 512
-	// helloVersion changes with the messages and with what their proofs cover.
+	// helloVersion changes with the messages and with the data that their proofs cover.
 	helloVersion = "3"
 	// refusalMax bounds the text of a refusal, in bytes: in an error of the server it shares a line
 	// with the name of a missing rank.

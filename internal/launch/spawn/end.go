@@ -14,7 +14,7 @@ type End struct {
 	Host      string // of Spec.Hosts; "" without
 	// Code is the exit code, and 0 for a rank that a signal killed.
 	Code int
-	// Signal is what killed it, 0 when it exited.
+	// Signal is the signal that killed it, 0 when it exited.
 	Signal unix.Signal
 	// After is the time from the start of the process to its end.
 	After time.Duration

@@ -12,7 +12,7 @@ import (
 // Exits has the kernel record how the ranks of a machine end, for the ranks to read:
 // internal/exits/hook. It is an interface so that the launcher does not link a BPF library.
 type Exits interface {
-	// Files are what ranks inherit.
+	// Files are the descriptors that ranks inherit.
 	Files() []*os.File
 	// Register is called for each rank before the launcher answers it.
 	Register(pid int) error

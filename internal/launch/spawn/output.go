@@ -38,13 +38,13 @@ func Label(lines []byte, label string) []byte {
 	return out
 }
 
-// Output reads a pipe to its end or, once the process that matters is dead, to the end of what that
-// process can have written.
+// Output reads a pipe to its end or, once the rank's process is dead, to the end of the bytes that
+// this process can have written.
 type Output struct {
 	f     *os.File
 	cut   bool // the pipe is read no further than left bytes
 	left  int
-	dying bool // the process is dead; own is what it wrote and Read has not returned
+	dying bool // the process is dead; own is the number of its bytes that Read has not returned
 	own   int
 
 	once    sync.Once     // closes written
@@ -100,7 +100,7 @@ func (o *Output) Copy(write func([]byte) bool, wholeLines bool) {
 	}
 }
 
-// errPause: nothing has come in the time given to within, or all that the dead process wrote has
+// errPause: nothing has come in the time given to within, or all bytes of the dead process have
 // been read.
 var errPause = errors.New("nothing to read yet")
 
@@ -135,7 +135,7 @@ func (o *Output) arm() {
 	_ = o.f.SetReadDeadline(first) // fails only when closed, at its end
 }
 
-// Read is io.Reader's. Its caller has written what the calls before returned.
+// Read implements io.Reader. Its caller has written the results of the calls before.
 func (o *Output) Read(p []byte) (int, error) {
 	if o.dying && o.own <= 0 {
 		o.finish()
@@ -151,7 +151,7 @@ func (o *Output) Read(p []byte) (int, error) {
 			return 0, err
 		}
 		switch asked, dead := o.disarm(); {
-		case dead: // all that it wrote precedes what other processes write from now on
+		case dead: // all its bytes precede those that other processes write from now on
 			o.cut, o.left = true, waiting
 			if err := o.f.SetReadDeadline(time.Time{}); err != nil {
 				return 0, err
@@ -195,8 +195,8 @@ func (o *Output) resume() {
 	}
 }
 
-// disarm is resume after a deadline. It reports whether to determine what the dead process has left
-// in the pipe, and whether to cut.
+// disarm is resume after a deadline. It reports whether to count the bytes of the dead process that
+// are left in the pipe, and whether to cut.
 func (o *Output) disarm() (asked, dead bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

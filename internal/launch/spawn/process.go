@@ -31,8 +31,8 @@ type Process struct {
 // PID is the process id of the rank.
 func (p *Process) PID() int { return p.proc.Pid }
 
-// Signal sends a signal to the rank and to what it has started. stop: the launcher ends the rank.
-// The process group exists until its leader is reaped, so its number is not reused.
+// Signal sends a signal to the rank and its children. stop: the launcher ends the rank. The process
+// group exists until its leader is reaped, so its number is not reused.
 func (p *Process) Signal(sig unix.Signal, stop bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,14 +61,14 @@ func (p *Process) reap() End {
 	end := End{Rank: p.Number, PID: p.PID(), After: time.Since(p.since)}
 	p.mu.Lock()
 	if p.stopped {
-		_ = unix.Kill(-p.PID(), unix.SIGKILL) // what the rank has started, and left behind
+		_ = unix.Kill(-p.PID(), unix.SIGKILL) // children that the rank has left behind
 	}
 	p.reaped = true
 	stopped := p.stopped
 	p.mu.Unlock()
 
 	if p.exits != nil {
-		_ = p.exits.Forget(p.PID()) // peers notice by other means what could not be recorded
+		_ = p.exits.Forget(p.PID()) // without a record peers detect the end by other means
 	}
 	state, err := p.proc.Wait()
 	if err != nil {
@@ -171,7 +171,7 @@ func (s *Spawner) start(rank int) (_ *Process, err error) {
 	return p, err
 }
 
-// input returns what a rank reads. It sets Input if the launcher has to feed it.
+// input returns the input of a rank. It sets Input if the launcher has to feed it.
 func (s *Spawner) input(p *Process, f *Files) (*os.File, error) {
 	if p.Number > 0 || s.Stdin == nil {
 		null, err := os.Open(os.DevNull)

@@ -16,7 +16,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/nodemem"
 )
 
-// Check finds the errors that this machine can know before the first rank starts.
+// Check finds errors of this machine before the first rank starts.
 func (s *Spawner) Check() (err error) {
 	if s.Dir != "" {
 		if st, err := os.Stat(s.Dir); err != nil {

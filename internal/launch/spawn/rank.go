@@ -13,7 +13,7 @@ type Rank struct {
 	Wait     func() End    // waits for the end; called once
 }
 
-// Stream is what a rank prints.
+// Stream is the output of a rank.
 type Stream interface {
 	// Copy writes whole lines until the rank and its children have closed the stream, or write
 	// reports false. wholeLines: a line that the rank has started waits for its end.

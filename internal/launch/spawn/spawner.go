@@ -76,7 +76,7 @@ func (s *Spawner) startAll() (err error) {
 			return fmt.Errorf("launch: start rank %d: %w", rank, Explain(err))
 		}
 		if s.exits != nil {
-			_ = s.exits.Register(p.PID()) // an unregistered rank knows, and watches its peers by other means
+			_ = s.exits.Register(p.PID()) // an unregistered rank detects that, and watches its peers by other means
 		}
 		offer(p.PID())
 		s.OnStart(p)
