@@ -41,8 +41,8 @@ func Shared() Budget {
 	return Budget{time.Duration(ns), time.Unix(0, at)}
 }
 
-// sharedEnv is the variable that tells ranks the bound, and when the time ends, in ns and ns since
-// 1970: they are processes of the same machine.
+// sharedEnv is the variable that passes the bound, and the end of the time, in ns and ns since
+// 1970, to ranks: they are processes of the same machine.
 const sharedEnv = "BANYAN_BENCH_BUDGET"
 
 // Export is the environment of processes that share the budget.
@@ -84,7 +84,7 @@ func (b Budget) Agree(c *banyan.Comm) (bool, error) {
 // ErrOver is the cause of the end of a context of [Budget.Context].
 var ErrOver = errors.New("the time of --max-time is over")
 
-// Context returns one that ends with the budget, and what frees it.
+// Context returns a context that ends with the budget, and a function that frees it.
 func (b Budget) Context(ctx context.Context) (context.Context, context.CancelFunc) {
 	if b.max == 0 {
 		return context.WithCancel(ctx)
@@ -95,11 +95,11 @@ func (b Budget) Context(ctx context.Context) (context.Context, context.CancelFun
 // Ended reports whether it is the budget that has ended a context of [Budget.Context].
 func Ended(ctx context.Context) bool { return errors.Is(context.Cause(ctx), ErrOver) }
 
-// Cut says that a measurement has ended before all was done. It is no failure: what there is of
-// results is whole.
+// Cut reports that a measurement has ended before all was done. It is no failure: the results so
+// far are complete.
 type Cut struct {
 	MaxTime time.Duration `json:"max_time_ns"`
-	// Done and Of are the parts that were finished and that were asked for, What their name.
+	// Done and Of are the numbers of finished and of requested parts, What their name.
 	Done int    `json:"done"`
 	Of   int    `json:"of"`
 	What string `json:"what"`
@@ -110,7 +110,7 @@ func (b Budget) Cut(done, of int, what string) *Cut {
 	return &Cut{MaxTime: b.max, Done: done, Of: of, What: what}
 }
 
-// Error says so in words.
+// Error describes the cut.
 func (c *Cut) Error() string {
 	return fmt.Sprintf("cut by --max-time %v: %d of %d %s are done", c.MaxTime, c.Done, c.Of, c.What)
 }

@@ -56,7 +56,7 @@ func WriteCurve(w io.Writer, c *Curve) error {
 	return nil
 }
 
-// writeFailed names what could not be measured, each source and reason once.
+// writeFailed names the failed measurements, each source and reason once.
 func (c *Curve) writeFailed(w io.Writer) error {
 	var said []string
 	for _, p := range c.Points {

@@ -68,7 +68,7 @@ type Limits struct {
 	// MaxDrift is the relative change of the control around a sample, and between the samples of a
 	// pair, up to which they are kept: 0.15 is 15 %.
 	MaxDrift float64
-	// Seek goes on until near and far cores are decided; the host moves them.
+	// Seek continues until near and far cores are decided; the host moves them.
 	Seek bool
 }
 

@@ -25,8 +25,7 @@ type Round struct {
 	Samples     []Sample `json:"samples"`
 }
 
-// Runner carries out plans. The controls of all its plans decide together what the machine's
-// distances are.
+// Runner carries out plans. The controls of all its plans determine the machine's distances.
 type Runner struct {
 	// Measure returns the time of the control, in seconds one way.
 	Measure func(ctx context.Context) (float64, error)

@@ -18,8 +18,8 @@ type Sweep struct {
 	Name string
 	// Title is for people; Label heads the column of the points.
 	Title, Label string
-	// Parts are sampled in turn, all of them in each round, so that what happens to the machine
-	// happens to the whole curve.
+	// Parts are sampled in turn, all of them in each round, so that a disturbance of the machine
+	// affects the whole curve.
 	Parts []Part
 	// Precision is the relative half-width that is sampled for, at each point.
 	Precision float64
@@ -118,7 +118,7 @@ func newCurve(s *Sweep) *Curve {
 	return c
 }
 
-// cut drops what there is of the round number i, which the end of the time has ended.
+// cut drops the incomplete round number i after the end of the time.
 func (c *Curve) cut(i int) {
 	for _, p := range c.Points {
 		p.Rounds, p.Cut = p.Rounds[:min(i, len(p.Rounds))], true
@@ -268,7 +268,7 @@ func (c *Curve) Rows() []Row {
 	return rows
 }
 
-// Seconds returns what [Result.Seconds] does, at each point.
+// Seconds returns the same as [Result.Seconds], at each point.
 func (c *Curve) Seconds(source string, maxDrift float64) []stats.Interval {
 	out := make([]stats.Interval, len(c.Points))
 	for i, p := range c.Points {

@@ -40,7 +40,7 @@ func WriteTable(w io.Writer, results ...*Result) error {
 // judged are the last columns of a table.
 var judged = []table.Column{{Name: "bound"}, {Name: "verdict", Left: true, Joined: true}}
 
-// cutWord says that a round was ended by the end of the time.
+// cutWord reports that the end of the time has ended a round.
 func cutWord(r *Result) string {
 	if r.Cut {
 		return " and one cut by --max-time"

@@ -49,7 +49,7 @@ type Finding struct {
 	State   string `json:"state"` // ok, warning or missing
 	What    string `json:"what"`
 	Text    string `json:"text"`
-	Cure    string `json:"cure,omitempty"` // of what is not ok
+	Cure    string `json:"cure,omitempty"` // if not ok
 }
 
 // check is ok with text where a condition holds, and else a warning with the problem and its cure.
@@ -104,7 +104,7 @@ func (p *printer) all(found ...finding) {
 	}
 }
 
-// sharedMemory checks what shared memory needs.
+// sharedMemory checks the requirements of shared memory.
 func sharedMemory(root fs.FS) []finding {
 	p, err := shm.Open(shm.Config{MaxProcs: 1})
 	if err == nil {
@@ -119,7 +119,7 @@ func sharedMemory(root fs.FS) []finding {
 	}
 }
 
-// place is what decides with which processes memory is shared.
+// place reports the properties that decide with which processes memory is shared.
 func place() finding {
 	n, err := route.Here()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
-// detection checks what can detect the death of a process.
+// detection checks the means to detect the death of a process.
 func detection(root fs.FS) []finding {
 	method, why := shm.Detection()
 	loads, text := hook.Available()

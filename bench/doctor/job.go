@@ -22,20 +22,20 @@ type link struct {
 	Detail string `json:"detail,omitempty"` // of sockets: addresses and interface
 }
 
-// rankReport is what a rank reports to rank 0.
+// rankReport is a rank's report to rank 0.
 type rankReport struct {
 	Links     []link
 	Counters  banyan.Counters
 	Detection banyan.Detection
 }
 
-// none stands in the table where a rank does not reach another.
+// none is the entry of the table if a rank does not reach another.
 const none = "none"
 
 // answerTime is how long a rank may take to answer another in [Job].
 const answerTime = 30 * time.Second
 
-// RankFound is what a rank has reported of its job.
+// RankFound is a rank's report about its job.
 type RankFound struct {
 	Rank int `json:"rank"`
 	Node int `json:"node"`

@@ -19,8 +19,8 @@ import (
 )
 
 // Machine prints a report on this machine and returns its lines: for each allowed fabric whether two
-// ranks reach each other by it, started with the arguments trial, and what the fabrics need. A line
-// that starts with missing makes it an error.
+// ranks reach each other by it, started with the arguments trial, and the requirements of the
+// fabrics. A line that starts with missing makes it an error.
 func Machine(out io.Writer, allowed route.Set, trial []string) ([]Finding, error) {
 	p := &printer{out: out}
 	p.section("fabrics")
@@ -68,7 +68,7 @@ func adapter(trial []string) finding {
 	return try(route.Verbs, trial)
 }
 
-// trialTime bounds what two ranks may take to meet.
+// trialTime bounds the time in which two ranks connect.
 const trialTime = 20 * time.Second
 
 // try has two ranks that may use one fabric only exchange messages.

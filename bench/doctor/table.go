@@ -111,7 +111,7 @@ func reasons(all [][]link) string {
 	return b.String()
 }
 
-// kind is a reason without what differs from pair to pair: the numbers of ranks and, in
+// kind is a reason without the parts that differ from pair to pair: the numbers of ranks and, in
 // parentheses, the compared values.
 func kind(why string) string {
 	return particular.ReplaceAllString(why, "")
@@ -129,8 +129,8 @@ func counted(n int, what string) string {
 // socketLines bounds how many pairs are listed one by one.
 const socketLines = 28
 
-// sockets lists the pairs that are joined by sockets, with their addresses, and what all ranks have
-// counted; "" where there is none. all[i] is nil where rank i could not be asked.
+// sockets lists the pairs that are connected by sockets, with their addresses, and the counters of
+// all ranks; "" if there are none. all[i] is nil if rank i did not answer.
 func sockets(all []*rankReport) string {
 	var lines []string
 	pairs := 0

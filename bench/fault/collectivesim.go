@@ -15,8 +15,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
-// simulated returns what runs a job in the simulator; all its times are virtual. The context does not
-// end such a job.
+// simulated returns a function that runs a job in the simulator; all its times are virtual. The
+// context does not end such a job.
 func simulated(seed uint64, configure func(*sim.Config), rank func(*banyan.World, *sim.Sim, io.Writer) error,
 	opts ...banyan.Option) Start {
 	return func(_ context.Context, n int, _ func(int) bool, out io.Writer) error {

@@ -17,7 +17,7 @@ import (
 type Watch struct {
 	// Round is called after every round.
 	Round func(Round)
-	// Waiting receives what the harness waits for, in words for people; "": nothing.
+	// Waiting receives a description of the awaited event, for users; "": none.
 	Waiting func(text string)
 }
 

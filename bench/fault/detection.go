@@ -32,7 +32,7 @@ type Detection struct {
 	// Kills is the number of rounds.
 	Kills int `json:"kills"`
 	// PerJob is the number of victims of a job. A victim sleeps before its turn. Detectors that
-	// notify everybody notify it as well.
+	// notify all ranks notify it as well.
 	PerJob int `json:"kills_per_job"`
 	// Wait is the survivors' operation.
 	Wait Wait `json:"wait"`

@@ -22,7 +22,7 @@ type job struct {
 	start   Start
 	rest    io.Writer // receives all other lines
 	step    func()    // after each completed part; may be nil
-	// note receives what ranks report by reportNote; may be nil. Its error ends the reading.
+	// note receives the notes of ranks (reportNote); may be nil. Its error ends the reading.
 	note func(text json.RawMessage) error
 }
 

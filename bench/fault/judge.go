@@ -66,7 +66,7 @@ func (o *Collective) UnknownJobs() int {
 }
 
 // The means of Hursey & Graham §4.2, in microseconds, at BoundRanks ranks, by failures. The bound on
-// ours is one microsecond.
+// Banyan's is one microsecond.
 var printedMeans = map[int]float64{0: 16.1, 896: 50.9}
 
 // BoundRanks is the number of ranks for which the paper has means.

@@ -34,7 +34,7 @@ type observer struct {
 	// seen are the sightings by stage and rank. Those of one rank arrive in order, those of
 	// different ranks do not.
 	seen map[stage]map[int]sighting
-	// waiting shows what the harness waits for; "": nothing.
+	// waiting shows a description of the awaited event; "": none.
 	waiting func(text string)
 }
 
@@ -51,7 +51,7 @@ var (
 )
 
 // observe runs a job whose ranks report at most so many sightings, and conduct beside it. An error of
-// conduct ends the job. An error of a rank takes precedence where it is the reason.
+// conduct ends the job. An error of a rank takes precedence if it is the cause.
 func observe(ctx context.Context, j job, most int, waiting func(string),
 	conduct func(context.Context, *observer) error,
 ) error {

@@ -89,8 +89,8 @@ type Plan struct {
 	MaxNs  float64 `json:"max_ns"`
 }
 
-// Measure measures all trees and calls emit after each, whose error ends it. When the time of the
-// budget is over it returns a [*budget.Cut]; the tree that was not complete is dropped.
+// Measure measures all trees and calls emit after each; an error of emit ends it. When the budget
+// has ended it returns a [*budget.Cut]; the incomplete tree is dropped.
 func (o Planning) Measure(ctx context.Context, emit func(Plan) error) error {
 	if err := o.Check(); err != nil {
 		return err

@@ -73,8 +73,8 @@ func (o Recovery) Waiting() string {
 }
 
 // victims are the ranks to kill: at equal distances, rank 0 first. The distance is a power of two, so that jobs of
-// all sizes lose the same places of the binomial tree. Ranks at other distances are near its leaves, and nobody
-// whose parent died then has to find a second death.
+// all sizes lose the same places of the binomial tree. Ranks at other distances are near its leaves, and no child
+// of a dead rank then has to find a second death.
 func (o Recovery) victims() (ranks []int) {
 	if o.Failures == 0 {
 		return nil

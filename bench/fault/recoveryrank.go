@@ -67,7 +67,7 @@ func (o Recovery) Rank(w *banyan.World, out io.Writer) error {
 // call is a measured call.
 type call struct {
 	do func() error
-	// clear frees, after the block, what the calls have made; may be nil.
+	// clear frees, after the block, the communicators that the calls have made; may be nil.
 	clear func() error
 }
 

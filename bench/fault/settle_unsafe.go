@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sleepInKernel sleeps without the knowledge of the Go runtime. The runtime's timers wait for whole
-// milliseconds where nothing else is to be done, and other ranks fall asleep within one. After a
-// system call that the runtime knows of, its monitor polls every 20 µs for a millisecond, which takes
-// time from all processes that share the core.
+// sleepInKernel bypasses the Go runtime. The runtime's timers wait for whole milliseconds when
+// nothing else is to be done, and other ranks fall asleep within one. After a regular system call the
+// runtime's monitor polls every 20 µs for a millisecond, which takes time from all processes that
+// share the core.
 func sleepInKernel(d time.Duration) {
 	left := unix.NsecToTimespec(int64(d))
 	for {

@@ -57,8 +57,8 @@ func (o Silence) Bound() time.Duration { return o.Timeout + 2*o.Period }
 
 // Network is the network in which a host is cut off.
 type Network struct {
-	// Start returns what starts a job whose ranks call [Silence.Rank] with that silent host. Its
-	// ranks end themselves, which is no error.
+	// Start returns a function that starts a job whose ranks call [Silence.Rank] with that silent
+	// host. Its ranks end themselves, which is no error.
 	Start func(silent int) Start
 	// Cut drops all packets to and from a host. Heal ends that.
 	Cut  func(host int) error

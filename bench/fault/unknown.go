@@ -27,7 +27,7 @@ type Death struct {
 }
 
 // deathNote is a report about a death: from the victim when it dies, then from rank 0. Times are
-// those of the clock that all ranks share, in ns.
+// those of the common clock of all ranks, in ns.
 type deathNote struct {
 	Number   int   `json:"number"`
 	Died     int64 `json:"died,omitempty"`

@@ -12,9 +12,9 @@ import (
 // Chart is one picture: lines over two axes.
 type Chart struct {
 	Title string
-	// Fabric is what joined the ranks, for a subtitle that [WithSource] makes.
+	// Fabric is the fabric of the ranks, for a subtitle that [WithSource] makes.
 	Fabric string
-	// Subtitle says where the numbers come from: fabric, processors, date and commit.
+	// Subtitle is the source of the numbers: fabric, processors, date and commit.
 	Subtitle string
 	X, Y     Axis
 	Series   []Series
@@ -99,10 +99,10 @@ type Point struct {
 // bar reports whether there is an interval.
 func (p Point) bar() bool { return p.Low != 0 || p.High != 0 }
 
-// MaxSeries is the number of lines of a chart: more cannot be told apart.
+// MaxSeries is the largest number of lines of a chart: more cannot be distinguished.
 const MaxSeries = len(colours)
 
-// check finds what cannot be drawn.
+// check finds charts that cannot be drawn.
 func (c *Chart) check() error {
 	if c.X.Title == "" || c.Y.Title == "" {
 		return errors.New("an axis has no title: say what it shows and in which unit")
@@ -159,7 +159,7 @@ const (
 
 func onLog(v float64) bool { return v >= smallest && v <= largest }
 
-// limits returns the smallest and the largest of what of takes from the points.
+// limits returns the smallest and the largest result of the function of over the points.
 func (c *Chart) limits(of func(Point) float64) (lo, hi float64) {
 	lo, hi = math.Inf(1), math.Inf(-1)
 	for _, s := range c.Series {

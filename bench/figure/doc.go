@@ -7,19 +7,17 @@
 //		Series: []figure.Series{{Name: "median", Points: points}},
 //	})
 //
-// Axes are logarithmic unless they are asked to be [Linear] or of [Count]: sizes, times and rates span many
-// powers of ten, and a factor looks the same everywhere. An axis of bytes has its marks at powers
-// of two and writes them as 1, 32, 1 Ki, 1 Mi; one that doubles writes them in full; any other has them at
-// powers of ten. A linear one, for what begins at none, has its zero in the picture; one of counts has whole
-// numbers alone.
+// Axes are logarithmic unless they are [Linear] or of [Count]: sizes, times and rates span many powers of ten,
+// and a factor looks the same everywhere. An axis of bytes has its ticks at powers of two and labels them 1,
+// 32, 1 Ki, 1 Mi; one that doubles labels them in full; any other has them at powers of ten. A linear one
+// contains zero, for series that do not begin at one; one of counts has only whole numbers.
 //
-// Lines differ in colour (the palette of Okabe and Ito, which colour-blind readers can
-// distinguish), in dashes and in marks, so that a print in black and white can be read. Lines in the same
-// place show: each is narrower than the one below it. The legend stands above the axes, clear of all points. A
-// point may have an interval, which is a thin bar with a cap at either end, or an arrow where it leaves the
-// picture; bars of several lines stand side by side. The intervals of a line may be a band instead. Values from
-// elsewhere, such as a paper's, are large black diamonds on top. A chart of few sizes may have columns in place
-// of lines.
+// Lines differ in colour (the palette of Okabe and Ito, which colour-blind readers can distinguish), in dashes
+// and in marks, so that a print in black and white can be read. Lines in the same place show: each is narrower
+// than the one below it. The legend stands above the axes, clear of all points. A point may have an interval,
+// which is a thin bar with a cap at either end, or an arrow where it leaves the picture; bars of several lines
+// stand side by side. The intervals of a line may be a band instead. Values from elsewhere, such as a paper's,
+// are large black diamonds on top. A chart of few sizes may have columns in place of lines.
 //
 // The background is a card to the edges of the picture. A PNG is white. An SVG is white or dark, as the reader
 // prefers (prefers-color-scheme), and has a title and a description for screen readers.
@@ -30,8 +28,7 @@
 //
 // # Limits
 //
-// It measures nothing and knows no benchmark.
+// It measures nothing and is independent of benchmarks.
 //
-// Floor 8: it stands beside the harnesses and imports none of them; the command brings their
-// results here.
+// Floor 8: it stands beside the harnesses and imports none of them; the command passes their results to it.
 package figure

@@ -11,8 +11,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// colours are those of Okabe and Ito, "Color Universal Design", without yellow, which a thin line
-// on white does not show.
+// colours are those of Okabe and Ito, "Color Universal Design", without yellow, which is invisible
+// as a thin line on white.
 var colours = [...]color.RGBA{
 	{0x00, 0x72, 0xb2, 0xff}, // blue
 	{0xd5, 0x5e, 0x00, 0xff}, // vermilion
@@ -72,7 +72,7 @@ func (c *Chart) plot() (*plot.Plot, []entry) {
 	}
 	dress(&p.X, c.X, across)
 	dress(&p.Y, c.Y, newScale(c.Y.Unit, ylo, yhi))
-	// What moves aside does not cross the axis; Write leaves the same at the other end.
+	// The bars of intervals must not cross the axis; Write leaves the same margin at the other end.
 	p.Y.Padding = c.asideStep(p) * vg.Length(len(c.Series)) / 2
 	grid := plotter.NewGrid()
 	grid.Horizontal = draw.LineStyle{Color: gridColor, Width: 0.7}

@@ -33,7 +33,7 @@ type entry struct {
 	looks []plot.Thumbnailer
 }
 
-// frame draws what stands around the axes: above them the title, the subtitle and the legend, which so hides no
+// frame draws the parts around the axes: above them the title, the subtitle and the legend, which so hides no
 // point, and below them the note. It returns the rest of the canvas.
 func (c *Chart) frame(at draw.Canvas, entries []entry) draw.Canvas {
 	write := func(words string, size vg.Length, ink color.Color, y vg.Length) {

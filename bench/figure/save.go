@@ -46,12 +46,12 @@ func formatOf(path string) (string, error) {
 	return "", fmt.Errorf("figure: %s: the name must end in .svg or .png", path)
 }
 
-// Save draws the charts, one below the other, into the file path; its ending says the format. A
+// Save draws the charts, one below the other, into the file path, in the format of its ending. A
 // reader sees the whole file or none; missing directories are made. A file that is not regular is
 // written to and stays what it is.
 //
-// Errors: an ending that is no format, a chart that cannot be drawn (no points, no title on an
-// axis, a number that is not above zero), a file that cannot be written.
+// Errors: an ending without a format, a chart that cannot be drawn (no points, no title on an axis,
+// a number that is not above zero), a file that cannot be written.
 func Save(path string, charts ...Chart) error {
 	format, err := formatOf(path)
 	if err != nil {

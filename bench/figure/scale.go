@@ -15,7 +15,7 @@ type scale struct {
 	marks  []plot.Tick
 }
 
-// maxLabels is how many sizes can stand side by side under a chart.
+// maxLabels is the number of sizes that fit side by side under a chart.
 const maxLabels = 12
 
 // Ticks returns the places of the marks, whatever the range: the range follows from them.

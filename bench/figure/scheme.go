@@ -24,22 +24,22 @@ var schemes = []scheme{
 	{colours[5], color.RGBA{0x8f, 0xd0, 0xf7, 0xff}},
 }
 
-// The background of a dark page and what is written on it.
+// The background of a dark page and the text on it.
 var (
 	cardDark = color.RGBA{0x0d, 0x11, 0x17, 0xff}
 	inkDark  = color.RGBA{0xe6, 0xed, 0xf3, 0xff}
 )
 
-// hex writes a colour as an SVG has it, without its opacity, and rounded down where that is less than one.
+// hex formats a colour for an SVG, without its opacity, and rounded down if that is less than one.
 func hex(c color.Color) string {
 	r, g, b, a := c.RGBA()
 	part := func(v uint32) int { return int(float64(v) * (255 / float64(a))) }
 	return fmt.Sprintf("#%02X%02X%02X", part(r), part(g), part(b))
 }
 
-// darkStyle is a style sheet with which an SVG has its dark colours where the reader has chosen a dark scheme. The
-// attributes of the shapes are the light ones, also for programs that know no such rule. Black is the colour of what
-// says none.
+// darkStyle is a style sheet that gives an SVG its dark colours if the reader has chosen a dark scheme. The
+// attributes of the shapes are the light ones, also for programs that ignore the rule. Black is the colour of shapes
+// without one.
 func darkStyle() string {
 	var b strings.Builder
 	b.WriteString("<style>@media (prefers-color-scheme: dark) {\n")

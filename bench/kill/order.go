@@ -29,7 +29,7 @@ var names = []string{Worst: "worst", Average: "average", Best: "best", Random: "
 // Orders are those of the paper.
 func Orders() []Order { return []Order{Worst, Average, Best} }
 
-// String formats what Parse parses.
+// String returns the text that Parse parses.
 func (o Order) String() string {
 	if int(o) < len(names) {
 		return names[o]
@@ -45,10 +45,10 @@ func Parse(text string) (Order, error) {
 	return 0, fmt.Errorf("no kill order %q: want %s", text, strings.Join(names, ", "))
 }
 
-// MarshalText formats what UnmarshalText parses.
+// MarshalText returns the text that UnmarshalText parses.
 func (o Order) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
-// UnmarshalText parses what Parse parses.
+// UnmarshalText parses the same texts as Parse.
 func (o *Order) UnmarshalText(text []byte) (err error) {
 	*o, err = Parse(string(text))
 	return err

@@ -78,7 +78,7 @@ func (s *Sample) text() string {
 	return b.String()
 }
 
-// parse reads what a program has written for so many ranks and these sizes.
+// parse parses the output of a program for so many ranks and these sizes.
 func parse(text string, ranks int, sizes []int) (*Sample, error) {
 	s := &Sample{Ranks: ranks}
 	for _, size := range sizes {

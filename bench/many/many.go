@@ -26,7 +26,7 @@ type Options struct {
 	Repeats int `json:"repeats"`
 }
 
-// Check reports the first option that makes no sense, and what would.
+// Check reports the first invalid option, and the valid values.
 func (o *Options) Check() error {
 	if len(o.Sizes) == 0 {
 		return fmt.Errorf("many: no size of a message is given")
@@ -98,13 +98,13 @@ type exchange struct {
 func newExchange(w *banyan.World, size int) *exchange {
 	n, rank := w.Comm().Size(), w.Comm().Rank()
 	e := &exchange{w, size, make([]byte, n*size), make([]byte, n*size), make([]banyan.Request, 0, 2*n)}
-	for i := range e.out { // memory that nobody has written costs its first use
+	for i := range e.out { // the first write to memory takes time
 		e.out[i], e.in[i] = byte(rank), 1
 	}
 	return e
 }
 
-// sample adds the times of a size, and after the first contact what that has cost.
+// sample adds the times of a size, and after the first contact its costs.
 func (e *exchange) sample(s *Sample, repeats int, contact bool) error {
 	c := e.w.Comm()
 	took, longest := make([]float64, 2+repeats), make([]float64, 2+repeats)

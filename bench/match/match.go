@@ -34,7 +34,7 @@ func Defaults() Options {
 	return Options{Lengths: []int{10, 100, 1000, 10_000, 100_000}, Rounds: 5, MinTime: 50 * time.Millisecond}
 }
 
-// Check reports the first option that makes no sense, and what would.
+// Check reports the first invalid option, and the valid values.
 func (o *Options) Check() error {
 	if len(o.Lengths) == 0 {
 		return fmt.Errorf("match: no length of a queue is given")

@@ -93,7 +93,7 @@ func (s *side) answerBatch(tag int) error {
 	return nil
 }
 
-// completePosted lets everything that waits receive what it waits for.
+// completePosted completes all waiting receives with their messages.
 func (s *side) completePosted(n int, waiting []banyan.Request, other *banyan.Comm) error {
 	if !s.first {
 		err := s.sendWaiting(n)

@@ -8,8 +8,8 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// The tags. Those of the entries that wait count up from tagWaiting, those of
-// the batches go round from tagBatch.
+// The tags. Those of the waiting entries count up from tagWaiting, those of the batches repeat from
+// tagBatch on.
 const (
 	tagPlan    = 1 // rank 0: so many iterations follow
 	tagGo      = 2 // posted: the batch is posted; unexpected: next batch, please
@@ -69,7 +69,7 @@ func (s *side) drive(series string, n int, drive driver) (float64, error) {
 func (s *side) repeat(atLeast time.Duration, loop func(n int) (time.Duration, error)) (float64, error) {
 	const (
 		warmup = 16
-		most   = 1 << 20 // where time stands still, in the simulator, this is the end
+		most   = 1 << 20 // the limit if time stands still, in the simulator
 	)
 	if !s.first {
 		for {
@@ -104,8 +104,7 @@ func (s *side) nextTags() int {
 	return tagBatch + s.sequence%batchTags
 }
 
-// checkBatch reports the first message of a batch that is not what its tag
-// promised.
+// checkBatch reports the first message of a batch that does not match its tag.
 func (s *side) checkBatch(tag int) error {
 	for i := range s.batch {
 		if err := check(s.batch[i][:], tag+i); err != nil {
@@ -133,7 +132,7 @@ func (s *side) recvWord(tag int) (int, error) {
 	return int(binary.LittleEndian.Uint64(s.word[:])), err
 }
 
-// sendWaiting sends the messages of the entries that wait, each saying its tag.
+// sendWaiting sends the messages of the waiting entries, each with its tag.
 func (s *side) sendWaiting(n int) error {
 	for i := range n {
 		if err := s.sendWord(tagWaiting+i, tagWaiting+i); err != nil {

@@ -74,7 +74,7 @@ func Defaults() Options {
 	return Options{Lower: 1, Upper: 8 << 20, Perturbation: 3, Trials: 3, TrialTime: 250 * time.Millisecond}
 }
 
-// Check reports the first option that makes no sense, and what would.
+// Check reports the first invalid option, and the valid values.
 func (o *Options) Check() error {
 	switch {
 	case o.Registered && o.Cold:

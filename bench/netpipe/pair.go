@@ -58,7 +58,7 @@ func (p *pair) touched(o *Options, n int) ([]byte, error) {
 	return banyan.Alloc[byte](p.w, n) // its pages are there
 }
 
-// touched returns memory whose pages are there. At least 64 KiB are asked for: Go's allocator
+// touched returns memory whose pages are present. It allocates at least 64 KiB: Go's allocator
 // begins objects of that size on a page.
 func touched(n int) []byte {
 	b := make([]byte, max(n, 64<<10))

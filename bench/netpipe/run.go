@@ -143,7 +143,7 @@ func (p *pair) repeats(size, guess int, o *Options) (int, error) {
 }
 
 // grown returns the messages of a trial and true if n messages, which took elapsed, were enough to
-// tell; else how many to try next.
+// compute it; otherwise the number to try next.
 func grown(n int, elapsed, trial time.Duration) (next int, done bool) {
 	each := float64(max(1, elapsed)) / float64(n)
 	all := min(max(minRepeats, float64(trial)/each), maxRepeats)

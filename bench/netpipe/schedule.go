@@ -4,8 +4,8 @@ import "slices"
 
 // Sizes returns NetPIPE's schedule, ascending: lower, doubled again and again, and the points
 // half-way between, up to upper; and beside each point those that are perturbation bytes smaller
-// and larger, where the next point is further away than perturbation + 1. So the first may be below
-// lower and the last above upper by the perturbation: both ends are looked at from both sides.
+// and larger, if the next point is further away than perturbation + 1. So the first may be below
+// lower and the last above upper by the perturbation: both ends are measured on both sides.
 //
 // From 1 with a perturbation of 3: 1 2 3 4 6 8 12 13 16 19 21 24 27 29 32 …
 //

@@ -20,9 +20,9 @@ type Benchmark struct {
 	// ranks, Options.Creation and Sync. Fan: any number of ranks from two on, as many on each node.
 	Windowed, Multi, Collective, Threaded, OneSided, Fan bool
 
-	pass   func(o *Options) pass // of what is not Collective
-	op     operation             // of what is
-	access *access               // of what is OneSided
+	pass   func(o *Options) pass // of a benchmark that is not Collective
+	op     operation             // of a Collective one
+	access *access               // of a OneSided one
 	active bool                  // the target must take part
 	in     bool                  // of a Fan: one rank receives
 }
@@ -133,8 +133,8 @@ func Find(name string) *Benchmark {
 	return nil
 }
 
-// pass is how a benchmark uses a Pair. An iteration is what lies between two reads of the clock
-// when each is timed alone: a round trip or a window.
+// pass is a benchmark's use of a Pair. An iteration is the part between two reads of the clock when
+// each is timed alone: a round trip or a window.
 type pass struct {
 	// run does n iterations and returns how long they took on this rank, 0 on those that have no
 	// time.
@@ -197,7 +197,7 @@ func bothWaysPass(o *Options) pass {
 	}
 }
 
-// Check reports what makes a run with so many ranks impossible, and the cure.
+// Check reports the reason for which a run with so many ranks is impossible, and the remedy.
 func (b *Benchmark) Check(ranks int, o Options) error {
 	for _, err := range []error{o.check(), b.checkKind(&o), b.checkWindow(&o)} {
 		if err != nil {

@@ -52,9 +52,9 @@ func (b *bound) next(size int, c *banyan.Comm) error {
 	return err
 }
 
-// warmUp runs the iterations that are not counted and returns how many are to be counted. Without
-// bound that is one run; else they are done in growing steps, as the first of them, on a connection
-// that is new, says little of the others. run returns the same time on all ranks.
+// warmUp runs the iterations that are not counted and returns the number of those to count. Without
+// bound that is one run. Otherwise it runs growing numbers of iterations, since the first ones, on
+// a new connection, are not typical. run returns the same time on all ranks.
 func (b *bound) warmUp(size int, run func(n int) (time.Duration, error)) (int, error) {
 	n, warmup := b.o.counts(size)
 	if b.o.MaxTime == 0 {

@@ -50,15 +50,15 @@ type operation struct {
 	// apart: a barrier, which is not timed, lies between two calls. Else a rank that is early could
 	// begin the next while others are still in this one.
 	apart bool
-	// each: the size is that of a block for each rank; gets: they are received in memory apart.
-	// gives: a rank gives such blocks. around: in place of ranks these are neighbours, those of Options.Grid.
+	// each: the size is that of a block for each rank; gets: they are received in memory apart. gives: a rank
+	// sends such blocks. around: in place of ranks these are neighbours, those of Options.Grid.
 	each, gets, gives, around bool
 	// unit is the length in bytes of an element without Options.Type; 0: the operation has no size.
 	unit int
 	// rooted: it has a root that can be chosen. inPlace: it has a form with Options.InPlace.
 	rooted, inPlace bool
-	// fill and wrong are for validation: what a rank has before the call, and how many bytes are
-	// wrong after it.
+	// fill and wrong are for validation: the contents of a rank's buffers before the call, and the
+	// number of wrong bytes after it.
 	fill  func(g *group, size int, round byte)
 	wrong func(g *group, size int, round byte) int
 }

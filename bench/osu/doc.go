@@ -25,61 +25,57 @@
 //
 // # Method
 //
-// As in OSU: one buffer per side (per goroutine in latency_mt), of ordinary memory, page aligned
-// and touched; tag and source given; sizes double; the first iterations are not counted; the number
-// of iterations falls above 8 KiB; of several pairs rank i belongs to rank pairs+i. Latency is half
-// of the mean round trip, in latency_mt as one sender sees it. Bandwidth is size × window ×
-// iterations (× directions, × pairs) over the time until the last window's answer; the receiver
-// posts its window, waits for all of it and answers, so the sender cannot run ahead by more than a
-// window.
+// As in OSU: one buffer per side (per goroutine in latency_mt), of ordinary memory, page aligned and touched;
+// tag and source given; sizes double; the first iterations are not counted; the number of iterations falls
+// above 8 KiB; of several pairs rank i belongs to rank pairs+i. Latency is half of the mean round trip, in
+// latency_mt as one sender sees it. Bandwidth is size × window × iterations (× directions, × pairs) over the
+// time until the last window's answer; the receiver posts its window, waits for all of it and answers, so the
+// sender cannot run ahead by more than a window.
 //
-// The time of several pairs together is that of the pair that started first and ends when all are
-// done, a barrier included: some microseconds, which count only if few short windows are asked for.
-// OSU takes the mean of the pairs' times instead; where pairs take turns on the cores that mean
-// adds up bandwidths that were never there at the same time.
+// The time of several pairs begins with the pair that starts first and ends when all are done, a barrier
+// included: some microseconds, which count only if few short windows are requested. OSU takes the mean of the
+// pairs' times instead. If pairs take turns on the cores, that mean adds up bandwidths that never existed at
+// the same time.
 //
-// In latency_mt a sender's mean holds the time in which it waited for its turn on a core; its
-// percentiles hold that only as far as it waited within a round trip.
+// In latency_mt a sender's mean contains the time in which it waited for its turn on a core; its percentiles
+// contain that only as far as it waited within a round trip.
 //
-// Of a collective each call is timed at each rank, and the mean of all is the result; the least and
-// the most are of the ranks' means. Between two broadcasts and between two sums lies a barrier,
-// which is not timed: a root could otherwise begin the next while others are in this one. Barriers
-// follow each other. Sums replace what was added (OSU's option -l); the library allocates memory of
-// the same length in each call, and that is in the time. The median cost of reading the clock is
-// taken off each call. Percentiles are of single calls of all ranks; OSU's are of means over the
-// ranks.
+// Each call of a collective is timed at each rank, and the mean of all is the result; the least and the most
+// are of the ranks' means. Between two broadcasts and between two sums there is a barrier, which is not timed:
+// a root could otherwise begin the next while others are in this one. Barriers follow each other. Sums replace
+// the operands (OSU's option -l); the library allocates memory of the same length in each call, and that is in
+// the time. The median cost of reading the clock is subtracted from each call. Percentiles are of single calls
+// of all ranks; OSU's are of means over the ranks.
 //
 // A non-blocking collective is measured alone and then, as often, beside a computation that is as long as a
-// call took at this rank. OSU's computes until the clock says so; this one does as many steps as take that time
-// when nothing disturbs, so it is measured too. Tests are spread over it evenly.
+// call took at this rank. OSU's computes until the clock has reached a time; this one does as many steps as
+// take that time without disturbance, so it is measured too. Tests are spread over it evenly.
 //
-// Operations on memory are those of rank 0 on a window, and each iteration ends with its
-// synchronization: the time of a put is that until the data are in the memory of rank 1, which waits
-// for a message meanwhile. With pscw and fence both ranks put in turn, and a latency is half of both.
-// The messages of a window of them have places of their own as far as 64 MiB go. The memory of the
-// window is made once for all sizes, where OSU makes it for each. FetchAndOp and CompareAndSwap wait
-// by themselves; the synchronization comes all the same, as in OSU.
+// Operations on memory are those of rank 0 on a window, and each iteration ends with its synchronization: the
+// time of a put is that until the data are in the memory of rank 1, which waits for a message meanwhile. With
+// pscw and fence both ranks put in turn, and a latency is half of both. The messages of a window of them have
+// places of their own up to 64 MiB. The memory of the window is made once for all sizes, where OSU makes it for
+// each. FetchAndOp and CompareAndSwap wait by themselves; the synchronization follows nevertheless, as in OSU.
 //
-// Of the others the clock is read twice per size, around all iterations. Percentiles, when they are
-// asked for, come from a second pass that reads the clock once per iteration: that read costs about
-// 30 ns, a large part of a short round trip, and must not be in the mean. Its median cost is taken
-// off each value; a percentile is of single round trips (halved) or of single windows, over all
-// pairs.
+// For the other benchmarks the clock is read twice per size, around all iterations. Percentiles, on request,
+// come from a second pass that reads the clock once per iteration: that read costs about 30 ns, a large part of
+// a short round trip, and must not be in the mean. Its median cost is subtracted from each value; a percentile
+// is of single round trips (halved) or of single windows, over all pairs.
 //
-// Validation, when asked for, is a third pass: before each message the sender fills the buffer with
-// a pattern of the iteration and the receiver fills its own with something else; after it each byte
-// is checked. In a window each message has a receive buffer of its own as far as 64 MiB go. Of a
-// broadcast all ranks but the root spoil their buffer before; a sum is checked number by number. Of
-// operations on memory its owner checks what is there afterwards, and the origin what it has read.
+// Validation, on request, is a third pass: before each message the sender fills the buffer with a pattern of
+// the iteration and the receiver fills its own with other bytes; after it each byte is checked. In a window
+// each message has a receive buffer of its own up to 64 MiB. In a broadcast all ranks but the root spoil their
+// buffer before; a sum is checked number by number. For operations on memory the owner checks its memory
+// afterwards, and the origin the data that it has read.
 //
-// All times are of [banyan.World.Now]: virtual in the simulator, where the same functions run
-// unmodified, but for latency_mt: a simulated rank is one goroutine. The timed loops do not
-// allocate, but for allreduce and what operations on windows allocate.
+// All times are of [banyan.World.Now]: virtual in the simulator, where the same functions run unmodified,
+// except latency_mt: a simulated rank is one goroutine. The timed loops do not allocate, except allreduce and
+// operations on windows.
 //
 // # Limits
 //
-// It starts no processes, prints nothing and does not judge: results go to a function of the
-// caller. There is one buffer for all messages of a window.
+// It starts no processes, prints nothing and does not judge: results go to a function of the caller. There is
+// one buffer for all messages of a window.
 //
 // Floor 8: a harness on the public interface.
 package osu

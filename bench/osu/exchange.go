@@ -49,7 +49,7 @@ func (g *group) atRoot(memory []byte) []byte {
 	return memory
 }
 
-// mine is the block that this rank gives, which in place is its own of those that it gets.
+// mine is the block that this rank sends; in place it is its own of the received blocks.
 func (g *group) mine(size int) []byte {
 	if g.inPlace {
 		return g.to[g.c.Rank()]
@@ -57,7 +57,7 @@ func (g *group) mine(size int) []byte {
 	return g.buf[:size]
 }
 
-// mineAtRoot is mine where the root alone gets blocks.
+// mineAtRoot is mine if only the root receives blocks.
 func (g *group) mineAtRoot(size int) []byte {
 	if g.c.Rank() != g.root {
 		return g.buf[:size]
@@ -65,7 +65,8 @@ func (g *group) mineAtRoot(size int) []byte {
 	return g.mine(size)
 }
 
-// taken is the memory for the block of this rank in a scatter, which in place is the root's own of those that it has.
+// taken is the memory for the block of this rank in a scatter; in place it is the root's own of the blocks that it
+// sends.
 func (g *group) taken(size int) []byte {
 	if g.inPlace && g.c.Rank() == g.root {
 		return g.from[g.root]
@@ -73,7 +74,7 @@ func (g *group) taken(size int) []byte {
 	return g.out[:size]
 }
 
-// given is a block for each rank, in place where those of the others come.
+// given is a block for each rank, in place where those of the others are received.
 func (g *group) given(size int) []byte {
 	if g.inPlace {
 		return g.all(size)
@@ -119,7 +120,7 @@ func (x exchange) seed(round byte, from, to int) byte {
 	return round + byte(29*from+13*to)
 }
 
-// come is the seed of what comes to a place: of a rank, or from a neighbour in the opposite direction of its own.
+// come is the seed of the block for a place: of a rank, or from a neighbour in the opposite direction of its own.
 func (x exchange) come(g *group, round byte, place int) byte {
 	if x.around {
 		return x.seed(round, g.near.Sources[place], place^1)

@@ -12,8 +12,8 @@ import (
 
 // The collectives among neighbours. A size is that of the block for one neighbour.
 
-// Grid is which ranks are neighbours: the ranks lie in a periodic grid, and the neighbours of one are those up to
-// Radius away from it along each dimension, in both directions.
+// Grid defines the neighbours of ranks: the ranks lie in a periodic grid, and the neighbours of one are those up
+// to Radius away from it along each dimension, in both directions.
 type Grid struct {
 	Dimensions int `json:"dimensions"`
 	Radius     int `json:"radius"`

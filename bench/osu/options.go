@@ -30,7 +30,7 @@ type Options struct {
 	Receivers int `json:"receivers,omitempty"`
 	// Tests is how often a request is tested during the computation beside a non-blocking collective.
 	Tests int `json:"tests,omitempty"`
-	// Type is what sizes are counted in, and what sums are of. Without it these are bytes, and sums are of [Int].
+	// Type is the unit of sizes, and the type of sums. Without it these are bytes, and sums are of [Int].
 	Type Datatype `json:"type,omitempty"`
 	// Registered takes memory of [banyan.Alloc] for messages between pairs.
 	Registered bool `json:"registered,omitempty"`
@@ -129,7 +129,7 @@ func (o Options) of(size int) Options {
 	return o
 }
 
-// check reports the first option that makes no sense, and what would.
+// check reports the first invalid option, and the valid values.
 func (o *Options) check() error {
 	switch {
 	case o.Min < 0 || o.Max < o.Min || o.Max > maxSize:
@@ -230,7 +230,7 @@ func (b *Benchmark) unit(o *Options) int {
 	return o.unit(1)
 }
 
-// windows are those that are measured at each size.
+// windows are the windows that are measured at each size.
 func (o *Options) windows() []int {
 	if len(o.Windows) > 0 {
 		return o.Windows
@@ -258,8 +258,8 @@ type Point struct {
 	// threads. Of a collective: a call, the mean over the ranks. Of a bandwidth: the time over the
 	// messages of all pairs and both directions.
 	Seconds float64 `json:"seconds"`
-	// Least and Most, of collectives: the means of the rank whose calls were the shortest and of
-	// that whose were the longest, in seconds.
+	// Least and Most, of collectives: the means of the rank with the shortest calls and of the one
+	// with the longest, in seconds.
 	Least float64 `json:"min_seconds,omitempty"`
 	Most  float64 `json:"max_seconds,omitempty"`
 	// Overlap is of non-blocking collectives; Seconds, Least and Most are then of the communication alone, and

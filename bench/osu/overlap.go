@@ -6,8 +6,8 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// Overlap is what a non-blocking collective takes beside a computation that is about as long as the collective
-// alone. The times are means over the calls and the ranks, in seconds.
+// Overlap has the times of a non-blocking collective beside a computation that is about as long as the
+// collective alone. The times are means over the calls and the ranks, in seconds.
 type Overlap struct {
 	// Overall is the sum of the four others.
 	Overall float64 `json:"overall_seconds"`
@@ -105,7 +105,7 @@ func (g *group) beside(size int, computation time.Duration, s *stopwatch) error 
 		g.computer.run(computation / time.Duration(max(1, g.tests)))
 		s.lap(computes)
 		if g.tests > 0 {
-			if _, _, err := r.Test(); err != nil { // one that has ended says so at once, as MPI's
+			if _, _, err := r.Test(); err != nil { // returns at once after the end, as MPI's
 				return err
 			}
 			s.lap(tests)

@@ -259,8 +259,8 @@ func (p *Pair) recvWindow(r []byte, reqs []banyan.Request) error {
 }
 
 // bothWindows is the timed loop of bidirectional bandwidth: each side posts a window of receives,
-// then sends one. A side that has received its window knows that the other has started this round,
-// so neither runs ahead by more than one.
+// then sends one. When a side has received its window, the other side has started this round, so
+// neither runs ahead by more than one.
 //
 // Preconditions: reqs has room for two windows.
 func (p *Pair) bothWindows(s, r []byte, reqs []banyan.Request, n int) error {

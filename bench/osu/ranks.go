@@ -72,8 +72,8 @@ func (p *Pair) sum(v int64) (int64, error) {
 	return p.share(total)
 }
 
-// combine makes one time of those of the pairs, on rank 0: the longest or the mean. The first ranks
-// of the pairs have a time, the others 0.
+// combine computes one time from those of the pairs, on rank 0: the longest or the mean. The first
+// ranks of the pairs have a time, the others 0.
 func (p *Pair) combine(mine time.Duration, longest bool) (time.Duration, error) {
 	if p.pairs == 1 || p.fan != nil { // rank 0 alone has a time
 		return mine, nil

@@ -115,9 +115,9 @@ func NewRemote(w *banyan.World, max, window int) (*Remote, error) {
 	return &Remote{p}, err
 }
 
-// Measure does warmup and then n iterations of the benchmark of that name, and returns how long those n
-// took on rank 0, and 0 on rank 1, which is back when they are done. Precondition: the benchmark is one-sided
-// and not of both directions, and fits the window.
+// Measure does warmup and then n iterations of the benchmark of that name, and returns the time of those n on
+// rank 0, and 0 on rank 1, where it returns when they are done. Precondition: the benchmark is one-sided and
+// not of both directions, and fits the window.
 func (r *Remote) Measure(name string, size, window, warmup, n int) (elapsed time.Duration, err error) {
 	r.p.remote.use(Find(name).access)
 	f := form{oneWay, window}
@@ -127,8 +127,8 @@ func (r *Remote) Measure(name string, size, window, warmup, n int) (elapsed time
 	return elapsed, cmp.Or(err, r.p.sync())
 }
 
-// Locks does warmup and then n times a lock of rank 1's memory by rank 0 and its release, and returns how long those n
-// took, as Measure does.
+// Locks does warmup and then n times a lock of rank 1's memory by rank 0 and its release, and returns the time of
+// those n, as Measure does.
 func (r *Remote) Locks(kind banyan.LockKind, warmup, n int) (elapsed time.Duration, err error) {
 	p := r.p
 	lock := func(n int) error {
@@ -240,7 +240,8 @@ func (p *Pair) accesses(size int, f form, n int) (elapsed time.Duration, err err
 	return elapsed, err
 }
 
-// eachFlushed is the timed loop of what takes some ten nanoseconds: nothing in it but the operation and its flush.
+// eachFlushed is the timed loop of operations of some ten nanoseconds: nothing in it but the operation and its
+// flush.
 func (r *remote) eachFlushed(size, n int) error {
 	for range n {
 		if err := r.call(r, 0, size); err != nil {

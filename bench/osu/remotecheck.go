@@ -5,14 +5,14 @@ import (
 	"github.com/banyan-hpc/banyan/internal/pattern"
 )
 
-// checkAccess is an iteration with patterns: afterwards each rank checks its memory, and an origin what
-// it has read.
+// checkAccess is an iteration with patterns: afterwards each rank checks its memory, and an origin the
+// data that it has read.
 func (p *Pair) checkAccess(size int, f form, round byte) (wrong int, err error) {
 	r, me := p.remote, byte(p.c.Rank())
 	mine, theirs := seedsOf(me, round), seedsOf(1-me, round)
 	accesses, accessed := p.first || r.takesTurns(f), !p.first || r.takesTurns(f)
 	n := size * min(f.count, r.places(size))
-	if err := p.sync(); err != nil { // a target does not wait for the end of what is timed
+	if err := p.sync(); err != nil { // a target does not wait for the end of the timed part
 		return 0, err
 	}
 	if err := r.owned(func() { pattern.Fill(r.memory[:n], mine.memory) }); err != nil {
@@ -43,7 +43,8 @@ func (p *Pair) checkAccess(size int, f form, round byte) (wrong int, err error) 
 	return wrong, err
 }
 
-// seeds are those of the patterns of a rank: of its memory, and of what it puts into the other's.
+// seeds are those of the patterns of a rank: of its memory, and of the data that it puts into the
+// other's.
 type seeds struct{ memory, data byte }
 
 func seedsOf(rank, round byte) seeds { return seeds{round + 128 + 64*rank, round + 64*rank} }
@@ -51,7 +52,7 @@ func seedsOf(rank, round byte) seeds { return seeds{round + 128 + 64*rank, round
 // takesTurns reports whether the target has its turn as an origin.
 func (r *remote) takesTurns(f form) bool { return r.way.active() && f.shape != oneWay }
 
-// owned runs the function while nobody accesses this rank's memory.
+// owned runs the function while no rank accesses this rank's memory.
 func (r *remote) owned(run func()) error {
 	if err := r.win.Lock(banyan.LockExclusive, 1-r.peer); err != nil {
 		return err
@@ -60,7 +61,7 @@ func (r *remote) owned(run func()) error {
 	return r.win.Unlock(1 - r.peer)
 }
 
-// after is what n bytes of an owner's memory are, after an access of the origin or without.
+// after returns n expected bytes of an owner's memory, after an access of the origin or without.
 func (a *access) after(n int, owner, origin seeds, accessed bool) []byte {
 	memory, data := make([]byte, n), make([]byte, n)
 	pattern.Fill(memory, owner.memory)

@@ -22,7 +22,7 @@ const (
 // Creations has them all.
 var Creations = []Creation{AllocateWindow, CreateWindow}
 
-// Check reports what is no way, or none that is built, and the cure.
+// Check reports a way that is invalid or not implemented, and the remedy.
 func (c Creation) Check() error {
 	switch c {
 	case CreateWindow, AllocateWindow:
@@ -50,7 +50,7 @@ const (
 // Synchronizations has them all.
 var Synchronizations = []Synchronization{SyncFlush, SyncFlushLocal, SyncLock, SyncLockAll, SyncPSCW, SyncFence}
 
-// Check reports what is no way, or none that is built, and the cure.
+// Check reports a way that is invalid or not implemented, and the remedy.
 func (s Synchronization) Check() error {
 	if slices.Contains(Synchronizations, s) {
 		return nil
@@ -61,14 +61,14 @@ func (s Synchronization) Check() error {
 // active: the target takes part.
 func (s Synchronization) active() bool { return ways[s].active() }
 
-// access is what the benchmarks of a kind of operation do with a window.
+// access describes the use of a window in the benchmarks of a kind of operation.
 type access struct {
 	// call starts an operation on the peer's memory, at an offset in bytes.
 	call func(r *remote, at, size int) error
 	// data and old: it reads sbuf, and it writes to rbuf.
 	data, old bool
-	// turn makes of the bytes of the memory, and of sbuf if it is read, what is in the memory
-	// afterwards; nil if it only reads.
+	// turn computes, from the bytes of the memory, and of sbuf if it is read, the contents of the
+	// memory afterwards; nil if it only reads.
 	turn func(memory, data []byte)
 	// compares: rbuf has the value that is expected in the memory, and then the one that is there.
 	compares bool
@@ -76,7 +76,7 @@ type access struct {
 	fixed int
 }
 
-// word is the length in bytes of what the atomic operations work on.
+// word is the length in bytes of the operands of atomic operations.
 const word = 8
 
 var (

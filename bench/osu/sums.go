@@ -7,7 +7,7 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// Datatype is what sizes are counted in and what sums are of, by the words of OSU's option -T.
+// Datatype is the unit of sizes and the type of sums, by the words of OSU's option -T.
 type Datatype string
 
 // The types that there are.
@@ -23,7 +23,7 @@ var Datatypes = []Datatype{Char, Int, Float}
 // number is the length in bytes of an [Int], which sums are of without another type, and of a [Float].
 const number = 4
 
-// Check reports what is no type, and the cure.
+// Check reports an invalid type, and the remedy.
 func (d Datatype) Check() error {
 	if slices.Contains(Datatypes, d) {
 		return nil
@@ -39,7 +39,7 @@ func (d Datatype) size() int {
 	return number
 }
 
-// element is what sums are of.
+// element is an element of sums.
 type element interface{ int8 | int32 | float32 }
 
 // ofType is a call, given the number of elements of a size, for the type of the group.
@@ -64,7 +64,8 @@ var (
 	sumFloat = banyan.Sum[float32]
 )
 
-// What a rank gives and gets. A size is that of what a rank gives, but of reduce_scatter_block that of a block.
+// The buffers of a rank. A size is that of a rank's send buffer, except for reduce_scatter_block, where it is
+// that of a block.
 var (
 	allreduceOp = summing{call: ofType(allreduce(sumChar), allreduce(sumInt), allreduce(sumFloat))}.operation()
 	reduceOp    = summing{call: ofType(reduce(sumChar), reduce(sumInt), reduce(sumFloat)), part: atRootAlone, rooted: true}.operation()
@@ -142,7 +143,7 @@ func ireduceBlock[T element](sum func(a, b T) T) func(g *group, n int) banyan.Re
 	}
 }
 
-// terms are what a rank adds, in place where its sums come.
+// terms are a rank's summands, in place where its sums are stored.
 func terms[T element](g *group, n int) []T {
 	if g.inPlace {
 		return vector[T](g.sums, n)
@@ -238,8 +239,8 @@ func (s summing) wrong(g *group, size int, round byte) int {
 	}
 }
 
-// term is what rank 0 adds at place i; rank r adds r+1 times as much, so that a rank that is left out or counted
-// twice is noticed. Floating-point terms are small whole numbers, of which sums are exact.
+// term is the summand of rank 0 at place i; rank r adds r+1 times as much, so that a rank that is left out or
+// counted twice is detected. Floating-point terms are small whole numbers, of which sums are exact.
 func term[T element](i int, round byte) T {
 	whole := int32(uint32(i+1)*2654435761) + int32(round)
 	if T(1)/2 != 0 {
@@ -265,7 +266,7 @@ func wrongSums[T element](g *group, first, count, times int, round byte) (wrong 
 	return wrong
 }
 
-// place copies what a rank adds to where it is in place.
+// place copies a rank's summands to their place in place.
 func (g *group) place(size int) {
 	if g.inPlace {
 		copy(g.sums, g.buf[:size])

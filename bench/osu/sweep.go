@@ -88,7 +88,7 @@ func (s *sweep) uncounted(size, n int) (time.Duration, error) {
 	return time.Duration(shared), err
 }
 
-// perMessage turns the seconds of an iteration into those of a message.
+// perMessage converts the seconds of an iteration to those of a message.
 func (s *sweep) perMessage(seconds float64) float64 {
 	if s.total {
 		seconds /= float64(s.pairs)
@@ -96,8 +96,8 @@ func (s *sweep) perMessage(seconds float64) float64 {
 	return seconds / float64(s.count)
 }
 
-// measure does n iterations, and again with more of them until they take the least time that was
-// asked for. Only rank 0 knows how long they took, so it decides.
+// measure does n iterations, and again with more of them until they take the least requested time.
+// Only rank 0 has the time, so it decides.
 func (s *sweep) measure(size, n int) (int, time.Duration, error) {
 	for {
 		mine, err := s.run(s.Pair, size, n)

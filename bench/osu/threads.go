@@ -153,8 +153,8 @@ func (p *Pair) threadSingles(size, n int) ([]time.Duration, error) {
 	return out, nil
 }
 
-// checkThreads does a round trip for each pair of a sender and a receiver, out with one pattern
-// and back with another. With one tag for all a receiver does not know which message it gets, so
+// checkThreads does a round trip for each pair of a sender and a receiver, out with one pattern and
+// back with another. With one tag for all a receiver cannot predict the message that it gets, so
 // they all carry the same.
 func (p *Pair) checkThreads(size int, round byte) (int, error) {
 	wrong := make([]int, len(p.threads))

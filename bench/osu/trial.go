@@ -33,8 +33,8 @@ func (b *Benchmark) Trial(w *banyan.World, size int) (*Trial, error) {
 // Call calls the operation once.
 func (t *Trial) Call() error { return t.g.op.call(t.g, t.size) }
 
-// Time calls the operation so many times on a communicator of all ranks, in the order of the job's, and gives the time that the
-// calls took at this rank, without the barriers between those after which ranks do not wait for each other.
+// Time calls the operation so many times on a communicator of all ranks, in the order of the job's, and returns the
+// time of the calls at this rank, without the barriers between calls after which ranks do not wait for each other.
 func (t *Trial) Time(c *banyan.Comm, calls int) (time.Duration, error) {
 	before := t.g.c
 	defer func() { t.g.c = before }()
@@ -42,7 +42,7 @@ func (t *Trial) Time(c *banyan.Comm, calls int) (time.Duration, error) {
 	return t.g.calls(t.size, calls, nil)
 }
 
-// Rewrite writes what this rank gives: new values, the same everywhere.
+// Rewrite writes this rank's send buffer: new values, the same everywhere.
 func (t *Trial) Rewrite(value byte) {
 	given := t.g.buf[:min(t.size, len(t.g.buf))]
 	if t.g.op.gives {
@@ -53,5 +53,5 @@ func (t *Trial) Rewrite(value byte) {
 	}
 }
 
-// Free gives back what it has taken.
+// Free frees the memory of the trial.
 func (t *Trial) Free() error { return t.g.free(&t.o) }

@@ -223,7 +223,7 @@ func (b *builder) otherTrees(s *Section) error {
 // scaleRounds is how often an operation is done among many ranks: each barrier waits for all.
 const scaleRounds = 2
 
-// manyRanks is what no machine at hand has.
+// manyRanks covers numbers of ranks beyond any available machine.
 func (b *builder) manyRanks(s *Section) error {
 	lines := []struct {
 		name, machine string

@@ -102,8 +102,8 @@ func (b *builder) shortRows() string {
 		"not yet left the root when the first has arrived everywhere only in a long row.", b.p.rounds, Rounds)
 }
 
-// note says at a table of an operation what fewer operations in a row and fewer sets than the paper's do
-// to its numbers; "" where there are enough.
+// note describes, at a table of an operation, the effect of fewer operations in a row and fewer sets
+// than the paper's on its numbers; "" if there are enough.
 func (b *builder) note(op predict.Op) string {
 	text := ""
 	if b.p.rounds < Rounds {

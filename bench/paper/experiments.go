@@ -22,7 +22,7 @@ type Size struct {
 // live.
 const MinRanks = 4
 
-// Check finds what makes no sense.
+// Check finds invalid options.
 func (s Size) Check() error {
 	for _, n := range s.Ranks {
 		if n < MinRanks || n > fault.MaxSimulatedRanks {

@@ -12,8 +12,8 @@ import (
 // fitRounds is enough for the fit: the rounds of a barrier hardly overlap.
 const fitRounds = 20
 
-// moves are what Fit tries, in steps of the engine's time and of the latency: either, and both
-// against each other, since what one takes from an error the other adds.
+// moves are the changes that Fit tries, in steps of the engine's time and of the latency: either,
+// and both against each other, since an error that one reduces the other increases.
 var moves = [][2]sim.Picos{{1, 0}, {-1, 0}, {0, 4}, {0, -4}, {1, -8}, {-1, 8}, {1, -16}, {-1, 16}}
 
 // Fit finds the parameters of the profile paper-2011 from table 1 alone: those with the least sum

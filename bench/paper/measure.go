@@ -16,17 +16,18 @@ import (
 	"github.com/banyan-hpc/banyan/bench/fault"
 )
 
-// Measurer measures what a [Store] lacks and keeps each part as soon as it is there. The calling
-// program is ftbench.
+// Measurer measures the missing parts of a [Store] and keeps each part as soon as it is complete.
+// The calling program is ftbench.
 type Measurer struct {
 	*Store
 	Size Size
-	// Start returns what starts the ranks of an experiment, which are ftbench with the arguments;
-	// number is that of [Experiment].
+	// Start returns a function that starts the ranks of an experiment, which are ftbench with the
+	// arguments; number is that of [Experiment].
 	Start func(e Experiment, args []string) (func(number int) fault.Start, error)
 	// Output gets the other output of the ranks.
 	Output io.Writer
-	// Note and Step report the progress: what is measured, and how many of Steps are done.
+	// Note and Step report the progress: the present measurement, and the number of completed
+	// Steps.
 	Note func(what string)
 	Step func(n int)
 

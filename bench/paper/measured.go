@@ -8,8 +8,8 @@ import (
 	"github.com/banyan-hpc/banyan/bench/stats"
 )
 
-// Measured is what real processes have taken on one machine. Nothing of it is needed: the report
-// names absent measurements.
+// Measured contains the measurements of real processes on one machine. None of them is needed: the
+// report names absent ones.
 type Measured struct {
 	// CPU is the processor's model, CPUs how many this command may use.
 	CPU  string `json:"cpu"`

@@ -29,12 +29,12 @@ type Table struct {
 	Caption string     `json:"caption"`
 	Head    []string   `json:"head"`
 	Rows    [][]string `json:"rows"`
-	// Note stands below: what is to be known before the numbers are compared; "" for nothing.
+	// Note is printed below: facts that matter when the numbers are compared; "" for none.
 	Note string `json:"note,omitempty"`
 }
 
-// Figure is one picture, with a chart on the axes of the paper's and one of the measurements.
-// Whoever draws it stores it as File beside the report.
+// Figure is one picture, with a chart on the axes of the paper's and one of the measurements. The
+// program that draws it stores it as File beside the report.
 type Figure struct {
 	File   string         `json:"file"`
 	Title  string         `json:"title"`

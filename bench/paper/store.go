@@ -20,10 +20,10 @@ type Store struct {
 	Stored bool
 
 	file  *report.File
-	taken *report.File // of what was measured
+	taken *report.File // of the measurements
 }
 
-// Source is the line that says where the numbers of a chart come from: predictions are of this run.
+// Source is the line with the source of the numbers of a chart: predictions are of this run.
 func (s *Store) Source(fabric string) string {
 	if fabric == sharedMemory || fabric == noMessages {
 		return s.taken.Source(fabric)

@@ -34,7 +34,7 @@ var (
 	logTime   = figure.Axis{Title: "time (µs)"}
 )
 
-// The fabrics of the figures, and what stands in their place where no message is sent.
+// The fabrics of the figures, and the text in their place if no message is sent.
 const (
 	simulated    = "simulated network of 2011"
 	sharedMemory = "shared memory"
@@ -167,7 +167,7 @@ func (b *builder) amongFailed(number int, op predict.Op, what string, in []desig
 // tableOf is the number of an operation's table.
 var tableOf = map[predict.Op]int{predict.Barrier: 1, predict.Bcast: 2}
 
-// bytesOf is what an operation of the paper moves.
+// bytesOf is the number of bytes that an operation of the paper moves.
 func bytesOf(op predict.Op) int {
 	if op == predict.Bcast {
 		return bcastBytes

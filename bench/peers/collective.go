@@ -14,7 +14,7 @@ import (
 type Collective struct {
 	Op    string // the name of OSU's program without "osu_"; "agree", "shrink", "revoke"
 	Bytes int
-	// Rewritten: a rank writes what it gives before each call. Else it has written it once.
+	// Rewritten: a rank writes its buffer before each call. Otherwise it has written it once.
 	Rewritten bool
 }
 
@@ -30,7 +30,7 @@ func (c Collective) String() string {
 	return text
 }
 
-// ParseCollective reads what String writes.
+// ParseCollective parses the result of String.
 func ParseCollective(text string) (Collective, error) {
 	plain, again := strings.CutSuffix(text, rewritten)
 	op, size, ok := strings.Cut(plain, ":")
@@ -53,7 +53,7 @@ func CollectiveArgs(file string, each time.Duration, ops []Collective) []string 
 }
 
 // TimeCollectives runs a command that times collectives and returns their seconds, and those of the longest call of
-// each, 0 where the command does not say.
+// each, 0 if the command does not report it.
 func TimeCollectives(ctx context.Context, each time.Duration, ops []Collective,
 	command func(args []string) Command) (mean, longest []float64, err error) {
 	text, err := RunWithFile(ctx, collectivesMax,

@@ -17,9 +17,9 @@ import (
 )
 
 // One control is the fastest of controlBursts bursts of controlTrips round trips: about 6 ms in the
-// machine with near cores and 35 ms with far ones. Whatever disturbs a burst, the kernel or the
-// phase in which the two loops happen to meet (a quarter of the time of a trip), makes it slower;
-// the fastest shows the distance of the two cores.
+// machine with near cores and 35 ms with far ones. Any disturbance of a burst, by the kernel or by
+// the relative phase of the two loops (a quarter of the time of a trip), makes it slower; the
+// fastest shows the distance of the two cores.
 const (
 	controlBursts = 25
 	controlTrips  = 2000
@@ -67,13 +67,13 @@ func (c *Control) Measure(ctx context.Context) (float64, error) {
 // Run does a job of test [Latency] or [Bare]; its size is without meaning.
 func (c *Control) Run(ctx context.Context, j Job) (time.Duration, error) { return c.server.Run(ctx, j) }
 
-// errSilent ends a side whose other side is gone.
+// errSilent ends a side whose other side has ended.
 var errSilent = errors.New("peers: the other side of the control does not answer")
 
 // Close ends the processes.
 func (c *Control) Close() error { return c.server.Close() }
 
-// ServeControl is one side of the control; it runs until the driver is gone.
+// ServeControl is one side of the control; it runs until the driver has ended.
 func ServeControl(dir string, rank int) error {
 	if rank != 0 && rank != 1 {
 		return fmt.Errorf("peers: rank %d: the control has ranks 0 and 1", rank)
@@ -92,7 +92,7 @@ func pinned() bool {
 	return unix.SchedGetaffinity(0, &set) == nil && set.Count() == 1
 }
 
-// controlSide is what one process knows of the control.
+// controlSide is one process's state of the control.
 type controlSide struct {
 	mine, theirs *uint64 // in shared memory: mine has one writer, this process
 	first        bool

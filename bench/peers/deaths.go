@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// DeathsName is what results call the program of [Deaths].
+// DeathsName is the name of the program of [Deaths] in results.
 const DeathsName = "bare-death"
 
 // deathMax bounds one round of [Deaths], starts included.
 const deathMax = 10 * time.Second
 
 // Deaths returns the times from a kill to each of n survivors, for each of so many kills, of the
-// processes of bare/death.c: what learning of a death takes on this machine without a library. A
-// victim has touched so many MiB; the survivors poll, or sleep. The error is a [*NotInstalledError]
+// processes of bare/death.c: the time to detect a death on this machine without a library. A victim
+// has touched so many MiB; the survivors poll, or sleep. The error is a [*NotInstalledError]
 // without a compiler.
 func Deaths(ctx context.Context, n, kills, megabytes int, poll bool) ([][]time.Duration, error) {
 	program, err := bare(ctx, DeathsName, "death")

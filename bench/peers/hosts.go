@@ -18,7 +18,7 @@ type Host struct {
 	Addr netip.Addr
 }
 
-// hostTools are what enters a namespace, and their packages.
+// hostTools are the programs that enter a namespace, and their packages.
 var hostTools = map[string]string{"nsenter": "util-linux", "unshare": "util-linux", "hostname": "hostname"}
 
 // CollectivesOn is [MPI.Collectives] of Open MPI with as many ranks on each host, which yield as in a job

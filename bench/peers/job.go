@@ -137,8 +137,8 @@ const (
 // long its iterations took; an error of it ends Serve, because the other rank is then out of step.
 // answers are to [Server.Ask]; they may be nil.
 func Serve(dir string, rank int, words string, run func(Job) (time.Duration, error), answers Answers) error {
-	// Opened without waiting for the other side: the driver has been there from the start, and
-	// where it is gone no other comes.
+	// Opened without waiting for the other side: the driver has been there from the start, and no
+	// other one comes after its end.
 	cmd, err := os.OpenFile(filepath.Join(dir, "cmd."+strconv.Itoa(rank)), os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return fmt.Errorf("peers: %w", err)
@@ -159,7 +159,7 @@ func Serve(dir string, rank int, words string, run func(Job) (time.Duration, err
 	for lines := bufio.NewScanner(cmd); lines.Scan(); {
 		answer, fatal := serveOne(lines.Text(), run, answers)
 		if _, err := fmt.Fprintln(reply, answer); err != nil || fatal != nil {
-			return fatal // a reply without reader: the driver is gone
+			return fatal // a reply without reader: the driver has ended
 		}
 	}
 	return nil

@@ -30,7 +30,7 @@ type MPI struct {
 	Env      []string
 	Packages string // Debian's
 
-	NetPIPEName     string // its NetPIPE, and the package that has it
+	NetPIPEName     string // its NetPIPE, and the package that contains it
 	NetPIPEPackages string
 }
 
@@ -63,9 +63,9 @@ var OpenMPIOverTCP = func() MPI {
 	return m
 }()
 
-// ULFM is the Open MPI of version 5 or later whose tools are in a directory, with its fault
-// tolerance switched on and the transports that it supports; "": what Debian 13 and later call Open
-// MPI.
+// ULFM is the Open MPI of version 5 or later with its tools in a directory, with its fault
+// tolerance enabled and the transports that it supports; "": the package Open MPI of Debian 13 and
+// later.
 func ULFM(bin string) MPI {
 	m := OpenMPI
 	m.Name, m.Bin = "openmpi-ulfm", bin
@@ -110,9 +110,9 @@ func (m MPI) Start(ctx context.Context, cpus [2]int) (*Server, error) {
 	})
 }
 
-// Startup returns what builds the command that starts n ranks of mpi/startup.c: MPI_Init,
-// MPI_Barrier and [Pass]. Its argument is the file of Pass. It compiles where that has not been
-// done; the error is a [*NotInstalledError] when a tool is missing.
+// Startup returns a program that builds the command that starts n ranks of mpi/startup.c: MPI_Init,
+// MPI_Barrier and [Pass]. Its argument is the file of Pass. It compiles the source if that has not
+// been done; the error is a [*NotInstalledError] when a tool is missing.
 func (m MPI) Startup(ctx context.Context) (Program, error) { return m.program(ctx, "startup") }
 
 // Collectives is [MPI.Startup] with mpi/coll.c, which times collectives; see [CollectiveArgs].
@@ -153,7 +153,7 @@ func (m MPI) find(tool string) (string, error) {
 
 // compile returns the path of a benchmark for this MPI, made from the source in this binary. It is
 // kept in the user's cache directory; the name depends on the source, on the compiler wrapper and
-// on what that would run.
+// on the command that the wrapper would run.
 func (m MPI) compile(ctx context.Context, name string) (string, error) {
 	cc, err := m.find(m.Compiler)
 	if err != nil {
@@ -171,7 +171,7 @@ func (m MPI) compile(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(slices.Concat([]byte(cc), words, source)) // two installations may say the same words
+	sum := sha256.Sum256(slices.Concat([]byte(cc), words, source)) // two installations may print the same words
 	return build(ctx, cc, filepath.Join(dir, fmt.Sprintf("%s-%s-%x", name, m.Name, sum[:8])), source)
 }
 

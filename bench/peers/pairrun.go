@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// clientAndServer runs a program that waits for a client on a free TCP port, and then its client, both to their ends. It
-// returns what the client has printed. command gives the arguments of a side; the server is side 0.
+// clientAndServer runs a program that waits for a client on a free TCP port, and then its client, both to their
+// ends. It returns the client's output. command returns the arguments of a side; the server is side 0.
 func clientAndServer(ctx context.Context, command func(port, side int) []string) (string, error) {
 	port, release, err := reservePort()
 	if err != nil {

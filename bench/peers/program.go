@@ -47,8 +47,9 @@ func killGroup(pid int) error {
 	return os.ErrProcessDone
 }
 
-// NetPIPE returns what builds the command that runs the NetPIPE of this MPI with arguments, its
-// ranks pinned to cpus by taskset. The error is a [*NotInstalledError] when a tool is missing.
+// NetPIPE returns a function that builds the command that runs the NetPIPE of this MPI with
+// arguments, its ranks pinned to cpus by taskset. The error is a [*NotInstalledError] when a tool
+// is missing.
 func (m MPI) NetPIPE(cpus [2]int) (func(args ...string) Command, error) {
 	launcher, err := m.find(m.Launcher)
 	if err != nil {
@@ -75,7 +76,7 @@ func (m MPI) NetPIPE(cpus [2]int) (func(args ...string) Command, error) {
 	}, nil
 }
 
-// findPin finds what pins a program that does not pin itself.
+// findPin finds the tool that pins a program.
 func findPin(peer string) (string, error) {
 	pin, err := exec.LookPath("taskset")
 	if err != nil {

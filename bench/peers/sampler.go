@@ -14,7 +14,7 @@ type Runner interface {
 // Sampler repeats one job so that each sample takes about Target.
 type Sampler struct {
 	Runner Runner
-	// Job is what to do; its Iters and Warmup are set by the Sampler.
+	// Job is the job to run; the Sampler sets its Iters and Warmup.
 	Job    Job
 	Target time.Duration
 }

@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Scratch makes a directory for files that are of use while this process lives; who makes it
-// removes it. Its name says whose it is, so that what a process has left that was killed can be
-// told: the first call removes it.
+// Scratch makes a directory for files that are of use while this process lives; the caller removes
+// it. Its name contains its owner, so that the directories of killed processes can be recognized:
+// the first call removes them.
 func Scratch(what string) (string, error) {
 	sweepOnce()
 	me, err := thisProcess()
@@ -65,8 +65,8 @@ var sweepOnce = sync.OnceFunc(func() { sweep(tempDir()) })
 
 var scratchName = regexp.MustCompile(`^banyan-[a-z]+-(\d+)-(\d+)-(\d+)-\d+$`)
 
-// sweep removes the directories of this user's processes that are gone. What cannot be removed
-// stays: it does no harm.
+// sweep removes the directories of this user's processes that have ended. A directory that cannot
+// be removed stays: it does no harm.
 func sweep(dir string) {
 	me, err := thisProcess()
 	if err != nil {

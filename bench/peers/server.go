@@ -103,7 +103,8 @@ func (s *Server) start(ctx context.Context, commands func(dir string) []Command)
 }
 
 // fifo makes and opens one. It is opened for both directions so that neither opening nor reading
-// depends on when the other side comes; that the other side has gone is learnt from its process.
+// depends on the time at which the other side comes; the end of the other side shows at its
+// process.
 func (s *Server) fifo(name string) (*os.File, error) {
 	path := filepath.Join(s.dir, name)
 	if err := unix.Mkfifo(path, 0o600); err != nil {
@@ -224,8 +225,8 @@ func (s *Server) read(ctx context.Context, limit time.Duration) (string, error) 
 	}
 }
 
-// awaitLastWords waits, after one process has ended, until all have: rank 0 may be about to say
-// what has failed for both.
+// awaitLastWords waits, after one process has ended, until all have: rank 0 may be about to report
+// the failure for both.
 func (s *Server) awaitLastWords(ctx context.Context, answered <-chan struct{}) {
 	select {
 	case <-s.gone():
@@ -242,8 +243,7 @@ func (s *Server) gone() <-chan struct{} {
 	return gone
 }
 
-// unread takes what lies in the FIFO without waiting: what the reader, whose time was over, did not
-// look for any more.
+// unread reads the rest of the FIFO without waiting: the reader has timed out before reading it.
 func (s *Server) unread() string {
 	buf, n := make([]byte, tailMax), 0
 	raw, err := s.reply.SyscallConn()
@@ -257,8 +257,8 @@ func (s *Server) unread() string {
 	return string(buf[:max(n, 0)])
 }
 
-// Close ends the processes and removes the directory. The ranks end at the end of their FIFOs; who
-// does not is ended with SIGTERM and then SIGKILL.
+// Close ends the processes and removes the directory. The ranks end at the end of their FIFOs; a
+// rank that does not is ended with SIGTERM and then SIGKILL.
 func (s *Server) Close() error {
 	for _, f := range append(s.cmds[:], s.reply) {
 		if f != nil {
@@ -267,7 +267,7 @@ func (s *Server) Close() error {
 	}
 	gone := s.gone()
 	grace := stopGrace
-	if s.Words == "" { // never ready: it may wait to open a FIFO that nobody writes to
+	if s.Words == "" { // never ready: it may wait to open a FIFO without a writer
 		grace = 0
 	}
 	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGKILL} {
@@ -287,7 +287,7 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// tail keeps the end of what processes print.
+// tail keeps the end of the output of processes.
 type tail struct {
 	mu  sync.Mutex
 	buf []byte
@@ -307,7 +307,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns what is kept, or "none".
+// String returns the kept text, or "none".
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,12 +9,12 @@ import (
 	"strconv"
 )
 
-// TurnsName is what results call the program of [Turns].
+// TurnsName is the name of the program of [Turns] in results.
 const TurnsName = "bare-turns"
 
-// Turns returns what builds the command that has n processes of bare/turns.c time operations, as
-// [MPI.Recovery] does: what these take on this machine without any library. It compiles where that
-// has not been done; the error is a [*NotInstalledError] without a compiler.
+// Turns returns a program that builds the command in which n processes of bare/turns.c time
+// operations, as [MPI.Recovery] does: their times on this machine without any library. It compiles
+// the source if that has not been done; the error is a [*NotInstalledError] without a compiler.
 func Turns(ctx context.Context) (Program, error) {
 	program, err := bare(ctx, TurnsName, "turns")
 	if err != nil {

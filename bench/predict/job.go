@@ -31,7 +31,8 @@ type Job struct {
 	Costs  Costs
 }
 
-// Costs are what fault awareness takes of a core. They are the only difference between designs with the same tree.
+// Costs are the costs of fault awareness on a core. They are the only difference between designs with the same
+// tree.
 type Costs struct {
 	// Check is for each message of an aware design: may it be sent, may it be received.
 	Check sim.Picos

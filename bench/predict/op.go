@@ -27,7 +27,7 @@ const (
 
 var ops = []string{"barrier", "bcast", "reduce", "allreduce", "gather", "scatter"}
 
-// String formats what ParseOp parses.
+// String returns the text that ParseOp parses.
 func (o Op) String() string {
 	if o >= 0 && int(o) < len(ops) {
 		return ops[o]

@@ -114,7 +114,7 @@ func (m *machine) class(a, b int32) fabric.LinkClass {
 	}
 }
 
-// push queues what happens after a while.
+// push queues an event after a while.
 func (m *machine) push(at sim.Picos, what happening, rank int32, down bool) {
 	m.queue.push(event{at: at, what: what, rank: rank, down: down})
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/sim"
 )
 
-// Undetected is what becomes of one operation that starts when ranks are dead of which nobody knows.
+// Undetected is the outcome of one operation that starts with dead ranks that no rank has detected.
 type Undetected struct {
-	// Living is the number of living ranks. Reached are those that have completed when all is still before the
-	// failures are detected; Time is the time until the last of them has.
+	// Living is the number of living ranks. Reached are those that have completed when no event is left before
+	// the failures are detected; Time is the time until the last of them has.
 	Living, Reached int
 	Time            sim.Picos
 	// Messages is their number until then.
@@ -25,9 +25,9 @@ type Undetected struct {
 // correctionDelay is the time before a correction grows, that of package ft/control.
 const correctionDelay = 200 * sim.Microsecond
 
-// Unseen follows one barrier or broadcast of rank 0 that starts with dead ranks of which nobody knows. All living
-// ranks learn of all of them when the time detection is over. A message costs its sender and its receiver their overheads, and takes the latency and the
-// bytes of the link; there are no ports and no credits.
+// Unseen follows one barrier or broadcast of rank 0 that starts with undetected dead ranks. All living ranks detect
+// all of them at the time detection. A message costs its sender and its receiver their overheads, and takes the
+// latency and the bytes of the link; there are no ports and no credits.
 func Unseen(j Job, detection sim.Picos) (Undetected, error) {
 	design, dead := j.Design, j.Dead
 	if j.Design == tree.Unaware {
@@ -152,7 +152,7 @@ func (u *unseen) completed(rank int, at sim.Picos) {
 	}
 }
 
-// tree follows a broadcast down the tree of all ranks. A barrier there ends at nobody if a rank is dead.
+// tree follows a broadcast down the tree of all ranks. A barrier there ends at no rank if one is dead.
 func (u *unseen) tree() {
 	u.result.Living = u.alive.Count()
 	if u.job.Op == Barrier && len(u.job.Dead) > 0 {
@@ -224,7 +224,7 @@ func (u *unseen) settle(before bool) {
 	}
 }
 
-// detect has all living ranks know of all dead ones.
+// detect reports all dead ranks to all living ones.
 func (u *unseen) detect() {
 	words := u.alive.Words()
 	for i := range words {

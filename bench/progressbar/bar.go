@@ -192,7 +192,7 @@ type lines struct {
 	counts func(line []byte) bool
 }
 
-// Columns is the width of what it writes to.
+// Columns is the width of the terminal that it writes to.
 func (l *lines) Columns() int { return table.Width(l.w) }
 
 // Write implements io.Writer.

@@ -12,8 +12,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/affinity"
 )
 
-// Environment is what may explain a number. What could not be found out is empty; an empty member
-// never stands for a known value.
+// Environment contains facts that may explain a number. A fact that could not be found out is
+// empty; an empty member never stands for a known value.
 type Environment struct {
 	Host   string `json:"host"`
 	Kernel string `json:"kernel"` // release and version

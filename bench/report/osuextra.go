@@ -40,8 +40,8 @@ func (t *OSUWindows) Header() error {
 	return printed(t.bandwidth.Begin())
 }
 
-// Row prints the line of a size, in bytes. seconds are those per message, over all pairs, one for
-// each window.
+// Row prints the line of a size, in bytes. seconds are the times per message, over all pairs, one
+// for each window.
 func (t *OSUWindows) Row(size int, seconds []float64) error {
 	rates, mbps := []any{size}, []any{size}
 	for _, s := range seconds {

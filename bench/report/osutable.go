@@ -25,7 +25,7 @@ const (
 	osuLeastSize, osuLeastValue = 7, 10
 )
 
-// OSUOverlap is what a non-blocking collective takes beside a computation, in seconds.
+// OSUOverlap has the times of a non-blocking collective beside a computation, in seconds.
 type OSUOverlap struct {
 	Overall, Compute, Start, Test, Wait float64
 	Percent                             float64
@@ -48,9 +48,9 @@ type OSUTable struct {
 	WithoutRate bool
 	// Percentiles adds a column for each, in percent, as option -z.
 	Percentiles []int
-	// Pairs and Window stand in a line of mbw_mr's.
+	// Pairs and Window are in the lines of mbw_mr.
 	Pairs, Window int
-	// Senders and Receivers, numbers of threads, stand in lines of latency_mt's.
+	// Senders and Receivers, numbers of threads, are in the lines of latency_mt.
 	Senders, Receivers int
 	// Datatype is that of option -T. Below: it is not the first of several, and has no title.
 	Datatype string
@@ -72,12 +72,12 @@ type OSURow struct {
 	// Printed with Full only: seconds, and a number.
 	Least, Most float64
 	Iterations  int
-	// Overlap is of non-blocking collectives, of which the other times are those of the communication alone.
+	// Overlap is for non-blocking collectives; the other times are then those of the communication alone.
 	Overlap OSUOverlap
 }
 
-// Header prints the title and the line of column names. The words behind the version say whose
-// numbers they are.
+// Header prints the title and the line of column names. The text after the version names the source
+// of the numbers.
 func (t *OSUTable) Header() error {
 	words, ok := osuTables[t.Name]
 	if !ok {
@@ -195,7 +195,7 @@ func (t *OSUTable) narrowTable() *table.Table {
 	return narrow
 }
 
-// overlapColumns are those of a non-blocking collective, behind the size if there is one.
+// overlapColumns are the columns of a non-blocking collective, after the size if there is one.
 func (t *OSUTable) overlapColumns(words osuWords) []string {
 	names := []string{"Overall(us)", "Compute(us)", "Pure Comm.(us)", "Overlap(%)"}
 	if t.Full {
@@ -221,7 +221,7 @@ func (t *OSUTable) overlapCells(r OSURow) (cells []string) {
 	return append(cells, t.number(o.Percent))
 }
 
-// columns are those that are printed behind the size.
+// columns are the columns after the size.
 func (t *OSUTable) columns(words osuWords) []string {
 	if t.WithoutRate && len(words.columns) > 1 {
 		return words.columns[:1]
@@ -229,10 +229,11 @@ func (t *OSUTable) columns(words osuWords) []string {
 	return words.columns
 }
 
-// osuTitle is the line by which parsers know whose table it is, in the form of OSU 5.9.
+// osuTitle is the line by which parsers recognize a table, in the form of OSU 5.9.
 func osuTitle(name string) string { return osuTitleOf(name, "5.9") }
 
-// osuTitleOf is that in the form of a version; whose numbers they are stands below where a line is too short.
+// osuTitleOf is that in the form of a version; if the line is too short for the source of the numbers, the
+// source stands below.
 func osuTitleOf(name, version string) string {
 	title, whose := fmt.Sprintf("# OSU MPI %s Test v%s", name, version), "(its format; by Banyan)\n"
 	if len(title)+len(whose) > table.Columns {

@@ -1,7 +1,7 @@
 package report
 
-// osuWords are what differs between the tables. The title begins with the words that parsers look
-// for; theirs is "# OSU.*Test (?P<ver>v[0-9\.]+)".
+// osuWords are the texts that differ between the tables. The title begins with the words that
+// parsers look for; theirs is "# OSU.*Test (?P<ver>v[0-9\.]+)".
 type osuWords struct {
 	title     string
 	columns   []string

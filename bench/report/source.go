@@ -2,8 +2,8 @@ package report
 
 import "strings"
 
-// Source is a line that says where the numbers of a run come from, for a figure: the fabric, the processors, the
-// day and the commit, which a + follows where the source had changes. What is unknown it says so.
+// Source returns a line with the source of the numbers of a run, for a figure: the fabric, the processors, the
+// day and the commit, followed by a + if the source had changes. Unknown parts are named as such.
 func (f *File) Source(fabric string) string {
 	e := f.Environment
 	cpu, commit := strings.Join(strings.Fields(e.CPU), " "), e.Revision

@@ -13,12 +13,12 @@ type Column struct {
 	Name string
 	// Width is the least number of characters; a name that is longer takes more.
 	Width int
-	// Left aligns text; numbers stand right.
+	// Left aligns text on the left; numbers are on the right.
 	Left bool
 	// Format is that of a value, for package fmt, "" for %v. A number that is not finite is
 	// [stats.None].
 	Format string
-	// Joined columns stand in the block of the one before.
+	// Joined columns are in the block of the previous one.
 	Joined bool
 }
 

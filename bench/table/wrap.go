@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// deeper is how much further right a wrapped line goes on.
+// deeper is the additional indentation of a wrapped line.
 const deeper = 2
 
 // Wrap breaks the lines of a text that are longer than width columns between words. The rest of a

@@ -75,9 +75,9 @@ func Bytes(op choose.Op, size, ranks int) int {
 	return size
 }
 
-// Collectives measures the algorithms of each operation that the place of the job's communicator has, in turn, at each size. All
-// ranks call it with the same options. It gives the points, and calls emit with each, on rank 0 alone. Cut says that
-// the time was over before all were measured, at all ranks.
+// Collectives measures the algorithms of each operation that the place of the job's communicator has, in turn, at
+// each size. All ranks call it with the same options. It returns the points, and calls emit with each, on rank 0
+// alone. Cut reports that the time was over before all were measured, at all ranks.
 func Collectives(w *banyan.World, o CollectiveOptions, emit func(CollectivePoint) error) (points []CollectivePoint, cut bool,
 	err error) {
 	for _, op := range o.Ops {
@@ -184,9 +184,9 @@ func (m *measuring) sizes(emit func(CollectivePoint) error) (cut bool, err error
 	return false, nil
 }
 
-// fitting are those of ways that go by their algorithm at a length. They do as in a table that has it for this length alone:
-// behind a length header, or a step in memory, where shorter lengths go by something else. Only what would take the place of
-// memory does without.
+// fitting returns the choices that use their algorithm at a length. They act as in a table that has it for this
+// length alone: after a length header, or a step in memory, if shorter lengths use another algorithm. Only an
+// algorithm that would replace memory does without.
 func (m *measuring) fitting(bytes int) (fit []forced, usual string, err error) {
 	if usual, err = m.base.Algorithm(m.op.String(), bytes); err != nil {
 		return nil, "", err
@@ -231,7 +231,7 @@ func (m *measuring) point(bench *osu.Benchmark, size int) (CollectivePoint, erro
 	return p, nil
 }
 
-// judge computes what times say, those of a round for each of the algorithms.
+// judge evaluates the times of a round for each of the algorithms.
 func (p *CollectivePoint) judge(fit []forced, times [][]float64) {
 	reference := slices.IndexFunc(fit, func(y forced) bool { return y.by == p.Default })
 	least := 1.0

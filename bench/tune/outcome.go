@@ -105,9 +105,9 @@ func strongest(rows []Row, at []Distance, want Outcome) (Row, bool) {
 	return best, found
 }
 
-// crossing moves a limit from where it is: up while what is sent eagerly is better at the next
-// size, else down while it is worse. The rows of a size compare eager, the new, with announced. It
-// also returns the size at which the difference was largest among those that the limit has passed.
+// crossing moves a limit from its present place: up while eager is better at the next size, else
+// down while it is worse. The rows of a size compare eager, the new, with announced. It also
+// returns the size at which the difference was largest among those that the limit has passed.
 func crossing(sizes []int, rows map[int][]Row, at []Distance, limit int) (moved, where int) {
 	moved = limit
 	passed := func(size int, want Outcome) {

@@ -40,8 +40,8 @@ type Found struct {
 	Why string
 }
 
-// Rules are the rules by which a place takes what the points have chosen, where that is not the default. Points are by
-// operation, and of each by length.
+// Rules returns the rules for a place by which operations use the choices of the points, if these are not the
+// default. Points are by operation, and of each by length.
 func Rules(at choose.Rule, points []CollectivePoint) (rules []Found) {
 	for len(points) > 0 {
 		n := 1
@@ -88,7 +88,8 @@ func differs(points []CollectivePoint) bool {
 	return slices.ContainsFunc(points, func(p CollectivePoint) bool { return p.Chosen != p.Default })
 }
 
-// always has rules of an operation whose messages go one way: how long memory is used, and which way that is.
+// always returns the rules of an operation with one algorithm of messages: the limit of the memory, and the
+// algorithm.
 func always(at choose.Rule, points []CollectivePoint) (rules []Found) {
 	from := 0 // the first point that messages are better for
 	for from < len(points) && shared(points[from].Default) && points[from].Chosen == points[from].Default {
@@ -148,7 +149,7 @@ func mustParse(algorithm string) choose.Algorithm {
 	return by
 }
 
-// TableText writes rules as a table. The comments stand above them, a line each.
+// TableText formats rules as a table. The comments precede them, a line each.
 func TableText(comments []string, rules []Found) string {
 	var b strings.Builder
 	for _, c := range comments {

@@ -109,7 +109,7 @@ func (t *Tuner) Trials() int {
 	return n
 }
 
-// Knobs are those about which Run finds something.
+// Knobs are the knobs that Run tunes.
 func (t *Tuner) Knobs() []settings.ID {
 	out := []settings.ID{settings.EagerNear, settings.EagerFar}
 	for _, r := range t.rings() {
@@ -171,8 +171,8 @@ func (t *Tuner) limits(ctx context.Context) ([]Finding, error) {
 	return []Finding{n, f}, err
 }
 
-// limit finds one of them, where decided says what is settled already. The far limit is no more
-// than the near one.
+// limit finds one of them; decided contains the settled values. The far limit is no more than the
+// near one.
 func (t *Tuner) limit(ctx context.Context, id settings.ID, d Distance, rows map[int][]Row, decided Values) (Finding,
 	error) {
 	k := settings.Of(id)
@@ -221,8 +221,8 @@ func (t *Tuner) ring(ctx context.Context, r ring) (Finding, error) {
 	return t.confirm(ctx, f, best, r.jobs, both, nil)
 }
 
-// confirm compares a value that has won with the default, as a program would have them, both beside
-// what is decided already.
+// confirm compares a value that has won with the default, as a program would use them, both beside
+// the decided values.
 func (t *Tuner) confirm(ctx context.Context, f Finding, value int, in []Job, at []Distance, decided Values) (Finding,
 	error) {
 	k := settings.Of(f.Knob)

@@ -86,8 +86,7 @@ func (f exitsFlag) setExits(spec *launch.Spec) {
 	spec.Exits = func() (launch.Exits, error) { return openExits(value) }
 }
 
-// openExits loads the program, unless the value of BANYAN_EXITS says that
-// something else is to be used.
+// openExits loads the program, unless the value of BANYAN_EXITS names another source.
 func openExits(value string) (launch.Exits, error) {
 	switch {
 	case value == exits.Off, strings.HasPrefix(value, "@"), strings.HasPrefix(value, "/"):
@@ -102,5 +101,5 @@ func openExits(value string) (launch.Exits, error) {
 	case value == exits.On:
 		return nil, fmt.Errorf("%w (%s=%s or --exits=%s asks for it)", err, exits.Env, value, value)
 	}
-	return nil, nil // ftbench doctor says why; the ranks have other means
+	return nil, nil // ftbench doctor prints the reason; the ranks have other means
 }

@@ -65,8 +65,8 @@ func (c *meetCmd) time(w *banyan.World, op peers.Collective) error {
 	return noteTime(c.File, op, sum[0]/float64(calls)/float64(comm.Size()), most[0])
 }
 
-// fill calls a block that takes about as long as is asked for, and says of how many calls that is. What it takes is found by blocks that grow, of
-// which the first does not count: connections are made there.
+// fill calls a block that takes about the requested time, and returns its number of calls. It finds that number by
+// growing blocks. The first of them does not count: it makes the connections.
 func (c *meetCmd) fill(comm *banyan.Comm, most int64, block func(calls int64) error) (int64, error) {
 	const first = 20
 	if err := block(first); err != nil {

@@ -11,7 +11,7 @@ type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"The shell: ${enum}."`
 }
 
-// Help says how the shells take it.
+// Help describes the installation in the shells.
 func (completionCmd) Help() string {
 	return `Prints what makes the shell complete commands, options and the values that an option
 allows. The shell asks the ftbench that is being typed, so the script stays right
@@ -25,7 +25,7 @@ Examples:
   ftbench completion bash`
 }
 
-// scripts are what the shells read; each hands the words up to the cursor to ftbench complete.
+// scripts are read by the shells; each passes the words up to the cursor to ftbench complete.
 var scripts = map[string]string{
 	"bash": `_ftbench() {
 	local IFS=$'\n'
@@ -64,7 +64,7 @@ type completeCmd struct {
 	Words []string `arg:"" optional:"" passthrough:"" help:"The words after ftbench; the last is to be completed."`
 }
 
-// Run prints what the last word may become, one a line.
+// Run prints the possible completions of the last word, one a line.
 func (c *completeCmd) Run(to *call, ctx *kong.Context) error {
 	words := c.Words
 	if len(words) > 0 && words[0] == "--" {
@@ -76,7 +76,7 @@ func (c *completeCmd) Run(to *call, ctx *kong.Context) error {
 	return nil
 }
 
-// candidates are what the last word may become; none where files or programs are expected.
+// candidates are the possible completions of the last word; none if files or programs are expected.
 func candidates(node *kong.Node, words []string) (found []string) {
 	last := ""
 	if n := len(words); n > 0 {
@@ -144,7 +144,7 @@ func offers(node *kong.Node, open *kong.Flag, last string) (all []string) {
 	return all
 }
 
-// values are those that an option or argument allows, if they are few.
+// values are the values that an option or argument allows, if they are few.
 func values(v *kong.Value) []string {
 	if c, ok := v.Target.Interface().(interface{ choices() []string }); ok {
 		return c.choices()

@@ -5,15 +5,15 @@
 //	                  the format of OSU
 //	ftbench netpipe   throughput at many sizes, as NetPIPE measures it
 //	ftbench match     time to match against the length of the queues
-//	ftbench many      what many ranks cost each other: first contact, messages, memory
-//	ftbench fault     what failures cost: time from the death of a rank to its error;
+//	ftbench many      costs of many ranks: first contact, messages, memory
+//	ftbench fault     costs of failures: time from the death of a rank to its error;
 //	                  random programs whose ranks are killed
 //	ftbench compare   Banyan against UCX, Open MPI, MPICH, interleaved
 //	ftbench tune      find the thresholds that suit this machine; write them to a file
-//	ftbench doctor    what this machine has for the fabrics; by which the ranks of a job
-//	                  reach each other, and why
-//	ftbench info      every setting, its value here and where it comes from
-//	ftbench agent     a daemon on each node: the kernel tells ranks of each other's ends
+//	ftbench doctor    check this machine for the fabrics; show the fabric of each pair of
+//	                  ranks of a job, and the reason
+//	ftbench info      every setting, its value here and its source
+//	ftbench agent     a daemon on each node: the kernel reports ends of ranks to each other
 //	ftbench tour      latency and bandwidth in about a minute, with files and figures
 //	ftbench completion  makes bash, zsh or fish complete command lines
 //
@@ -24,19 +24,19 @@
 //
 // # Exit codes
 //
-//	0   done; where there are bounds: none is missed; for doctor: nothing is
-//	    missing, and a fabric joins each pair of ranks
-//	1   something failed; the error says what and what to do. For doctor: something
+//	0   done; with bounds: none is missed; for doctor: nothing is
+//	    missing, and a fabric connects each pair of ranks
+//	1   something failed; the error contains the cause and the remedy. For doctor: something
 //	    is missing, or a pair has no fabric
 //	2   the command line is wrong: nothing was measured
 //	3   compare, match, fault silence, fault rebalance: a bound is missed
 //
 // A command that a signal has ended ends with 128 plus the signal's number, 130 after Ctrl-C;
-// compare stores what it has until then.
+// compare stores its results until then.
 //
 // ftbench run ends with the code of the first rank that failed, 128 plus the signal's number for
 // one that was killed. Ranks' output that cannot be written counts as a failure: 1, or 141 when the
-// reader of a pipe has gone.
+// reader of a pipe has ended.
 //
 // A benchmark that is started alone starts its ranks itself, by running this binary again under
 // package launch; inside a job that another launcher has started it is a rank. Each command is a

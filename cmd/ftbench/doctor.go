@@ -108,7 +108,7 @@ type doctorResults struct {
 	Findings []doctor.Finding `json:"findings"`
 }
 
-// allowedFabrics are those that a job would use from here.
+// allowedFabrics are the fabrics that a job would use from here.
 func allowedFabrics() (route.Set, error) {
 	text := os.Getenv(fabricEnv)
 	if text == "" {

@@ -81,7 +81,7 @@ func (f *fabricFlags) options() (opts []banyan.Option) {
 }
 
 // used names the fabrics by which rank 0 has measured, for the files of results: in a job those to
-// all other ranks. It connects to those that it has not met.
+// all other ranks. It connects to ranks that have no connection yet.
 func (f *fabricFlags) used(w *banyan.World) (string, error) {
 	if f.simulated() {
 		return simulator, nil
@@ -121,11 +121,12 @@ func (c *runFabrics) settle(environ []string) []string {
 	return environ
 }
 
-// local reports whether all ranks run where this process does, so that its interfaces are theirs.
+// local reports whether all ranks run on the machine of this process, so that its interfaces are
+// theirs.
 func (c *runCmd) local() bool { return c.Netns == 0 && c.Hosts == nil && c.Hostfile == "" }
 
-// validateNetworks finds networks that are none here: where all ranks share memory none of them
-// would ever look. On other hosts the ranks say so themselves.
+// validateNetworks finds networks that do not exist here: if all ranks share memory none of them
+// would ever check. On other hosts the ranks report it themselves.
 func (c *runCmd) validateNetworks() error {
 	if c.Networks == "" || !c.local() {
 		return nil

@@ -47,12 +47,12 @@ func newFaultCmd() faultCmd {
 	}
 }
 
-// startedBy is the variable by which a rank knows that this command has started it: another launcher
-// kills no rank.
+// startedBy is the variable by which a rank detects that this command has started it: another
+// launcher kills no rank.
 const startedBy = "BANYAN_FAULT_DETECT"
 
-// faultJob returns what starts this command's ranks: with the arguments of the call and more
-// variables, bound to a core each where there are enough for so many. Kills are not logged.
+// faultJob returns the starter of this command's ranks: with the arguments of the call and more
+// variables, bound to a core each if there are enough for so many. Kills are not logged.
 func faultJob(to *call, exits exitsFlag, log io.Writer, processes int, export ...string) (fault.Processes, error) {
 	self, err := selfPath()
 	if err != nil {

@@ -180,7 +180,7 @@ func (c *collectiveOptions) check(jobs []fault.Collective) error {
 	return nil
 }
 
-// jobEnv is the variable that tells a rank which of the jobs it belongs to.
+// jobEnv is the variable that contains the number of a rank's job.
 const jobEnv = "BANYAN_FAULT_JOB"
 
 func (c *collectiveOptions) run(o fault.Collective, to *call) error {
@@ -262,7 +262,7 @@ func (c *collectiveOptions) measure(jobs []fault.Collective, to *call) (any, []f
 		bar.Note(fmt.Sprintf("%d of %d ranks dead", o.Failures, o.Ranks))
 		r, merr := o.Measure(ctx, start(i, o), out, func() { bar.Step(1) })
 		if merr != nil {
-			_ = rows.End() // what was measured, beside the error that counts
+			_ = rows.End() // prints the measured rows, beside the error that counts
 			return nil, nil, orInterrupt(ctx, merr)
 		}
 		if r.Cut != nil {
@@ -295,7 +295,7 @@ func (c *collectiveOptions) time(jobs []fault.Collective) (all time.Duration) {
 	return all
 }
 
-// starter returns what starts a job: in the simulator, or of processes.
+// starter returns a function that starts a job: in the simulator, or of processes.
 func (c *collectiveOptions) starter(bar *progressbar.Bar, to *call, limit budget.Budget) (
 	ctx context.Context, stop func(), start func(int, fault.Collective) fault.Start, err error,
 ) {
@@ -321,7 +321,7 @@ func (c *collectiveOptions) starter(bar *progressbar.Bar, to *call, limit budget
 	return ctx, stop, func(number int, _ fault.Collective) fault.Start { return processes(number) }, nil
 }
 
-// startJobs returns what starts the processes of a job with the arguments of the call.
+// startJobs returns a function that starts the processes of a job with the arguments of the call.
 func (c *collectiveOptions) startJobs(to *call, bar *progressbar.Bar, export ...string) (
 	func(number int) fault.Start, error,
 ) {

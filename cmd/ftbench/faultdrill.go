@@ -96,7 +96,7 @@ type drillResults struct {
 	Cut        *budget.Cut            `json:"cut,omitempty"` // of --max-time
 }
 
-// config is from what runs are drawn.
+// config is the configuration from which runs are drawn.
 func (c *faultDrillCmd) config() drill.Config {
 	cfg := drill.Config{Min: c.N.min, Max: c.N.max, Fabrics: c.Fabric}
 	if c.simulated() {
@@ -206,8 +206,8 @@ func (c *faultDrillCmd) runTime() time.Duration {
 	return startTime(c.N.max) / 2
 }
 
-// runs carries out one run after the other. An error is none of the ranks', or the
-// user's interruption; what has been counted until then counts.
+// runs carries out one run after the other. An error is not that of a rank, or it is the user's
+// interruption; the counts until then remain.
 func (c *faultDrillCmd) runs(ctx context.Context, d *drill.Driver, aim drill.Kind, results *drillResults, to *call) error {
 	bar := progressbar.Start(to.err, "fault drill", c.Runs)
 	defer bar.Stop()
@@ -246,7 +246,7 @@ func (c *faultDrillCmd) again(seed uint64) string {
 	return text
 }
 
-// driver makes the driver, and what closes the networks that it opens.
+// driver makes the driver, and a function that closes the networks that it opens.
 func (c *faultDrillCmd) driver(cfg drill.Config, to *call) (*drill.Driver, func() error, error) {
 	self, err := selfPath()
 	if err != nil {

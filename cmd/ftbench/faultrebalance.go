@@ -207,14 +207,14 @@ func rebalanceCharts(trees []fault.Plan) []figure.Chart {
 // the greatest if there are no more than two.
 const rebalanceLines = 6
 
-// prototype names what the paper has, onePlan what stands in place of a fabric.
+// prototype is the name of the paper's values, onePlan replaces a fabric.
 const (
 	prototype = "prototype of 2011, mean"
 	onePlan   = "no messages, one core"
 )
 
-// rebalanceSeries are the times of each design and tree against what of gives, where it has something, and
-// what the paper has there.
+// rebalanceSeries are the times of each design and tree against the value of the function of, if it has
+// one, and the paper's values there.
 func rebalanceSeries(trees []fault.Plan, of func(fault.Plan) (x int, ok bool)) []figure.Series {
 	kinds := map[[2]string]bool{}
 	for _, r := range trees {

@@ -37,7 +37,7 @@ type undetectedResults struct {
 	Cut       *budget.Cut        `json:"cut,omitempty"` // of --max-time
 }
 
-// predictUndetected predicts operations that start with failures of which nobody knows.
+// predictUndetected predicts operations that start with undetected failures.
 func (c *collectiveOptions) predictUndetected(jobs []fault.Collective, to *call) error {
 	machine, err := predict.Load(c.Machine)
 	if err != nil {

@@ -29,9 +29,9 @@ func newParser(to *call, exit func(code int)) *kong.Kong {
 // describers are the commands that show other commands: they need all of them.
 var describers = []string{"help", "completion", "docs", "complete"}
 
-// grammar returns what the parser reads for a command line: a struct with the one command that the first words
-// name, or cli, which has all. The parser needs some 30 ms of processor time for all, and each rank that ftbench
-// starts would spend them.
+// grammar returns the grammar of a command line: a struct with the one command that the first words name, or
+// cli, which has all. The parser needs some 30 ms of processor time for all, and each rank that ftbench starts
+// would spend them.
 func grammar(cli *commands, words []string) any {
 	if len(words) == 0 || slices.Contains(describers, words[0]) {
 		return cli
@@ -87,7 +87,7 @@ func commandName(field reflect.StructField) string {
 	return strings.ToLower(field.Name)
 }
 
-// isGroup tells whether a command consists of other commands.
+// isGroup reports whether a command consists of other commands.
 func isGroup(t reflect.Type) bool {
 	for _, field := range reflect.VisibleFields(t) {
 		if _, is := field.Tag.Lookup("cmd"); is || field.Anonymous {

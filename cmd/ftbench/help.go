@@ -10,9 +10,9 @@ import (
 	"github.com/banyan-hpc/banyan/bench/table"
 )
 
-// printHelp prints help in the width of the terminal, and in 80 columns where there is none, whatever the
-// environment says of COLUMNS. A longer line is one that the parser does not wrap: an example, a table, or
-// a list without spaces.
+// printHelp prints help in the width of the terminal, or in 80 columns without one, whatever COLUMNS in
+// the environment is. The parser does not wrap an example, a table, or a list without spaces, which may be
+// longer.
 func printHelp(to *call) kong.HelpPrinter {
 	return func(o kong.HelpOptions, ctx *kong.Context) error {
 		width := table.Width(to.out)
@@ -58,8 +58,8 @@ func foldHelp(text string, width int) string {
 	return b.String()
 }
 
-// breakAt is how many bytes of a text stand in a line of a width: up to the last of the first kind of
-// break that there is; 0 for none. A comma stays in the line.
+// breakAt is the number of bytes of a text that fit in a line of a width: up to the last break of the
+// first kind that occurs; 0 for none. A comma stays in the line.
 func breakAt(text string, width int, breaks []string) int {
 	most := len(text)
 	if runes := []rune(text); len(runes) > width {

@@ -12,7 +12,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/launch/hosts"
 )
 
-// hostFlags say on which machines ranks run, and how they are reached.
+// hostFlags name the machines of ranks, and the way to reach them.
 type hostFlags struct {
 	Hosts         *string `placeholder:"HOST[:SLOTS],…" xor:"hosts" help:"Run on these hosts; a slot is a rank, one if no number is given."`
 	Hostfile      string  `placeholder:"FILE" xor:"hosts" type:"path" help:"Run on the hosts in a file: HOST, HOST:SLOTS or HOST slots=N on each line; # begins a comment."`
@@ -25,9 +25,8 @@ type hostFlags struct {
 // is named.
 const rshEnv = "BANYAN_RSH"
 
-// validateHosts finds options that say how to reach hosts where none is named: the
-// ranks would start here, and not where they are meant to. --oversubscribe does no
-// such harm, so it is remarked upon only.
+// validateHosts finds options for reaching hosts without a host: the ranks would start here, and
+// not where the user wants them. --oversubscribe does no such harm, so it only causes a note.
 func (f *hostFlags) validateHosts() error {
 	switch {
 	case f.Hosts != nil || f.Hostfile != "":
@@ -60,7 +59,7 @@ func (f *hostFlags) setHosts(spec *launch.Spec) (err error) {
 	if f.Rsh != nil {
 		rsh = *f.Rsh
 	}
-	if rsh != "" { // else package launch knows
+	if rsh != "" { // otherwise package launch has a default
 		if spec.Shell, err = hosts.ParseShell(rsh); err != nil {
 			return err
 		}
@@ -83,7 +82,7 @@ func readHostfile(name string) ([]launch.Host, error) {
 	return hosts.ReadFile(file, name)
 }
 
-// proxyCommand is what is started on a host.
+// proxyCommand is the command that is started on a host.
 func proxyCommand(path string) ([]string, error) {
 	if path == "" {
 		var err error

@@ -67,8 +67,8 @@ func (c *infoCmd) Run(to *call) error {
 	return to.store(file, c.JSON, infoResults{in.Machine(), set.Sources, set.Show(c.Changed)})
 }
 
-// printSettings wraps what is printed so that it stays a file of settings: comments go on as comments, and
-// one that does not fit beside its value stands below.
+// printSettings wraps the text so that it stays a file of settings: a wrapped comment is continued as a
+// comment, and one that does not fit beside its value is printed below.
 func printSettings(out io.Writer, text string) error {
 	width := table.Width(out)
 	var b strings.Builder

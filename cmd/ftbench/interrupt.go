@@ -46,7 +46,7 @@ func interruptible() (context.Context, func()) {
 	return ctx, func() { signal.Stop(signals); cancel(nil) }
 }
 
-// orInterrupt is the error that counts: once a signal has come, what fails fails for that.
+// orInterrupt returns the error that counts: after a signal an error is the signal's.
 func orInterrupt(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)

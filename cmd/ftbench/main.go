@@ -114,8 +114,8 @@ func run(to *call) int {
 	return finish(ctx.Run(to), to.err)
 }
 
-// wrongIn names the command whose help has what a command line lacks: the innermost that the parser
-// had found.
+// wrongIn names the command whose help contains the missing part of a command line: the innermost
+// that the parser had found.
 func wrongIn(err error) string {
 	name := "ftbench"
 	var wrong *kong.ParseError

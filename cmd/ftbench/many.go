@@ -199,7 +199,7 @@ func manyRows(rows *table.Table, jobs manyJobs) error {
 	return nil
 }
 
-// manyCosts prints what the ranks cost but for time.
+// manyCosts prints the costs of the ranks beside time.
 func manyCosts(out io.Writer, all []manyJobs) error {
 	t := table.Table{
 		W: out, Keys: 1, Title: "\n# Processor time of a pair (µs); memory of the node and of rank 0 (MiB)",

@@ -26,7 +26,7 @@ type netnsFlags struct {
 // netnsHosts is a number of namespaces; 0: the option was not given.
 type netnsHosts int
 
-// UnmarshalText reads what was given.
+// UnmarshalText parses the value.
 func (h *netnsHosts) UnmarshalText(text []byte) error {
 	n, err := strconv.Atoi(string(text))
 	if err != nil || n < 1 || n > netns.MaxHosts {
@@ -39,7 +39,7 @@ func (h *netnsHosts) UnmarshalText(text []byte) error {
 // netnsRate is a bandwidth in 10^6 bit/s; 0: the option was not given.
 type netnsRate int
 
-// UnmarshalText reads what was given, also with the units of tc.
+// UnmarshalText parses the value, also with the units of tc.
 func (r *netnsRate) UnmarshalText(text []byte) error {
 	number, factor := strings.ToLower(string(text)), 1.0
 	for unit, mbit := range map[string]float64{"mbit": 1, "gbit": 1000} {

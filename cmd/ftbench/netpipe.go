@@ -119,7 +119,7 @@ func (c *netpipeCmd) prepare() (netpipe.Options, []curve, error) {
 	switch {
 	case c.TrialTime != nil:
 		o.TrialTime = *c.TrialTime
-	case c.simulated(): // whose trials are all alike
+	case c.simulated(): // its trials are all alike
 		o.TrialTime = time.Millisecond
 	}
 	c.shorter(&o.TrialTime, 50*time.Millisecond)
@@ -201,7 +201,7 @@ func (c *netpipeCmd) create(to *call) (io.WriteCloser, error) {
 	return os.Create(c.Out)
 }
 
-// unclosed is for what stays open.
+// unclosed is a writer that Close leaves open.
 type unclosed struct{ io.Writer }
 
 // Close implements io.Closer.

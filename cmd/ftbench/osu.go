@@ -55,7 +55,7 @@ func newOsuCmd() osuCmd {
 }
 
 // osuCommon are the options of all but init. The letters are those of OSU, and its long names are
-// known beside ours.
+// accepted beside Banyan's.
 type osuCommon struct {
 	Bench *osu.Benchmark `kong:"-"`
 

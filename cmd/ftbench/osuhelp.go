@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// osuHelp is what the help of a benchmark says, and its examples.
+// osuHelp is the help of a benchmark, and its examples.
 type osuHelp struct {
 	text     string
 	examples []string

@@ -53,7 +53,7 @@ func (c *osuOptions) measure(w *banyan.World, o osu.Options, look osuTable, to *
 	return to.store(file, c.JSON, results)
 }
 
-// check reports what makes a run impossible with one of the types.
+// check reports the reason for which a run with one of the types is impossible.
 func (c *osuOptions) check(ranks int, o osu.Options, kinds []osu.Datatype) error {
 	for _, kind := range kinds {
 		o.Type = kind

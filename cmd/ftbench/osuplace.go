@@ -2,8 +2,7 @@ package main
 
 import "github.com/banyan-hpc/banyan/bench/osu"
 
-// rootOption is for collectives of which one rank has the data or gets the result, placeOption for those that have a
-// form in place.
+// rootOption is for collectives with a root, placeOption for those that have a form in place.
 type (
 	rootOption struct {
 		Root string `short:"k" name:"root-rank" placeholder:"fixed:RANK" help:"The rank that has the data or gets the result; rotate: another one in each call. Default: fixed:0."`

@@ -51,7 +51,7 @@ type remoteOptions struct {
 	Sync     windowSync `name:"sync-option" short:"s" placeholder:"KIND" help:"flush; lock, lock_all: a lock for each iteration; pscw (start, complete, post and wait), fence: the other rank calls too. Default: flush, of put_bibw pscw."`
 }
 
-// windowKind and windowSync are words of which osu.Benchmark.Check says what is wrong with them.
+// windowKind and windowSync are words that osu.Benchmark.Check validates.
 type (
 	windowKind osu.Creation
 	windowSync osu.Synchronization

@@ -9,8 +9,8 @@ import (
 	"github.com/banyan-hpc/banyan/bench/budget"
 )
 
-// What commands that may last more than ten seconds have in common: they say how long they will take,
-// have --quick for a first look, and --max-time to bound them.
+// The common options of commands that may last more than ten seconds: they print an estimate of their
+// duration, have --quick for a first look, and --max-time to bound them.
 type (
 	maxTimeFlag struct {
 		MaxTime time.Duration `placeholder:"DURATION" help:"End after about so long: what is under way then is cut at the next safe point, and the result says so. Default: no bound."`
@@ -57,10 +57,11 @@ func startTime(ranks int) time.Duration {
 	return 100*time.Millisecond + time.Duration(ranks)*10*time.Millisecond
 }
 
-// longFrom is from which time on a command says how long it will take.
+// longFrom is the duration from which a command prints an estimate.
 const longFrom = 10 * time.Second
 
-// announce says about how long a command will take, if that is long; limit bounds it, 0 does not.
+// announce prints the estimated duration of a command, if that is long; limit bounds it, 0 does
+// not.
 func announce(to io.Writer, command string, estimate, limit time.Duration) {
 	if limit > 0 {
 		estimate = min(estimate, limit)
@@ -70,7 +71,7 @@ func announce(to io.Writer, command string, estimate, limit time.Duration) {
 	}
 }
 
-// roughly writes a time as people say it: two digits at most.
+// roughly formats a time for people: two digits at most.
 func roughly(d time.Duration) string {
 	switch {
 	case d < 95*time.Second:
@@ -81,8 +82,8 @@ func roughly(d time.Duration) string {
 	return fmt.Sprintf("%.1f h", d.Hours())
 }
 
-// cutOf takes the budget.Cut out of the errors of a measurement: what there is of results is right. A
-// cut before there was any result stays an error.
+// cutOf takes the budget.Cut out of the errors of a measurement: the results so far are right. A cut
+// before there was any result stays an error.
 func cutOf(err error) (*budget.Cut, error) {
 	var cut *budget.Cut
 	if errors.As(err, &cut) {
@@ -91,7 +92,7 @@ func cutOf(err error) (*budget.Cut, error) {
 	return nil, err
 }
 
-// printCut says in a table that it was cut, if it was.
+// printCut prints in a table that it was cut, if it was.
 func printCut(out io.Writer, cut *budget.Cut) error {
 	if cut == nil {
 		return nil

@@ -89,7 +89,7 @@ type paperResults struct {
 	Report   *paper.Report   `json:"report"`
 	Measured *paper.Measured `json:"measured"`
 	Files    []string        `json:"files"`
-	Cut      *budget.Cut     `json:"cut,omitempty"` // of --max-time: what was not measured is missing
+	Cut      *budget.Cut     `json:"cut,omitempty"` // of --max-time: later measurements are missing
 }
 
 // fitResults are those of --fit.

@@ -21,8 +21,8 @@ func inJob(aware bool, measure func(*banyan.World) error, opts ...banyan.Option)
 	return w.Finalize()
 }
 
-// rankVariables are by which launchers say which rank a process is. The number
-// of ranks alone, which may come from further out, makes nobody a rank.
+// rankVariables are the variables by which launchers number a process. The number of ranks alone,
+// which may come from an outer job, makes no process a rank.
 var rankVariables = []string{"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "RANK"}
 
 // alone refuses to simulate as a rank of a job: each rank would simulate all of

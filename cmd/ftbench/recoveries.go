@@ -39,7 +39,8 @@ func (c *mendCmd) time(w *banyan.World, op peers.Collective) error {
 	return noteTime(c.File, op, ns)
 }
 
-// recoveryTime gives what the line of an operation says, of so many calls: the mean over calls and ranks, of revoke the median.
+// recoveryTime computes the value in the line of an operation, of so many calls: the mean over calls and ranks, of
+// revoke the median.
 func recoveryTime(comm *banyan.Comm, op string, calls int) (float64, error) {
 	if op != "revoke" {
 		mine, err := recoveryBlock(comm, op, calls)

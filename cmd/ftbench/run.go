@@ -163,8 +163,8 @@ func program(argv []string) []string {
 	return argv
 }
 
-// start runs a job to its end, with this process's signals forwarded to it. The
-// error is an exitCode when ranks failed: the launcher has said which and how.
+// start runs a job to its end, with this process's signals forwarded to it. The error is an
+// exitCode when ranks failed: the launcher has reported them.
 func start(spec launch.Spec) error {
 	signals, stop := launch.Signals()
 	defer stop()

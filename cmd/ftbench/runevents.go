@@ -46,8 +46,8 @@ type runExit struct {
 	Lost      bool    `json:"lost,omitempty"`      // with its host
 }
 
-// openEvents opens the file, and has the job's events written there. With - they are the standard
-// output, and what ranks print there goes to the standard error. "": there is no log.
+// openEvents opens the file, to which the job's events are written. With - they are the standard
+// output, and the standard output of ranks goes to the standard error. "": there is no log.
 func openEvents(path string, spec *launch.Spec) (*eventLog, error) {
 	if path == "" {
 		return nil, nil

@@ -23,7 +23,7 @@ type rankCmd struct {
 	CPU1       int    `arg:"" name:"cpu1" help:"Where rank 1 must run."`
 }
 
-// Run takes samples until the driver is gone.
+// Run takes samples until the driver has ended.
 func (c *rankCmd) Run() error {
 	var opts []banyan.Option
 	if c.Roomy {
@@ -127,7 +127,7 @@ type controlCmd struct {
 	Side int    `arg:"" help:"0 or 1."`
 }
 
-// Run takes samples until the driver is gone.
+// Run takes samples until the driver has ended.
 func (c *controlCmd) Run() error { return peers.ServeControl(c.Dir, c.Side) }
 
 // joinCmd is one rank of a job that starts, meets and ends.

@@ -46,7 +46,7 @@ type controls struct {
 	PingPong []float64 `json:"ping_pong_seconds"`
 	Files    []string  `json:"files"`
 	// Measured are the results of the tour's commands: osu latency and osu bw.
-	Measured []osuResults `json:"measured"` // each says whether --max-time has cut it
+	Measured []osuResults `json:"measured"` // each contains its cut by --max-time
 }
 
 // Run makes the tour.
@@ -184,8 +184,8 @@ func tee(path string, to *call, args []string, export ...string) error {
 	return err
 }
 
-// forked writes into a file and passes on. The file gets everything, also when nobody reads what is
-// passed on.
+// forked writes to a file and passes the text on. The file gets everything, even if the passed-on
+// text is not read.
 type forked struct {
 	file   io.Writer
 	out    io.Writer // nil once it has failed

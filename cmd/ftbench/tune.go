@@ -58,7 +58,7 @@ type tuneResults struct {
 	Busy     float64        `json:"busy"`
 	Tried    []tune.Tried   `json:"tried"`
 	Findings []tune.Finding `json:"findings"`
-	Cut      *budget.Cut    `json:"cut,omitempty"` // of --max-time: the file keeps what it has of the other knobs
+	Cut      *budget.Cut    `json:"cut,omitempty"` // of --max-time: the file keeps its values of the other knobs
 }
 
 // Run measures and writes the file.
@@ -76,7 +76,7 @@ func (c *tuneCmd) Run(to *call) error {
 	if err != nil {
 		return err
 	}
-	// What cannot be written later is found now.
+	// A file that cannot be written later is an error now.
 	if _, err := settings.Merged(path, &settings.Part{Machine: settings.Machine()}); err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (c *tuneCmd) time(trials int) time.Duration {
 	return time.Duration(float64(trials) * float64(c.Sample) / float64(15*time.Millisecond) * float64(3*time.Second))
 }
 
-// tuneTable has a row for each trial and distance; where it does not fit a row goes on in a second line.
+// tuneTable has a row for each trial and distance; a row that does not fit continues in a second line.
 func tuneTable(w io.Writer) table.Table {
 	return table.Table{W: w, Columns: []table.Column{
 		{Name: "# knob", Width: 16, Left: true}, {Name: "tried", Width: 24, Left: true}, {Name: "test", Width: 5, Left: true},
@@ -227,7 +227,7 @@ func (c *tuneCmd) write(path string, p *settings.Part, to *call) error {
 		_, err = fmt.Fprintf(to.out, "# %s would be:\n%s", path, text)
 		return err
 	}
-	// Readable by all, whatever the umask: it may be the file of the machine.
+	// Readable for all users, whatever the umask: it may be the file of the machine.
 	if err := wholefile.Write(path, []byte(text), 0o644); err != nil {
 		return fmt.Errorf("settings: %w", err)
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/wholefile"
 )
 
-// tuneCmds have what is tuned; without a word it is the thresholds of shared memory.
+// tuneCmds are the subjects of tuning; without a word it is the thresholds of shared memory.
 type tuneCmds struct {
 	Shm  tuneCmd     `cmd:"" default:"withargs" help:"Find the thresholds that suit this machine; write them to a file."`
 	Coll tuneCollCmd `cmd:"" help:"Measure the algorithms of collectives; write a table that chooses among them."`
@@ -213,7 +213,7 @@ func (c *tuneCollCmd) measure(w *banyan.World, o tune.CollectiveOptions, to *cal
 	return c.files().keep(file, results, tune.CollectiveCharts(ranks, points), to)
 }
 
-// comments say where a table comes from.
+// comments describe the source of a table.
 func (c *tuneCollCmd) comments(file *report.File, r *tuneCollResults) []string {
 	e := &file.Environment
 	out := []string{

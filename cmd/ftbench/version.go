@@ -12,7 +12,7 @@ import (
 )
 
 // version is the line of --version: the module's version, the commit and the version of Go. A build
-// outside a repository has no commit, and one from a changed tree says so.
+// outside a repository has no commit, and one from a changed tree is marked.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -53,11 +53,11 @@ func (c *helpCmd) Run(to *call) error {
 	return nil
 }
 
-// rankMapper reads numbers of ranks after -n, and after -np as mpiexec has it: the parser takes that
+// rankMapper parses numbers of ranks after -n, and after -np as in mpiexec: the parser takes that
 // for -n with the value p.
 type rankMapper struct{}
 
-// Decode reads a value as the flag's type has it.
+// Decode parses a value by the flag's type.
 func (rankMapper) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
 	if next := ctx.Scan.Peek(); next.Type == kong.ShortFlagTailToken && next.Value == "p" {
 		ctx.Scan.Pop()

@@ -12,7 +12,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/stats"
 )
 
-// displayNames are those in legends.
+// displayNames are the names in legends.
 var displayNames = map[string]string{ours: "Banyan", roomy: "Banyan", openmpi: "Open MPI", mpich: "MPICH",
 	nptcp: "NPtcp", openmpiTCP: "Open MPI over TCP"}
 

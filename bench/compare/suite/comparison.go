@@ -61,7 +61,7 @@ type Comparison struct {
 	self    string
 	control *peers.Control
 	runners map[string]peers.Runner  // by name; UCX has no process in between
-	servers map[string]*peers.Server // those of them that are processes
+	servers map[string]*peers.Server // implementations that are processes
 
 	netpipes map[string][]netpipeRun // by group; Banyan first
 	jobs     map[string][]jobRun     // by kind; Banyan first
@@ -215,8 +215,8 @@ func (c *Comparison) renew(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// revive replaces the processes that have failed. A peer that does not start again fails in what is
-// still to be measured.
+// revive replaces the processes that have failed. A peer that does not start again fails in all
+// later measurements.
 func (c *Comparison) revive(ctx context.Context) error {
 	for name, s := range c.servers {
 		if !s.Broken() {
@@ -234,7 +234,7 @@ func (c *Comparison) revive(ctx context.Context) error {
 	return nil
 }
 
-// lost is the runner of what does not start any more.
+// lost is the runner of a peer that does not start any more.
 type lost struct{ why error }
 
 // Run implements peers.Runner.

@@ -199,7 +199,7 @@ func (c *Comparison) collectiveOf(name string, n int) (ops []peers.Collective, _
 	}
 }
 
-// What OSU's programs are run with.
+// The options of OSU's programs.
 const (
 	osuLow, osuHigh = 8, 1 << 20
 	osuIterations   = 400
@@ -225,7 +225,7 @@ func (c *Comparison) timed(n int, ops []peers.Collective) taking {
 // some tens of milliseconds the kernel finds out where to have so many run.
 const crowdSamples = 4
 
-// jobSweep has each of runs start jobs that time operations; those without a bound, but for Banyan, do not take part.
+// jobSweep lets each of runs start jobs that time operations; runs without a bound, except Banyan, do not take part.
 func jobSweep(name, title string, runs []jobRun, ops []peers.Collective, bounds func(peers.Collective) []compare.Bound,
 	take taking) *compare.Sweep {
 	var part compare.Part
@@ -255,8 +255,8 @@ func jobSweep(name, title string, runs []jobRun, ops []peers.Collective, bounds 
 		Parts: []compare.Part{part}}
 }
 
-// recoverySweeps are B6-2 and B6-4. Barrier and shrink are for information, and so is what the same
-// takes without a library.
+// recoverySweeps are B6-2 and B6-4. Barrier and shrink are for information, and so are the times
+// without a library.
 func (c *Comparison) recoverySweeps() []*compare.Sweep {
 	ids := []string{"", "B6-2", "", "B6-4"}
 	var ops []peers.Collective
@@ -282,7 +282,7 @@ func (c *Comparison) recoverySweeps() []*compare.Sweep {
 	return out
 }
 
-// theMPIs are those that are compared with by runs of programs.
+// theMPIs are the MPIs that are compared by runs of programs.
 var theMPIs = []peers.MPI{peers.OpenMPI, peers.MPICH}
 
 // starterName is the name of a launcher among the absent.
@@ -290,7 +290,7 @@ func starterName(m peers.MPI) string { return m.Name + " start" }
 
 func commandLine(c peers.Command) string { return strings.Join(append(c.Env, c.Argv...), " ") }
 
-// startupRanks is the number of ranks that the bound speaks of.
+// startupRanks is the number of ranks in the bound.
 const startupRanks = 64
 
 // startupSweep is B3-7. The time begins before the launcher is started, and ends when the last rank

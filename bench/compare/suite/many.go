@@ -11,7 +11,7 @@ import (
 // manyRepeats is how many all-to-alls of a size follow the second one.
 const manyRepeats = 10
 
-// manySweeps compare the first contact of many ranks, what messages among them take afterwards, and the shared memory.
+// manySweeps compare the first contact of many ranks, later messages among them, and the shared memory.
 func (c *Comparison) manySweeps() []*compare.Sweep {
 	o := many.Options{Sizes: c.ManySizes, Repeats: manyRepeats}
 	var out []*compare.Sweep

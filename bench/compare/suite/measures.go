@@ -8,8 +8,8 @@ import (
 	"github.com/banyan-hpc/banyan/bench/peers"
 )
 
-// The measures and bounds of docs/status.md, B2-1 to B2-12, B3-2 to B3-7, B4-1 to B4-5, B6-2, B6-4,
-// B7-10 to B7-12, B20-2, B20-3, B20-6 and B21-1 to B21-3. A ratio must be known to 3 %, and to 0.3 % for what awareness costs: its
+// The measures and bounds of docs/status.md, B2-1 to B2-12, B3-2 to B3-7, B4-1 to B4-5, B6-2, B6-4, B7-10 to B7-12,
+// B20-2, B20-3, B20-6 and B21-1 to B21-3. A ratio must be known to 3 %, and to 0.3 % for the cost of awareness: its
 // bounds are a percent away from nothing.
 const (
 	precision      = 0.03
@@ -175,8 +175,8 @@ func (c *Comparison) awarePlans() []*compare.Plan {
 	}
 }
 
-// matchPlans: the time of a match with the last entry of a queue, and for the longest that a bound
-// speaks of, how much more that is than with the shortest.
+// matchPlans: the time of a match with the last entry of a queue, and for the longest queue in a
+// bound the increase over the shortest.
 func (c *Comparison) matchPlans() []*compare.Plan {
 	var out []*compare.Plan
 	for _, m := range []struct {

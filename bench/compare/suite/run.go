@@ -33,10 +33,11 @@ type Options struct {
 	CrowdRanks []int
 	// Collectives are those of groups coll and crowd, of Collectives; none: the ones that have bounds of their own.
 	Collectives []string
-	// NoSeek ends a measure when the core distances that it has met are decided. Else it goes on until near and far
-	// ones are.
+	// NoSeek ends a measure when the core distances that have occurred are decided. Otherwise it continues until
+	// near and far ones are.
 	NoSeek bool
-	// OSU is the directory of OSU's own programs, see peers.MPI.OSU; "": groups coll and crowd take ours.
+	// OSU is the directory of OSU's own programs, see peers.MPI.OSU; "": groups coll and crowd use
+	// Banyan's.
 	OSU string
 	// ULFM is the directory of the tools of an Open MPI with fault tolerance; "": Debian's.
 	ULFM string
@@ -48,7 +49,7 @@ const MaxDrift = 0.15
 // maxStartup bounds the ranks that spin on one machine.
 const maxStartup = 1024
 
-// Check reports what cannot be measured.
+// Check reports impossible measurements.
 func (o *Options) Check() error {
 	if o.Pairs < 9 || o.MaxTime <= 0 || o.Sample <= 0 {
 		return fmt.Errorf("compare: --pairs %d, --max-time %v, --sample %v: at least 9 pairs and times above 0 are "+

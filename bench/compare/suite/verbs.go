@@ -12,8 +12,8 @@ import (
 // oursVerbs is Banyan over RDMA alone, with messages from registered memory.
 const oursVerbs = "banyan-verbs"
 
-// The programs of perftest beside it, through the same port. Alone is ib_write_bw with one write at a time: the time of a
-// write with its completion, as a put with its flush has it. ib_write_lat gives half of a ping-pong of two writes.
+// The programs of perftest, through the same port. Alone is ib_write_bw with one write at a time: the time of a
+// write with its completion, like a put with its flush. ib_write_lat measures half of a ping-pong of two writes.
 const (
 	sendLatency  = "ib_send_lat"
 	writeLatency = "ib_write_lat"

@@ -95,7 +95,7 @@ type part struct {
 	root            int
 	mine, got, want []int64 // want is nil where no result is promised; then so is got
 	all             []int64 // of a scatter
-	// of blocks of different lengths: what this rank sends to each, and gets
+	// of blocks of different lengths: the blocks that this rank sends to each, and receives
 	from, to [][]int64
 	counts   []int
 }
@@ -175,14 +175,14 @@ func (u *part) starts(c *banyan.Comm) banyan.Request {
 func (t *trace) complete(rank, phase, round int) { t.bump(rank, completeAt+phase, 1<<round) }
 
 // owed finds collectives that failed at a survivor although all dead ranks had completed them. In the
-// ULFM profile they must succeed, unless the messages of the dead are lost.
+// ULFM profile they must succeed, unless the messages of dead ranks are lost.
 func (t *trace) owed(p *plan, ends []rankEnd, survivors []int) error {
 	if p.profile != banyan.ULFM || p.lossy {
 		return nil
 	}
 	for i, ph := range p.phases {
 		all := 1<<ph.shared.rounds - 1
-		had := all // success at all of the dead
+		had := all // success at all dead ranks
 		for rank, end := range ends {
 			if end.killed {
 				had &= t.count(rank, completeAt+i)

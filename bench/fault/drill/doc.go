@@ -9,8 +9,8 @@
 //	drill.Rank(os.Stdout)           // in a process with drill.Env set
 //
 // A seed and a [Config] determine a run: the number of ranks, their fabrics, the rules after failures, the
-// program, the deaths. Every rank computes the program from them, so it knows what it must receive, from
-// which rank, and whose death may prevent that. The rules:
+// program, the deaths. Every rank computes the program from them. So it can compute the messages that it
+// must receive, their sources, and the deaths that may prevent them. The rules:
 //
 //   - every survivor ends; a watchdog asks hanging ranks for their operations
 //   - an operation between survivors succeeds with the right data, whatever other ranks die
@@ -37,23 +37,23 @@
 // # Program
 //
 // A program is a list of phases with transfers of every kind that p2p has. In a phase a rank posts its
-// early receives, starts its non-blocking sends, performs its blocking sends and exchanges, receives
-// the other messages, and waits. A blocking send is always to an early receive, and exchanges have one
-// order at all ranks, so no ranks wait in a circle. Ranks may be several phases apart: there is no barrier
-// between phases. Some phases recover, each on communicators of their own: a repair works, agrees on its
-// success, and otherwise revokes and shrinks; a validation validates, uses every collective, and validates
-// again, until there is no new failure; an interplay has several recoveries under way at once. A program
-// may end with a repair, after which some ranks revoke the world before they finalize.
+// early receives, starts its non-blocking sends, performs its blocking sends and exchanges, receives the
+// other messages, and waits. A blocking send is always to an early receive, and exchanges have one order at
+// all ranks, so no ranks wait in a circle. Ranks may be several phases apart: there is no barrier between
+// phases. Some phases recover, each on communicators of their own: a repair works, agrees on its success,
+// and otherwise revokes and shrinks; a validation validates, uses every collective, and validates again,
+// until there is no new failure; an interplay has several recoveries under way at once. A program may end
+// with a repair, after which some ranks revoke the world before they finalize.
 //
-// In a few runs ranks sleep for three detection timeouts, before they join, between phases or before
-// they finalize. They are not reported failed.
+// In a few runs ranks sleep for three detection timeouts, before they join, between phases or before they
+// finalize. They are not reported failed.
 //
 // # Deaths
 //
 // A rank dies at its n-th operation, within an operation of a kind, right after a collective, after some
 // time, during the start of the job or in finalize: by its own hand or by the driver's. Others may die in
-// the same operation of a recovery. A file that all ranks map records the operations under way;
-// [Report] counts them by [Kind]. [Driver.Aim] has the first death within a kind.
+// the same operation of a recovery. A file that all ranks map records the operations under way; [Report]
+// counts them by [Kind]. [Driver.Aim] places the first death within a kind.
 //
 // Floor 8: it stands on the public interface.
 package drill

@@ -41,7 +41,7 @@ type Finding struct {
 	Err   error
 }
 
-// Error describes what was found.
+// Error describes the finding.
 func (f *Finding) Error() string { return fmt.Sprintf("seed %d: %v\n%s", f.Seed, f.Err, f.Story) }
 
 // Unwrap returns the error.
@@ -49,8 +49,9 @@ func (f *Finding) Unwrap() error { return f.Err }
 
 const usualPatience = 30 * time.Second
 
-// Run carries out the run of a seed with processes and checks what it leaves behind. The error is a
-// *[Finding] if it concerns the ranks. The fabric and the number of ranks depend on the Config too.
+// Run carries out the run of a seed with processes and checks that no resources are left. The error
+// is a *[Finding] if it concerns the ranks. The fabric and the number of ranks depend on the Config
+// too.
 func (d *Driver) Run(ctx context.Context, seed uint64) error { return d.run(ctx, seed, noKind) }
 
 // Aim is Run with the first death within an operation.

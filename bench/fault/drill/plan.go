@@ -225,8 +225,9 @@ func newPlan(s script) *plan {
 }
 
 // untangle prevents blocking sends to a receive from any source that may end without their message:
-// under run-through stabilization at any death, otherwise where a death has it cancelled. The message
-// would be received by name, after other waits of the receiver, which may wait for this sender.
+// under run-through stabilization at any death, otherwise if a death makes the receiver cancel it.
+// The message would be received by name, after other waits of the receiver, which may wait for this
+// sender.
 func (p *plan) untangle() {
 	for _, ph := range p.phases {
 		for i := range ph.transfers {

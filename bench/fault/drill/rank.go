@@ -165,7 +165,7 @@ func (r *rank) port() string {
 	return ""
 }
 
-// step names what comes next, and kills a rank that is doomed there.
+// step names the next operation, and kills a rank that is to die there.
 func (r *rank) step(format string, args ...any) {
 	what := fmt.Sprintf(format, args...)
 	r.doing.Store(&what)

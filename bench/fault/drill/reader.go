@@ -21,7 +21,7 @@ type report struct {
 	End  *endReport `json:",omitempty"`
 }
 
-// endReport is what a survivor has seen.
+// endReport is the report of a survivor at its end.
 type endReport struct {
 	Ops, Failed int
 	Blamed      []int
