@@ -28,7 +28,8 @@ type key struct {
 //     whole in turn. On one node, where the receiver copies from the sender's memory and ranks may share cores,
 //     each segment costs more than it gains.
 //   - straight: each rank that passes on a message copies it, and waits for its core. With 64 ranks on two cores a
-//     root's 63 messages take a tenth of the time of the tree, at every length. But beyond 16 ranks with cores of
+//     root's 63 messages take a tenth of the time of the tree, at every length. With 65 and 128 a barrier and a
+//     gather, scatter or bcast of 4 KiB take 0.2 to 0.6 of the time of the tree. But beyond 16 ranks with cores of
 //     their own, all would read the memory of a bcast's root at once. An allgather among 32 ranks takes 1.4 of the
 //     time of recursive doubling for 1 KiB, and 0.6 for 8 KiB, and among 64 twice the time.
 //   - halving from 16 KiB on, of ranks that share cores from 64: buffers are folded in parts, a part at each rank,
@@ -42,7 +43,7 @@ bcast                 3..   part  *       512k.. pipelined
 bcast                 *     *     *       *      memory
 bcast                 *     *     *       *      levels
 bcast                 ..16  all   *       *      straight
-bcast                 ..64  all   shared  *      straight
+bcast                 *     all   shared  *      straight
 bcast                 *     *     *       *      binomial
 reduce                3..   part  *       512k.. pipelined
 reduce                *     *     *       *      binomial
@@ -53,8 +54,10 @@ allreduce             *     all   own     16k..  halving
 allreduce             *     part  *       16k..  halving
 allreduce             *     *     *       *      doubling
 gather                ..64  all   *       *      straight
+gather                *     all   shared  *      straight
 gather                *     *     *       *      binomial
 scatter               ..64  all   *       *      straight
+scatter               *     all   shared  *      straight
 scatter               *     *     *       *      binomial
 allgather             *     *     *       *      memory
 allgather             ..16  all   *       *      straight
