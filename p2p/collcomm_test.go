@@ -16,8 +16,8 @@ func ofCollective(c *Comm) frame {
 	return frame{fabric.ClassEager, uint64(c.firstCollContext())<<32 | 5, []byte("x")}
 }
 
-// A communicator allocates what it needs for collectives with the first one. Messages of faster
-// members wait for it.
+// A communicator allocates its state for collectives with the first one. Messages of faster members
+// wait for it.
 func TestCollCommIsMadeLazily(t *testing.T) {
 	s, e, c := newScripted(t)
 	require.Nil(t, c.coll.Load())
@@ -58,7 +58,7 @@ func TestCommWithoutCollectives(t *testing.T) {
 		s.inbox = []frame{ofCollective(c)}
 		e.poll()
 		require.Zero(t, e.unexpected.n, name)
-		e.poll() // what was revoked is known by now
+		e.poll() // the revocation is known by now
 		s.inbox = []frame{ofCollective(c)}
 		e.poll()
 		require.Zero(t, e.unexpected.n, name)

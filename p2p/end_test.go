@@ -75,7 +75,7 @@ var partialMessages = map[string][]frame{
 	"announced": {{fabric.ClassRTS, 9<<32 | 5, appendRTS(nil, rts{sender: 7, total: 300})}},
 }
 
-// What has arrived of an incomplete message is dropped when its sender fails, and no receive or
+// The arrived parts of an incomplete message are dropped when its sender fails, and no receive or
 // probe takes it afterwards; a complete message stays (ULFM 17.2.2).
 func TestPartialMessagesOfTheFailed(t *testing.T) {
 	for name, frames := range partialMessages {

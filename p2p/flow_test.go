@@ -90,7 +90,7 @@ func sendFlood(e *Engine, c *Comm) error {
 	return nil
 }
 
-// flooded observes what the receiver of a flood keeps.
+// flooded observes the messages that the receiver of a flood keeps.
 type flooded struct {
 	e          *Engine
 	most, full int // units of one sender, messages

@@ -12,7 +12,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// scripted is a provider whose peer 1 sends what the test puts into inbox.
+// scripted is a provider whose peer 1 sends the frames in inbox.
 type scripted struct {
 	inbox []frame
 	sent  []frame

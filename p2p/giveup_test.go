@@ -15,7 +15,7 @@ func gaveUp(s collStream) frame {
 	return frame{fabric.ClassFlow, flowGaveUp, appendUint64(nil, s.name())}
 }
 
-// Under ULFM a collective's messages between living ranks go on after a failure until the peer
+// Under ULFM a collective's messages between living ranks continue after a failure until the peer
 // reports that it has given up; then this rank answers inquiries likewise.
 func TestCollectiveGoesOnAmongTheLiving(t *testing.T) {
 	s, e, c, kill := fourRanks(t)

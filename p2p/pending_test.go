@@ -11,7 +11,7 @@ import (
 )
 
 // fourRanks returns rank 0 of a communicator of four, and a function that kills members. Rank 1
-// sends what is put into the inbox.
+// sends the frames in the inbox.
 func fourRanks(t *testing.T) (s *scripted, e *Engine, c *Comm, kill func(proc.ID)) {
 	s, e, _ = newScripted(t)
 	c, err := e.NewComm("four", WorldGroup(4), 0, 9)

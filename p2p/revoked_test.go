@@ -164,7 +164,7 @@ func TestPromise(t *testing.T) {
 	require.ErrorIs(t, err, ft.ErrClosed)
 }
 
-// Agreements go on on a revoked communicator, but not on a freed one or after Finalize.
+// Agreements continue on a revoked communicator, but not on a freed one or after Finalize.
 func TestUsable(t *testing.T) {
 	usable := func(c *Comm) error {
 		c.e.Lock()

@@ -25,7 +25,7 @@ func TestWithoutBound(t *testing.T) {
 	require.False(t, over)
 }
 
-// A process that is started for the measurement has what is left of it.
+// A process that is started for the measurement has the rest of it.
 func TestShared(t *testing.T) {
 	spent := Start(time.Nanosecond)
 	require.Eventually(t, spent.Over, time.Minute, time.Millisecond)
@@ -42,7 +42,7 @@ func TestShared(t *testing.T) {
 	require.False(t, Start(0).Over())
 }
 
-// All ranks hear what the first finds.
+// All ranks get the decision of the first.
 func TestAgree(t *testing.T) {
 	for _, spent := range []int{0, 1} { // the rank whose time is over
 		require.NoError(t, banyan.Simulate(3, banyan.Simulation{}, func(w *banyan.World) error {

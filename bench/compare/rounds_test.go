@@ -202,7 +202,7 @@ func TestBudgetOfTimeIsNoError(t *testing.T) {
 	require.False(t, (&Limits{MaxRounds: 5}).allow(5, 0))
 }
 
-// Who interrupts gets an error, and what was sampled until then.
+// An interrupted run returns an error, and the samples until then.
 func TestCancelled(t *testing.T) {
 	m := newMachine()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -241,7 +241,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A bound without a pair is in the result, and says why; ratios for information without one are
+// A bound without a pair is in the result, with the reason; ratios for information without one are
 // not.
 func TestBoundsWithoutPairs(t *testing.T) {
 	m := newMachine()

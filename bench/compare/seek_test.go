@@ -52,7 +52,7 @@ func TestLongestCalls(t *testing.T) {
 		for k := range s.Parts[i].Sources {
 			src, calls := &s.Parts[i].Sources[k], 0
 			if src.Name == "b" {
-				continue // does not say
+				continue // without a distance
 			}
 			src.Longest = func() []float64 {
 				calls++

@@ -183,7 +183,8 @@ M, median of the points over the better of the others, near cores: 1.100,
 `, narrow.String())
 }
 
-// A round that is over the time is dropped at its next sample, in all parts, and the result says so.
+// A round that exceeds the time is dropped at its next sample, in all parts, and the result reports
+// that.
 func TestSweepIsCutWithinARound(t *testing.T) {
 	m := newMachine()
 	r := m.runner(500)

@@ -24,7 +24,7 @@ func TestMachineOnAFullDevice(t *testing.T) {
 	require.ErrorIs(t, err, syscall.ENOSPC)
 }
 
-// What silence is death, and by what deaths are seen on each node.
+// The report contains the timeout of silence, and the evidence of deaths on each node.
 func TestDeathsOfAJob(t *testing.T) {
 	on := banyan.Detection{On: true, Period: 2e9, Timeout: 12e9, Longer: 4, Partition: "majority", Evidence: "pidfd"}
 	words, off := on, banyan.Detection{Evidence: "connection"}
@@ -43,7 +43,7 @@ between nodes: by connection
 	require.Contains(t, deaths([]*rankReport{{Detection: off}}, node), "there is nobody to observe")
 }
 
-// Sockets are listed once a pair; who has refused or healed connections is named.
+// Sockets are listed once a pair; ranks that have refused or healed connections are named.
 func TestSocketsTable(t *testing.T) {
 	all := make([]*rankReport, 3)
 	require.Empty(t, sockets(all))
@@ -142,7 +142,7 @@ func TestChecksOfFiles(t *testing.T) {
 	require.Equal(t, 2, len(limits(none))-1, "open files, address space, memory")
 }
 
-// What the environment says of the detection of failures is found with its place.
+// Variables that affect the detection of failures are reported with their source.
 func TestDoctorOfDetection(t *testing.T) {
 	for environment, want := range map[string]string{
 		"BANYAN_DETECT=off":                          `^warning +silence +nobody looks for it \(detect = off, BANYAN_DETECT\)`,

@@ -62,8 +62,7 @@ func playRole(role string) error {
 	return w.Finalize()
 }
 
-// processes starts jobs of real ranks with a role. What they write to the standard error is part of
-// the job's error.
+// processes starts jobs of real ranks with a role. Their standard error is part of the job's error.
 func processes(kind string, op Op, failures int) Start {
 	return func(ctx context.Context, n int, victim func(int) bool, out io.Writer) error {
 		exe, err := os.Executable()

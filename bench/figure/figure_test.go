@@ -41,7 +41,7 @@ func written(t *testing.T, format string, charts ...Chart) []byte {
 	return b.Bytes()
 }
 
-// texts returns what an SVG says, and fails if it is not well-formed.
+// texts returns the texts of an SVG, and fails if it is not well-formed.
 func texts(t *testing.T, svg []byte) []string {
 	t.Helper()
 	var out []string

@@ -130,7 +130,7 @@ func TestLegendIsClear(t *testing.T) {
 	}
 }
 
-// Whatever is on one place is visible: a line is narrower than those below it.
+// All lines in one place are visible: a line is narrower than those below it.
 func TestLinesInOnePlace(t *testing.T) {
 	c := rising()
 	for len(c.Series) < MaxSeries {

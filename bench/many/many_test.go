@@ -10,7 +10,7 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// In the simulator the memory says nothing, but every message is checked.
+// In the simulator the memory means nothing, but every message is checked.
 func TestRun(t *testing.T) {
 	o := Options{Sizes: []int{8, 4096}, Repeats: 3}
 	var got *Sample
@@ -66,7 +66,7 @@ func TestParseKilobytes(t *testing.T) {
 	require.Zero(t, parseKilobytes("VmRSS: -2 kB\n", "VmRSS"))
 }
 
-// Whatever a program writes: a sample that can be compared, or an error.
+// Any output of a program is a sample that can be compared, or an error.
 func FuzzSample(f *testing.F) {
 	s := Sample{Times: []Times{{8, 1, 2, 3}}, Shared: 4096}
 	f.Add(s.text())

@@ -10,7 +10,7 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// In the simulator the times say nothing, but every message is checked.
+// In the simulator the times mean nothing, but every message is checked.
 func TestRun(t *testing.T) {
 	o := Options{Lengths: []int{10, 37, 1000}, Rounds: 3}
 	var got []Result
@@ -89,8 +89,8 @@ func TestTags(t *testing.T) {
 	require.True(t, seen[s.nextTags()])
 }
 
-// On command: both ranks know the iterations, and rank 0 has the time. What waits
-// is received in the end, so the next measurement begins with nothing.
+// On command: both ranks have the iterations, and rank 0 has the time. Waiting entries are received
+// in the end, so the next measurement begins with an empty queue.
 func TestPair(t *testing.T) {
 	require.NoError(t, banyan.Simulate(2, banyan.Simulation{}, func(w *banyan.World) error {
 		p, err := NewPair(w, 500)

@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever stands in a file like np.out: rows of numbers that can be drawn, or an error that names
-// the line.
+// Any file like np.out gives rows of numbers that can be drawn, or an error that names the line.
 func FuzzRows(f *testing.F) {
 	f.Add("       1 0.53    0.00001440\n# x\n\n 1048576 9123.9 0.00087 77\n")
 	f.Add("1 inf 0.1\n")

@@ -52,7 +52,7 @@ func small(m Mode) Options {
 	return o
 }
 
-// Loans move as many points as messages, and what they cannot measure is refused.
+// Loans transfer as many points as messages, and unsupported modes are refused.
 func TestLoans(t *testing.T) {
 	for _, m := range []Mode{PingPong, Streaming} {
 		o := small(m)
@@ -102,7 +102,7 @@ func TestRun(t *testing.T) {
 				require.Equal(t, slices.Min(p.Trials), p.Seconds)
 				require.GreaterOrEqual(t, p.Repeats, minRepeats)
 				require.InEpsilon(t, bytes[m]*8*float64(p.Size)/p.Seconds/(1<<20), p.Mbps, 1e-9)
-				// In virtual time every trial takes what the warm-up has foretold.
+				// In virtual time every trial takes the time that the warm-up has predicted.
 				trial := p.Seconds * float64(p.Repeats)
 				if m == PingPong {
 					trial *= 2
@@ -304,8 +304,8 @@ func TestIntegrityFindsAWrongByte(t *testing.T) {
 	}
 }
 
-// What one side has found, the other reports too: here the sender of a stream, which receives
-// nothing that it could check.
+// An error that one side has found the other reports too: here the sender of a stream, which
+// receives nothing that it could check.
 func TestIntegrityFailsOnBothRanks(t *testing.T) {
 	const size, n, wrong = 8, 4, 5
 	var found error

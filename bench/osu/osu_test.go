@@ -26,7 +26,7 @@ func small(b *Benchmark) Options {
 	return o
 }
 
-// points runs a benchmark as n simulated ranks and returns what rank 0 got.
+// points runs a benchmark as n simulated ranks and returns the points of rank 0.
 func points(t *testing.T, name string, n int, o Options) []Point {
 	t.Helper()
 	var got []Point // written on rank 0 alone
@@ -235,7 +235,7 @@ func TestEmitEndsTheSweep(t *testing.T) {
 	require.ErrorIs(t, err, stop)
 }
 
-// What the ranks tell each other outside the timed loops arrives, whatever the number of ranks.
+// Messages of ranks outside the timed loops arrive, whatever the number of ranks.
 func TestRanksTellEachOther(t *testing.T) {
 	for pairs := 1; pairs <= 5; pairs++ {
 		inSim(t, 2*pairs, func(w *banyan.World) error {

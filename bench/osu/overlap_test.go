@@ -39,7 +39,8 @@ func TestOverlap(t *testing.T) {
 	require.Equal(t, 20, seen)
 }
 
-// A message that comes during a computation is there when it ends; tests let an operation of several steps go on.
+// A message that comes during a computation is complete when it ends; tests advance an operation of several
+// steps.
 func TestComputationHidesCommunication(t *testing.T) {
 	o := small(Find("ibcast"))
 	o.Min, o.Max, o.Iterations = 4096, 4096, 200
@@ -54,7 +55,8 @@ func TestComputationHidesCommunication(t *testing.T) {
 	require.Less(t, with.Overlap.Wait, without.Overlap.Wait)
 }
 
-// What is computed is counted, not timed: a computation that is interrupted is not shorter.
+// The steps of the computation are counted, not timed: a computation that is interrupted is not
+// shorter.
 func TestComputer(t *testing.T) {
 	inSim(t, 1, func(w *banyan.World) error {
 		c := newComputer(w, 0)

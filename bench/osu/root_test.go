@@ -39,7 +39,7 @@ func TestRootsAndPlaces(t *testing.T) {
 	require.Equal(t, 14+14+11, placed, "all but barrier, bcast and neighbours; scan; persistent ones")
 }
 
-// The root's place is used: what it has there is taken, and what it gets is left there.
+// The root's place is used: its data there are sent, and received data are left there.
 func TestInPlaceNoticesWrongBytes(t *testing.T) {
 	inSim(t, 3, func(w *banyan.World) error {
 		o := Options{Max: 64, InPlace: true, Root: Root{Rank: 1}}

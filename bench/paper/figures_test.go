@@ -7,8 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// figures gives the figures of sections 4.3 and 4.4 by their files, with few points on the axes:
-// all of them take minutes. What the tables have is taken as printed: it has a test of its own.
+// figures returns the figures of sections 4.3 and 4.4 by their files, with few points on the axes:
+// all of them take minutes. The contents of the tables are taken as printed: they have a test of
+// their own.
 func figures(t *testing.T) map[string]Figure {
 	ranks, failed := processCounts, failureCounts
 	t.Cleanup(func() { processCounts, failureCounts = ranks, failed })
@@ -45,9 +46,9 @@ func points(t *testing.T, f Figure, name string) map[float64]float64 {
 	return nil
 }
 
-// What section 4 says about figures 5 to 10. Where all ranks share a node, with no message slower
-// than 0.84 µs, checks of 10 ns are more than a hundredth, so comparisons are made with 32 ranks
-// and more.
+// The statements of section 4 about figures 5 to 10. If all ranks share a node, with no message
+// slower than 0.84 µs, checks of 10 ns are more than a hundredth, so comparisons are made with 32
+// ranks and more.
 func TestFigures(t *testing.T) {
 	all := figures(t)
 	require.Len(t, all, 6)
@@ -72,9 +73,8 @@ func withoutFailures(t *testing.T, f Figure, within float64) {
 	}
 }
 
-// withFailures: the rebalanced tree takes the time of the unaware one of those who live. The
-// rerouted one falls towards that from half of the job on, and looking up beforehand changes
-// little.
+// withFailures: the rebalanced tree takes the time of the unaware one of the living ranks. The
+// rerouted one approaches that from half of the job on, and looking up beforehand changes little.
 func withFailures(t *testing.T, f Figure, alike float64) {
 	unaware, rebalanced := points(t, f, "fault unaware"), points(t, f, "rebalanced")
 	rerouted, lookup := points(t, f, "rerouted"), points(t, f, "lookup avoiding")
@@ -92,7 +92,7 @@ func withFailures(t *testing.T, f Figure, alike float64) {
 }
 
 // ordersOfFailures: rerouted, the worst order is slower than the average one, which is slower than
-// the best one; and that is the tree of those who live.
+// the best one; and that is the tree of the living ranks.
 func ordersOfFailures(t *testing.T, f Figure) {
 	require.Len(t, f.Charts[0].Series, 7, f.Title) // and the paper's values
 	worst, average, best := points(t, f, "rerouted, worst"), points(t, f, "rerouted, average"),

@@ -59,8 +59,8 @@ func TestDrawings(t *testing.T) {
 	require.Equal(t, 4, strings.Count(four, "\n├─")+strings.Count(four, "\n└─"))
 }
 
-// A report has all figures, both tables and what differs, in both formats; what is not its own is
-// made harmless.
+// A report has all figures, both tables and the differences, in both formats; foreign text is
+// escaped.
 func TestReport(t *testing.T) {
 	r := Report{Title: "a < b", Sections: []Section{{Title: "S & T", Words: []string{"w"}, Drawing: "0\n└─ 1\n",
 		Tables:  []Table{{Caption: "c", Head: []string{"x", "y"}, Rows: [][]string{{"1", "<2>"}}}},
@@ -129,7 +129,7 @@ func TestPairs(t *testing.T) {
 	require.Equal(t, absent, m.time(k).String(), "another order is another measurement")
 }
 
-// The tables of a quick report say what its few operations and sets do to the numbers.
+// The tables of a quick report state the effect of its few operations and sets on the numbers.
 func TestQuickTablesSayWhatFewRoundsDo(t *testing.T) {
 	b := builder{p: &predictor{rounds: Rounds}, m: &Measured{}}
 	require.Empty(t, b.note(predict.Bcast), "as in the paper")

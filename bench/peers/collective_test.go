@@ -22,7 +22,7 @@ func TestParseCollective(t *testing.T) {
 	}
 }
 
-// A line has the mean and, of programs that say it, the longest call.
+// A line has the mean and, from programs that report it, the longest call.
 func TestCollectiveTimes(t *testing.T) {
 	ops := []Collective{{Op: "barrier"}, {Op: "bcast", Bytes: 8, Rewritten: true}}
 	mean, longest, err := parseCollectives("barrier 0 1500.0 20000.0\nbcast 8 250.0\n", ops)
@@ -50,7 +50,8 @@ func TestOSUTimes(t *testing.T) {
 	}
 }
 
-// OSU's programs are found below the folder of their MPI, and what lacks is said with the way to build it.
+// OSU's programs are found below the folder of their MPI; the error names a missing one and the way to
+// build it.
 func TestOSUPrograms(t *testing.T) {
 	dir := t.TempDir()
 	m := MPI{Name: "some", Launcher: "true", Compiler: "mpicc.some"}

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever the programs print that are measured beside Banyan, and the kernel of the machine:
+// Any output of the programs that are measured beside Banyan, and of the machine's kernel, gives
 // numbers that can be compared, or an error.
 func FuzzOutput(f *testing.F) {
 	f.Add("iterations,overall_mr\n1000,250000.5\n")

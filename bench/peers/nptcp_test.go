@@ -57,7 +57,7 @@ func TestNPtcpNotInstalled(t *testing.T) {
 		"make peers")
 }
 
-// What the receiver says when it fails is in the error; the transmitter is not started then.
+// The message of a receiver that fails is in the error; the transmitter is not started then.
 func TestNPtcpThatFails(t *testing.T) {
 	fake := t.TempDir()
 	require.NoError(t, os.WriteFile(fake+"/tool", []byte("#!/bin/sh\necho no sockets today; exit 4\n"), 0o700))
@@ -65,8 +65,8 @@ func TestNPtcpThatFails(t *testing.T) {
 	require.ErrorContains(t, n.Run(t.Context(), time.Minute), "exit status 4; its last words: no sockets today")
 }
 
-// A reserved port is for nobody but who asks for it with SO_REUSEADDR, as Go's listeners do; then
-// it is seen to listen.
+// Only a program that uses SO_REUSEADDR, as Go's listeners do, gets a reserved port; then it is
+// seen to listen.
 func TestReservedPort(t *testing.T) {
 	port, release, err := reservePort()
 	require.NoError(t, err)

@@ -260,7 +260,7 @@ func TestSamplerFindsAndAdapts(t *testing.T) {
 	require.Equal(t, 1, s.Job.Iters)
 }
 
-// A rank that comes when the driver has gone ends.
+// A rank that starts after the end of the driver ends.
 func TestServeWithoutDriver(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"cmd.0", "cmd.1", "reply"} {
@@ -270,7 +270,7 @@ func TestServeWithoutDriver(t *testing.T) {
 	require.ErrorIs(t, Serve(dir, 0, "late", nil, nil), unix.ENXIO)
 }
 
-// What Open MPI starts its daemons with enters the namespace of an address.
+// The command by which Open MPI starts its daemons enters the namespace of an address.
 func TestAgentText(t *testing.T) {
 	text := agentText([]Host{{"a", netip.MustParseAddr("10.0.0.1")}, {"b", netip.MustParseAddr("10.0.0.2")}})
 	agent := filepath.Join(t.TempDir(), "agent")

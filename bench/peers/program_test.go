@@ -20,7 +20,7 @@ func TestRunProgram(t *testing.T) {
 	require.ErrorContains(t, err, "exit status 3; its last words: no luck")
 	require.Error(t, RunProgram(t.Context(), Command{Argv: []string{"/no/such/program"}}, time.Minute))
 
-	// What a launcher has started ends with it.
+	// The children of a launcher end with it.
 	err = RunProgram(t.Context(), shell("echo hello; sleep 600 & wait"), 2*time.Second)
 	require.ErrorContains(t, err, "not over after 2s; its last words: hello")
 	cancelled, cancel := context.WithCancel(t.Context())
@@ -28,7 +28,7 @@ func TestRunProgram(t *testing.T) {
 	require.ErrorIs(t, RunProgram(cancelled, shell("sleep 600"), time.Minute), context.Canceled)
 }
 
-// The test's own ranks: as many shells as the command says, each passing.
+// The test's own ranks: as many shells as the command line requests, each passing.
 func TestTimeStartup(t *testing.T) {
 	command := func(script string) Program {
 		return func(n int, args []string) Command {
@@ -98,8 +98,8 @@ func lacks(tools ...string) bool {
 	return false
 }
 
-// What lies where others can write is not executed, which is what happens to programs without a
-// home in a directory for temporary files.
+// A file in a directory that others can write to is not executed. Without a home directory the
+// programs are in such a directory for temporary files.
 func TestCacheOfOthers(t *testing.T) {
 	t.Setenv("HOME", "")
 	t.Setenv("XDG_CACHE_HOME", "")

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a process has left goes when it has ended, and not before.
+// The directories of a process are removed when it has ended, and not before.
 func TestSweep(t *testing.T) {
 	me, err := thisProcess()
 	require.NoError(t, err)

@@ -11,8 +11,8 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/sim"
 )
 
-// Whatever stands in a file of a machine: one that can be simulated, and is read again as it was written, or an
-// error.
+// Any file of a machine gives one that can be simulated, and that is the same when it is written and read
+// again, or an error.
 func FuzzLoad(f *testing.F) {
 	for _, name := range sim.Profiles() {
 		p, err := builtin(name)

@@ -21,7 +21,7 @@ func profile(t *testing.T, name string, n int) sim.Config {
 	return cfg
 }
 
-// What is computed by hand: two ranks on a node, o_send 10 ns, L 56, o_recv 20.
+// A case that is computed by hand: two ranks on a node, o_send 10 ns, L 56, o_recv 20.
 func TestTwoRanks(t *testing.T) {
 	m := profile(t, "this-machine", 2)
 	for op, want := range map[Op]sim.Picos{
@@ -77,9 +77,10 @@ func TestFullDoesAllOperations(t *testing.T) {
 	}
 }
 
-// Simulated, 512 ranks, 0 to 496 dead, three orders: the rebalanced tree is the unaware one of the living, edge by
-// edge, and takes the same virtual time to the picosecond, if checks cost nothing; with them it takes at most what the checks of one way through the
-// tree cost, and what else the order of frames of the same instant makes.
+// Simulated, 512 ranks, 0 to 496 dead, three orders: the rebalanced tree is the unaware one of the living ranks,
+// edge by edge, and takes the same virtual time to the picosecond, if checks cost nothing. Otherwise it takes at
+// most the cost of the checks of one way through the tree, and the effect of the order of frames of the same
+// instant.
 func TestRebalancedIsUnawareOfTheLiving(t *testing.T) {
 	m := profile(t, "paper-2011", 512)
 	for _, order := range kill.Orders() {
@@ -108,7 +109,8 @@ func TestRebalancedIsUnawareOfTheLiving(t *testing.T) {
 	}
 }
 
-// Costs of awareness come to what they are: on one node, without contention, each message of a chain is checked at both ends.
+// Costs of awareness have the configured value: on one node, without contention, each message of a chain is checked
+// at both ends.
 func TestCosts(t *testing.T) {
 	shape, err := tree.ParseShape("chain")
 	require.NoError(t, err)

@@ -10,8 +10,8 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/sim"
 )
 
-// With failures that nobody knows a corrected broadcast reaches all living ranks, and one down a tree those above
-// which nobody is dead. A barrier waits for the detection in all designs, and is not repeated in the corrected one.
+// With undetected failures a corrected broadcast reaches all living ranks, and one down a tree the ranks without a
+// dead ancestor. A barrier waits for the detection in all designs, and is not repeated in the corrected one.
 func TestUnseen(t *testing.T) {
 	const ranks, detection = 300, 100 * sim.Millisecond
 	m := profile(t, "infiniband", ranks)

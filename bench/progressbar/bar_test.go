@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// terminal opens a pseudo-terminal: what is written to the second appears on the first.
+// terminal opens a pseudo-terminal: data written to the second appear on the first.
 func terminal(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -61,7 +61,7 @@ func TestTerminal(t *testing.T) {
 	require.False(t, Terminal(w), "a pipe")
 }
 
-// Where nobody watches, what is printed goes straight to where it should.
+// Without a terminal the output passes straight through.
 func TestSilent(t *testing.T) {
 	var out, errs bytes.Buffer
 	b := Start(&errs, "x", 3)
@@ -146,7 +146,7 @@ func TestOneTerminal(t *testing.T) {
 	require.Regexp(t, "^"+bar+erased+"first\r\n"+bar+erased+"started ended\r\nover$", shown)
 }
 
-// A reader that sleeps holds up whoever writes, and not who stops the bar.
+// A reader that sleeps holds up the writer, and not a goroutine that stops the bar.
 func TestStopBesideAWriteThatHangs(t *testing.T) {
 	master, tty := terminal(t)
 	r, w := io.Pipe()

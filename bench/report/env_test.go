@@ -58,7 +58,7 @@ func TestFile(t *testing.T) {
 	require.ErrorContains(t, f.Write(path, make(chan int)), "encode")
 }
 
-// A figure says where its numbers come from.
+// A figure contains the source of its numbers.
 func TestSource(t *testing.T) {
 	f := &File{Started: time.Date(2026, 11, 22, 1, 2, 3, 0, time.UTC), Environment: Environment{
 		CPU: "AMD  EPYC ", CPUs: "0-1", Revision: "0123456789abcdef", Modified: true}}

@@ -93,7 +93,8 @@ func TestTight(t *testing.T) {
 	require.Equal(t, "# A title of words\n # A B           C      D E\n", w.String())
 }
 
-// What does not fit comes in blocks that name their rows; joined columns stay side by side.
+// Columns that do not fit are printed in blocks that name their rows; joined columns stay side by
+// side.
 func TestBlocks(t *testing.T) {
 	w := &screen{columns: 26}
 	fill(t, abc(w, 2))

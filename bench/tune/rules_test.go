@@ -27,7 +27,8 @@ func measured(op choose.Op, bytes int, usual string, ratios map[string]float64) 
 	return p
 }
 
-// Rules have what is faster than the default, for the lengths at which it is, and a table of them chooses so.
+// Rules contain the algorithms that are faster than the default, for the lengths at which they are, and a
+// table of them chooses so.
 func TestRulesOfPoints(t *testing.T) {
 	type ratios = map[string]float64
 	at := choose.Rule{Ranks: choose.Range{From: 4, To: 4}, PerNode: choose.All, Span: choose.OneNode, Cores: choose.SharedCores}
@@ -85,7 +86,7 @@ func TestRulesOfPoints(t *testing.T) {
 	}
 }
 
-// A picture has a line for each algorithm of each operation with sizes, and what was chosen.
+// A picture has a line for each algorithm of each operation with sizes, and the choice.
 func TestCollectiveCharts(t *testing.T) {
 	charts := CollectiveCharts(4, []CollectivePoint{
 		measured(choose.Barrier, 0, "memory", map[string]float64{"memory": 1}),

@@ -191,7 +191,7 @@ func TestFindsTheBest(t *testing.T) {
 	}
 }
 
-// What was luck is not confirmed, and the default stays.
+// A result by chance is not confirmed, and the default stays.
 func TestLuckIsNotConfirmed(t *testing.T) {
 	m := &ideal{distance: Near, eager: func(int) float64 { return 1 }, luck: .8}
 	for _, f := range run(t, m, false) {
@@ -207,8 +207,8 @@ func TestLuckIsNotConfirmed(t *testing.T) {
 	require.Positive(t, confirmed)
 }
 
-// A confirmation compares what a program would have: the far limit beside the near one that has
-// been decided.
+// A confirmation compares the settings that a program would have: the far limit beside the near one
+// that has been decided.
 func TestConfirmsBesideWhatIsDecided(t *testing.T) {
 	m := &ideal{distance: Far, eager: crossesAt(12 << 10)}
 	run(t, m, false)

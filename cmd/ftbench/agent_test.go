@@ -28,7 +28,7 @@ func mayHook(t *testing.T) bool {
 	return true
 }
 
-// An agent serves until it is told to end, and removes its socket then.
+// An agent serves until it is ended, and removes its socket then.
 func TestAgent(t *testing.T) {
 	if !mayHook(t) {
 		return
@@ -58,7 +58,7 @@ func TestAgent(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// What ranks find in their environment.
+// The variables that ranks find in their environment.
 func TestRunExits(t *testing.T) {
 	if !mayHook(t) {
 		return
@@ -82,7 +82,7 @@ func TestAgentAddress(t *testing.T) {
 	require.NoError(t, (&agentCmd{Address: exits.DefaultAgent}).Validate())
 }
 
-// The choice about the kernel's record comes on top of what ranks inherit.
+// The choice about the kernel's record is added to the inherited environment of ranks.
 func TestExitsKeepTheEnvironment(t *testing.T) {
 	t.Setenv("BANYAN_TEST_MARK", "here")
 	self, err := os.Executable()

@@ -19,8 +19,8 @@ import (
 	"github.com/banyan-hpc/banyan/bench/peers"
 )
 
-// comparison runs the command for a moment; what it finds is not a test's business. ok is false
-// where there are no two CPUs, which it says.
+// comparison runs the command for a moment, whatever the result. ok is false without two CPUs,
+// which the command reports.
 func comparison(t *testing.T, args string) (out string, results suite.Results, ok bool) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "c.json")
@@ -116,7 +116,7 @@ func TestCompareRMA(t *testing.T) {
 	}
 }
 
-// Without an RDMA adapter the group verbs is an error that says so.
+// Without an RDMA adapter the group verbs is an error that reports it.
 func TestCompareWithoutAnAdapter(t *testing.T) {
 	if found, _ := filepath.Glob("/sys/class/infiniband/*"); len(found) > 0 {
 		return // TestComparison of fabric/verbs/testbed has one
@@ -143,8 +143,8 @@ func TestCompareMany(t *testing.T) {
 	}
 }
 
-// expectPeers checks that those that are installed were sampled, and that the others are named with
-// what installs them.
+// expectPeers checks that installed peers were sampled, and that the others are named with their
+// packages.
 func expectPeers(t *testing.T, r suite.Results, samples []compare.Sample, tools map[string][2]string) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -218,7 +218,7 @@ func TestCompareWithAPeerThatLeaves(t *testing.T) {
 	require.Len(t, r.Measures, 7)
 }
 
-// requireSource checks that each picture of a file says where its numbers come from.
+// requireSource checks that each picture of a file contains the source of its numbers.
 func requireSource(t *testing.T, plot, fabric string) {
 	t.Helper()
 	svg, err := os.ReadFile(plot)

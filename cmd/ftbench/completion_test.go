@@ -25,7 +25,8 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// terminal is what zsh runs to complete a line in a shell on a terminal of its own: nothing else completes there.
+// terminal is a zsh script that completes a line in a shell on a terminal of its own: nothing else completes
+// there.
 const terminal = `zmodload zsh/zpty
 zpty z zsh -f -i
 zpty -w z "PATH=$PWD:\$PATH; PS1=; autoload -U compinit; compinit -D -u; source =(ftbench completion zsh); echo rea''dy"

@@ -18,8 +18,8 @@ func unwrapped(text string) string { return wrappedLine.ReplaceAllString(text, "
 // wrappedLine matches where a line was broken, before a word.
 var wrappedLine = regexp.MustCompile(`\n(?:#   |  | {28})(\S)`)
 
-// Alone the command tries every fabric between two real ranks; every line has its verdict, and what
-// is missing its cure.
+// Alone the command tries every fabric between two real ranks; every line has its verdict, and the
+// remedy for a missing part.
 func TestDoctorOfTheMachine(t *testing.T) {
 	code, out, errs := ftbench(t, "doctor")
 	require.Zero(t, code, errs)
@@ -99,7 +99,7 @@ node 0: deaths are told of first by connection$`, out)
 	require.Contains(t, out, "none: 2 ways, as 0 > 1: route from rank 0 to rank 1: no fabric joins")
 }
 
-// Networks that join no two machines are named with what there is beside them.
+// The error names networks that connect no two machines, with the other networks.
 func TestDoctorOfHostsThatAreEnclosed(t *testing.T) {
 	if !namespaces(t) {
 		return
@@ -117,7 +117,7 @@ func TestDoctorOfHostsThatAreEnclosed(t *testing.T) {
 	require.NotContains(t, out, "?")
 }
 
-// Networks that are none here are told of where no rank needs them, by one of the ranks.
+// If no rank needs the networks, one of the ranks reports those that do not exist.
 func TestNetworksThatNobodyNeeds(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)

@@ -31,14 +31,14 @@ func unchecked() error {
 	return w.Finalize()
 }
 
-// A job of ranks that look at no error ends at the first, and ftbench run says so.
+// A job of ranks that ignore errors ends at the first, and ftbench run reports that.
 func TestRunErrorsFatal(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	t.Setenv(uncheckedEnv, "1")
 	t.Setenv("BANYAN_ERRORS", "fatal")
 	code, out, errs := ftbench(t, "run", "-n", "2", "--on-failure", "continue", "--", self)
-	require.NotZero(t, code, errs) // of whoever failed first
+	require.NotZero(t, code, errs) // of the first rank that failed
 	require.Empty(t, out)
 	require.Contains(t, errs, "banyan: rank 0 aborts the job: errors are fatal: Recv(src 1, tag 1) on world "+
 		"at rank 0: rank 1 has failed: ")

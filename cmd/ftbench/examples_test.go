@@ -17,7 +17,7 @@ var (
 	exampleLine = regexp.MustCompile(`^ *(?:\$ |sudo |mpiexec\S* -n \d+ |srun (?:-\S+ )+|[A-Z_]+=\S+ )*(?:bin/)?ftbench (.*)`)
 	// otherLine is one of another program.
 	otherLine = regexp.MustCompile(`^ *(?:\$ |make |go |kubectl |export |\(umask )`)
-	// goesOn is where a command line goes on in the next line.
+	// goesOn matches a command line that is continued in the next line.
 	goesOn = regexp.MustCompile(` \\\n *`)
 	// fenced is a block of commands or their output in Markdown.
 	fenced = regexp.MustCompile("(?sm)^ *```[a-z]*\n(.*?)^ *```")
@@ -75,7 +75,7 @@ func examples(t *testing.T) (found []example) {
 	return found
 }
 
-// wordsOf are the words of a command line up to what is the shell's: a pipe, a file, a comment.
+// wordsOf are the words of a command line up to the shell's own: a pipe, a file, a comment.
 func wordsOf(line string) (words []string) {
 	for _, w := range word.FindAllString(line, -1) {
 		if strings.ContainsAny(w[:1], "|>#&;<") {

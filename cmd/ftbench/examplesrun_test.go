@@ -264,10 +264,10 @@ var goPlaces = sync.OnceValue(func() (env []string) {
 // bounded are the commands that judge what they have measured.
 var bounded = regexp.MustCompile(`^(compare|match|fault (rebalance|silence))\b`)
 
-// programSays is what the programs of the examples print, which is the same each time.
+// programSays matches the output of the examples' programs, which is the same each time.
 var programSays = regexp.MustCompile(`^(the token|1000 tasks|ten steps) `)
 
-// freePort is a port on which nobody listens.
+// freePort is a port without a listener.
 func freePort(t *testing.T) string {
 	l, err := net.Listen("tcp", "localhost:0")
 	require.NoError(t, err)
@@ -285,7 +285,7 @@ func examplePrograms(t *testing.T) string {
 	return dir
 }
 
-// exampleDir is a directory with what the examples take for granted: this repository, its ftbench in PATH, their
+// exampleDir is a directory with everything that the examples need: this repository, its ftbench in PATH, their
 // programs, hosts that ssh reaches, and files.
 func exampleDir(t *testing.T, programs string) string {
 	dir := t.TempDir()
@@ -312,7 +312,7 @@ func exampleDir(t *testing.T, programs string) string {
 	for name, text := range map[string]string{
 		"nodes":  "node1 slots=4\nnode2:4\n",
 		"secret": strings.Repeat("s", 32),
-		// What others have measured, in the format of NetPIPE.
+		// Measurements of other libraries, in the format of NetPIPE.
 		"np.openmpi": "1 6.5 0.0000012\n64 300.5 0.0000016\n", "np.tcp": "1 0.5 0.000016\n64 30.5 0.000016\n",
 		"bin/sudo": "#!/bin/sh\nexec \"$@\"\n",
 		"app":      "#!/bin/sh\nexec " + programs + "/ring\n",

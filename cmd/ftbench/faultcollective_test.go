@@ -107,7 +107,8 @@ func TestFaultCollectiveUsage(t *testing.T) {
 	}
 }
 
-// Predicted: nobody knows of the dead, and only the corrected design completes without a detection.
+// Predicted: no rank has detected the failures, and only the corrected design completes without a
+// detection.
 func TestFaultUndetected(t *testing.T) {
 	file, plot := t.TempDir()+"/u.json", t.TempDir()+"/u.svg"
 	code, out, errs := ftbench(t, "fault", "bcast", "-n", "100", "--undetected", "--failures", "5", "--kill", "random", "--design",

@@ -32,7 +32,7 @@ func TestFaultDrill(t *testing.T) {
 	require.Empty(t, stored.Results.Findings)
 }
 
-// A rank that cannot go on is a finding: exit code 1, with the command that repeats it.
+// A rank that cannot continue is a finding: exit code 1, with the command that repeats it.
 func TestFaultDrillFinds(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Setenv("BANYAN_SHM_RING_LINES", "none") // no number: Init of every rank fails

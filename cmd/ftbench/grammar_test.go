@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The parser of one command says the same as the parser of all.
+// The parser of one command gives the same messages as the parser of all.
 func TestGrammarOfOneCommand(t *testing.T) {
 	var out bytes.Buffer
 	said := func(parser *kong.Kong, words []string) string {

@@ -115,8 +115,8 @@ func TestProxyWantsNoTerminal(t *testing.T) {
 	require.Contains(t, string(said), "is started by ftbench run --hosts")
 }
 
-// namespaces says whether this process may make some. Where it may not, it fails
-// unless the environment says that this is known.
+// namespaces reports whether this process may make some. If it may not, it fails unless the
+// environment permits that.
 func namespaces(t *testing.T) bool {
 	err := netns.Check()
 	if err != nil && os.Getenv("BANYAN_NO_NETNS") == "1" {

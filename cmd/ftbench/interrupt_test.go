@@ -81,8 +81,8 @@ func (m *measuring) end(t *testing.T, s unix.Signal) int {
 	return m.ProcessState.ExitCode()
 }
 
-// A tour that is ended leaves nothing behind, and what one has left that was killed goes when the
-// next one starts.
+// A tour that is ended leaves nothing behind, and the next one removes the files of a killed one
+// when it starts.
 func TestTourIsEnded(t *testing.T) {
 	if _, err := peers.CPUs(); err != nil {
 		require.ErrorContains(t, err, "two CPUs") // there is no control, and so nothing to leave
@@ -92,8 +92,8 @@ func TestTourIsEnded(t *testing.T) {
 	killed.awaitScratch(t)
 	require.Equal(t, -1, killed.end(t, unix.SIGKILL))
 	require.NotEmpty(t, killed.scratch(t))
-	// Whoever runs the test may ignore some, as nohup does: a signal that is caught here is none
-	// that the processes started from here ignore.
+	// The caller of the test may ignore some, as nohup does: a signal that is caught here is not
+	// ignored by the processes started from here.
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, unix.SIGHUP, unix.SIGINT)
 	defer signal.Stop(caught)
@@ -108,7 +108,7 @@ func TestTourIsEnded(t *testing.T) {
 	require.Empty(t, killed.scratch(t)) // not at once: its control may have been making a file there
 }
 
-// What compare has measured is stored, also when it is ended.
+// The results of compare are stored, also when it is ended.
 func TestCompareIsEnded(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.json")
 	m := measure(t, "compare", "--only", "aware", "--max-time", "1h", "--sample", "1ms", "--json", file)

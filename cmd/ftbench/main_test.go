@@ -31,14 +31,14 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	os.Setenv(selfEnv, "1")
-	if signal.Ignored(os.Interrupt) { // as in the background of a script; what the tests interrupt must not inherit it
+	if signal.Ignored(os.Interrupt) { // as in the background of a script; interrupted programs must not inherit it
 		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	}
 	os.Setenv("BANYAN_TUNING", "none") // the tests are of the command, not of this machine's settings
 	os.Exit(m.Run())
 }
 
-// ftbench runs a command line in this process and returns what it printed.
+// ftbench runs a command line in this process and returns its output.
 func ftbench(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var o, e strings.Builder
@@ -149,8 +149,8 @@ func TestUsageErrorsNameTheHelp(t *testing.T) {
 	}
 }
 
-// What the parser does not find is wrong with the command line all the same, and is found before
-// anything is measured.
+// Mistakes that the parser does not find are errors of the command line as well, and are found
+// before anything is measured.
 func TestUsageErrorsNameTheCure(t *testing.T) {
 	expectUsageErrors(t, map[string]string{
 		"osu latency -n 3":                  "exactly 2 are needed",
@@ -254,10 +254,10 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// fewCPUs is what is said where the ranks do not have a CPU each.
+// fewCPUs matches the warning that the ranks do not have a CPU each.
 var fewCPUs = regexp.MustCompile(`(?m)^ftbench: \d+ ranks on \d+ CPU: .*\n`)
 
-// With lengths that no bound speaks of: what is found is not the test's business.
+// With lengths without a bound, so the result does not matter.
 func TestMatch(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "m.json")
 	code, out, errs := ftbench(t, "match", "--entries", "10,300", "--rounds", "2", "--min-time", "100us", "--json",

@@ -111,7 +111,7 @@ func TestOsuTypes(t *testing.T) {
 	}
 }
 
-// What does not fit the memory limit is left out, and standard error says so.
+// Sizes beyond the memory limit are left out, and standard error reports that.
 func TestOsuMemoryLimit(t *testing.T) {
 	code, out, errs := ftbench(t, strings.Fields("osu ialltoall -n 2 -M 1048576 -m 262144:1048576 -i 2 -x 1 -c -u 3")...)
 	require.Zero(t, code, errs)
@@ -149,7 +149,7 @@ func TestOsuWindows(t *testing.T) {
 	}
 }
 
-// What OSU has and windows have not is refused, with what to use.
+// Options that OSU has and windows do not have are refused, with the remedy.
 func TestOsuWindowsNameTheCure(t *testing.T) {
 	expectUsageErrors(t, map[string]string{
 		"osu bw -T mpi_long":              "use one of [mpi_char mpi_int mpi_float], or all",
@@ -170,7 +170,7 @@ func TestOsuWindowsNameTheCure(t *testing.T) {
 	})
 }
 
-// checkOsuFile checks what a run of osu has stored.
+// checkOsuFile checks the stored results of a run of osu.
 func checkOsuFile(t *testing.T, file, args string, ranks int) {
 	b, err := os.ReadFile(file)
 	require.NoError(t, err)
@@ -262,7 +262,7 @@ func TestOsuInit(t *testing.T) {
 	require.Equal(t, fmt.Sprintf("%.3f", 1e3*s.Total.Max), m[2])
 }
 
-// Under another launcher the job's size counts, and each error is said before a table begins.
+// Under another launcher the job's size counts, and each error is printed before a table begins.
 func TestOsuInJob(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
@@ -326,7 +326,7 @@ func TestSimulationIsAlone(t *testing.T) {
 	}
 }
 
-// A sweep that its bound has cut short has succeeded, and says so on all but the table.
+// A sweep that its bound has cut short has succeeded, and reports that everywhere but in the table.
 func TestOSUEndsInTime(t *testing.T) {
 	for _, bench := range []string{"bibw", "allreduce"} {
 		code, out, errs := ftbench(t, "osu", bench, "-m", "65536:4194304", "--max-time", "1us")

@@ -51,8 +51,8 @@ func manyRanks(first, count int) string {
 	return strings.Join(list, ",")
 }
 
-// cutRun runs a command that has hours of work with more and more time, until something of it is
-// done, and returns what the file of results and the text say.
+// cutRun runs a command that has hours of work with more and more time, until a part of it is done,
+// and returns the cut in the file of results and in the text.
 func cutRun(t *testing.T, command string) (cut budget.Cut, results map[string]any, text string) {
 	t.Helper()
 	for limit := 250 * time.Millisecond; ; limit *= 2 {
@@ -73,7 +73,7 @@ func cutRun(t *testing.T, command string) (cut budget.Cut, results map[string]an
 	}
 }
 
-// Whatever is under way at the end of --max-time is cut, and the result says so.
+// An operation under way at the end of --max-time is cut, and the result reports that.
 func TestMaxTime(t *testing.T) {
 	for _, command := range []string{
 		"netpipe -o " + filepath.Join(t.TempDir(), "np.out"),
@@ -107,7 +107,8 @@ func TestMaxTime(t *testing.T) {
 	}
 }
 
-// The report of a paper that was cut has what there is, and a tuning without a finding changes no file.
+// The report of a paper that was cut has the results so far, and a tuning without a finding changes no
+// file.
 func TestMaxTimeOfPaperAndTune(t *testing.T) {
 	dir := t.TempDir()
 	code, out, errs := ftbench(t, append([]string{"paper", "--out", dir, "--json", "-", "--max-time", "1ms"},
@@ -141,7 +142,7 @@ func TestOsuSharesTime(t *testing.T) {
 	}
 }
 
-// With --quick little is measured, whatever was asked for.
+// With --quick little is measured, whatever the other options are.
 func TestQuick(t *testing.T) {
 	option := func(command, name string) (value any) {
 		code, out, errs := ftbench(t, append(strings.Fields(command), "--quick", "--json", "-")...)
@@ -161,7 +162,7 @@ func kindOf(text string) string {
 	return regexp.MustCompile(`"kind": "(.*)"`).FindStringSubmatch(text)[1]
 }
 
-// Before a long measurement starts it says how long it takes.
+// Before a long measurement starts the command prints its estimated duration.
 func TestAnnounce(t *testing.T) {
 	m := measure(t, "netpipe", "-o", filepath.Join(t.TempDir(), "np.out"))
 	_, err := m.out.ReadString('\n')

@@ -23,9 +23,9 @@ func storedPaper(t *testing.T, path string) (m paper.Measured) {
 	return m
 }
 
-// A report that is ended keeps what was measured and is gone on with from there; then it has paper,
-// prediction and measurement in each table, and every figure; and it is the same when it is written
-// again without measuring.
+// A report that is ended keeps its measurements, and the next run continues from there. Then it has
+// paper, prediction and measurement in each table, and every figure; and it is the same when it is
+// written again without measuring.
 func TestPaperIsGoneOnWith(t *testing.T) {
 	dir := t.TempDir()
 	file, size := filepath.Join(dir, "measured.json"),

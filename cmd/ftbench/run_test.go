@@ -99,7 +99,7 @@ func TestRunUnderTimeout(t *testing.T) {
 	}
 }
 
-// Whoever insists kills ranks that heed no signal.
+// A repeated interrupt kills ranks that heed no signal.
 func TestRunInsist(t *testing.T) {
 	l := startRun(t, `trap "" TERM; echo ready; exec sleep 1000`)
 	l.reads(t, "ready")
@@ -119,7 +119,7 @@ func TestRunInsist(t *testing.T) {
 	close(insisting)
 }
 
-// A job that has survived the death of a rank ends with the code that --exit says.
+// A job that has survived the death of a rank ends with the code of --exit.
 func TestRunExit(t *testing.T) {
 	t.Setenv(rshEnv, here)
 	for args, want := range map[string]int{
@@ -164,8 +164,7 @@ func TestRunStopsAndContinues(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// openTerminal opens a pseudo-terminal: what is typed at the first is read from
-// the second.
+// openTerminal opens a pseudo-terminal: input typed at the first is read from the second.
 func openTerminal(t *testing.T) (master, slave *os.File) {
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	require.NoError(t, err)
@@ -191,8 +190,8 @@ func shows(t *testing.T, master *os.File, text string) {
 	}
 }
 
-// A job in the background runs, and leaves the terminal's input to the shell;
-// in the foreground its rank 0 gets it. The shell says what stops.
+// A job in the background runs, and leaves the terminal's input to the shell; in the foreground its
+// rank 0 gets it. The shell reports stopped jobs.
 func TestRunInBackground(t *testing.T) {
 	master, slave := openTerminal(t)
 	self, err := os.Executable()

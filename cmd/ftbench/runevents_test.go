@@ -112,7 +112,7 @@ func TestRunEventsOfHosts(t *testing.T) {
 	require.Zero(t, *eventsOf(all, "exited", 0)[0].Code)
 }
 
-// onText keeps what is written, and makes a file when it has a text.
+// onText keeps the written text, and makes a file when it contains a given one.
 type onText struct {
 	all        bytes.Buffer
 	text, path string

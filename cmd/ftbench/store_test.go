@@ -30,7 +30,7 @@ func TestResultsOnStandardOutput(t *testing.T) {
 	} {
 		code, out, errs := ftbench(t, append(strings.Fields(args), "--json", "-")...)
 		if strings.Contains(errs, "two CPUs") {
-			continue // compare says it where there are none
+			continue // compare reports it without them
 		}
 		require.Zero(t, code, errs)
 		var file report.File
@@ -78,8 +78,8 @@ func TestResultsThroughWhatIsThere(t *testing.T) {
 	}
 }
 
-// What cannot be stored is found before anything is measured, and before there are ranks that could
-// complain.
+// An output that cannot be stored is an error before anything is measured, and before there are
+// ranks that could complain.
 func TestUnwritableResults(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -128,7 +128,7 @@ func (f *full) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// When nobody reads the tables any more, the files are whole all the same.
+// When the tables are not read any more, the files are complete nevertheless.
 func TestTourWithoutReader(t *testing.T) {
 	dir := t.TempDir()
 	args, last := []string{"tour", "--dir", dir, "--min-time", "1us"}, "\n4194304 "

@@ -19,7 +19,7 @@ import (
 )
 
 // The whole machinery for a moment: it measures with processes, writes a file, and Init and info
-// read it. What it finds is not the test's business.
+// read it, whatever the result.
 func TestTune(t *testing.T) {
 	if _, err := peers.CPUs(); err != nil {
 		code, _, errs := ftbench(t, "tune")
@@ -80,7 +80,7 @@ func TestTuneLooksAtTheFileFirst(t *testing.T) {
 	require.Contains(t, errs, "left as it is")
 }
 
-// What was found becomes a part of the file; --dry-run only prints it.
+// The result becomes a part of the file; --dry-run only prints it.
 func TestTuneWrites(t *testing.T) {
 	conf := filepath.Join(t.TempDir(), "new", "tune.conf")
 	r := &tuneResults{Machine: settings.Machine(), CPUs: [2]int{0, 1}, Busy: .5, Findings: []tune.Finding{
@@ -133,7 +133,7 @@ func TestTunePath(t *testing.T) {
 	require.ErrorContains(t, err, "--out")
 }
 
-// A pair that was never steady has no ratio, and the table says so.
+// A pair that was never steady has no ratio, and the table reports that.
 func TestTuneTable(t *testing.T) {
 	var out strings.Builder
 	tried := tune.Tried{Trial: tune.Trial{Knob: settings.Eager, What: "a over b",

@@ -13,8 +13,8 @@ import (
 	"github.com/banyan-hpc/banyan/coll/choose"
 )
 
-// The whole machinery for a moment, with processes: a table that jobs take, the times of all algorithms, and a figure. What is
-// fastest is not the test's business.
+// The whole machinery for a moment, with processes: a table that jobs accept, the times of all algorithms, and a
+// figure, whatever the fastest algorithm is.
 func TestTuneColl(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }

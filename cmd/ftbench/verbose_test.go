@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each rank has one line for each that it reaches by a socket, with the addresses and what speaks
-// against faster fabrics where this side connected, and calls all by their ranks.
+// Each rank has one line for each peer that it reaches by a socket, with the addresses and the
+// reasons against faster fabrics if this side connected, and names all by their ranks.
 func TestVerboseHasALineAPair(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)

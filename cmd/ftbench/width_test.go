@@ -29,7 +29,7 @@ func requireFits(t *testing.T, text, of string) {
 	require.NotContains(t, text, "Inf", of)
 }
 
-// The help of every command fits, whatever the variable COLUMNS says.
+// The help of every command fits, whatever the variable COLUMNS is.
 func TestHelpFits(t *testing.T) {
 	t.Setenv("COLUMNS", "200")
 	code, text, errs := ftbench(t, "docs", "markdown")
@@ -58,7 +58,7 @@ func TestFoldHelp(t *testing.T) {
 	}
 }
 
-// What each command prints without a terminal fits.
+// The output of each command without a terminal fits.
 func TestTablesFit(t *testing.T) {
 	for _, args := range []string{
 		"fault barrier -n 8 --failures 0,6 --fabric sim --tree binomial,knomial:4",

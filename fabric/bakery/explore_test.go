@@ -10,13 +10,14 @@ import (
 	"github.com/banyan-hpc/banyan/internal/explore"
 )
 
-// What may happen at a lock is tried: [Lock] as it is, in ordinary memory, by members that look at or write one word at a time, in any
-// order, each of which may die before any of these steps, also while it holds the lock. The keeper learns of a death some time after it, and wakes
-// sleepers some time after it was asked to. One look is several words long: whether a sleeper is kept. Each word must be seen once not to keep it, so it is as
-// if all had been read at the last one, and what keeps it ends the look.
+// All schedules of a lock are tried: [Lock] as it is, in ordinary memory, by members that read or write one word at
+// a time, in any order, each of which may die before any of these steps, also while it holds the lock. The keeper
+// detects a death some time after it, and wakes sleepers some time after it was asked to. One scan reads several
+// words: whether a sleeper is blocked. Each word must be seen once not to block it, so it is as if all had been read
+// at the last one, and a word that blocks it ends the scan.
 
-// Whatever happens to few members in few operations, nobody has the lock with one that excludes it, passes one that waited before
-// it came, or waits for ever.
+// With few members and few operations, no member has the lock with one that excludes it, passes one that waited
+// before it came, or waits forever.
 func TestExhaustive(t *testing.T) {
 	tasks := []task{
 		{ops: []string{"xx", "xx"}, crashes: 1},

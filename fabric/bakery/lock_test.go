@@ -16,7 +16,7 @@ func await(l Lock, me int) {
 	}
 }
 
-// Goroutines in the place of processes: writers exclude all others, and readers see what writers have left.
+// Goroutines in the place of processes: writers exclude all others, and readers see the data of writers.
 func TestGoroutines(t *testing.T) {
 	const members, times = 6, 2000
 	l := Open(make([]Word, WordsOf(members)), members)
@@ -44,7 +44,7 @@ func TestGoroutines(t *testing.T) {
 	assert.Equal(t, members*times/3, one)
 }
 
-// A member that has ended keeps nobody from the lock, whichever of many it is, and never gets it.
+// A member that has ended blocks no other member, whichever of many it is, and never gets the lock.
 func TestExcluded(t *testing.T) {
 	const members = 130
 	for _, dead := range []int{0, 63, 64, 129} {
@@ -71,7 +71,7 @@ func TestExcluded(t *testing.T) {
 	}
 }
 
-// Whatever stands in the words, every call returns, and touches no others.
+// With any contents of the words, every call returns, and accesses no others.
 func TestAnyWords(t *testing.T) {
 	for _, v := range []uint64{1, 2, 3, choosing, asleep, ^uint64(0), ^uint64(0) &^ choosing, 1 << 63} {
 		words := make([]Word, WordsOf(3)+2)
@@ -90,7 +90,7 @@ func TestAnyWords(t *testing.T) {
 	}
 }
 
-// One lock and its release by a member that nobody disturbs.
+// One lock and its release by a member without contention.
 func BenchmarkAlone(b *testing.B) {
 	for _, members := range []int{2, 32, 128, 512} {
 		b.Run(fmt.Sprint(members), func(b *testing.B) {

@@ -12,19 +12,19 @@ type mutant int
 
 const (
 	noMutant       mutant = iota
-	hasty                 // nobody says that it chooses
-	impatient             // nobody waits for those that choose
+	hasty                 // no member announces that it chooses
+	impatient             // no member waits for those that choose
 	lax                   // readers do not wait for a writer that chooses
 	level                 // equal numbers are in no order
-	blindNaps             // nobody looks again after saying that it sleeps
-	silentReleases        // a release wakes nobody
-	silentChoosers        // a number wakes nobody
-	silentMarks           // a mark wakes nobody
+	blindNaps             // no member checks again after announcing its sleep
+	silentReleases        // a release wakes no member
+	silentChoosers        // a number wakes no member
+	silentMarks           // a mark wakes no member
 	greedy                // readers do not wait for writers
 	unfair                // readers pass writers that wait
 )
 
-// task is what the members are to do.
+// task is the task of a member.
 type task struct {
 	ops     []string // by member: 's' takes the lock shared, 'x' exclusive
 	crashes int
@@ -33,7 +33,7 @@ type task struct {
 	broken    mutant
 }
 
-// What a member does next.
+// The next step of a member.
 type place uint8
 
 const (
@@ -96,7 +96,7 @@ func (w *world) Clone() *world {
 
 var seed = maphash.MakeSeed()
 
-// Print tells a state from others by all that counts in it.
+// Print distinguishes states by everything that counts in them.
 func (w *world) Print() uint64 {
 	out := w.text[:0]
 	put := func(numbers ...uint64) {
@@ -134,7 +134,7 @@ type step struct {
 
 func (s step) String() string { return fmt.Sprintf("%c%d", s.what, s.who) }
 
-// Steps lists what can happen.
+// Steps lists the possible steps.
 func (w *world) Steps() (out []step) {
 	for who := range w.actors {
 		a := &w.actors[who]
@@ -232,7 +232,7 @@ func (w *world) Do(s step) {
 	}
 }
 
-// act is what a member does next.
+// act takes the next step of a member.
 func (w *world) act(who int, a *actor) {
 	n := len(w.actors)
 	switch a.at {
@@ -291,7 +291,7 @@ func (w *world) roused(who int, a *actor) {
 	}
 }
 
-// enter checks what a member may rely on that has the lock.
+// enter checks the guarantees for a member that has the lock.
 func (w *world) enter(who int, a *actor) {
 	w.lock.awake(who)
 	a.at = holds
@@ -317,18 +317,18 @@ func (w *world) kindOf(who int) Kind {
 	return w.kind(who)
 }
 
-// release ends what a member has or waits for.
+// release ends a member's hold or wait.
 func (w *world) release(who int) {
 	a := &w.actors[who]
 	w.lock.Release(who)
-	for i := range w.actors { // it is no longer before anybody
+	for i := range w.actors { // it blocks no member any more
 		w.actors[i].ahead &^= 1 << who
 	}
 	a.at, a.k, a.ahead, a.woken = rousesNext, 0, 0, false
 	a.op++
 }
 
-// Check gives what is wrong with a state in which these steps are possible.
+// Check returns the fault of a state in which these steps are possible.
 func (w *world) Check(steps []step) error {
 	if w.wrong != nil || slices.ContainsFunc(steps, func(s step) bool { return s.what != 'c' && s.what != 'n' && s.what != 'q' }) {
 		return w.wrong

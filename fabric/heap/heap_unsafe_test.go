@@ -35,7 +35,7 @@ func TestAreasAreRegistered(t *testing.T) {
 	require.NotZero(t, a.areas[&small[0]])
 }
 
-// Memory that is given out is zero, aligned, and belongs to nobody else; what is given back is joined again.
+// Allocated memory is zero, aligned, and not shared; freed memory is joined again.
 func TestRandomAllocations(t *testing.T) {
 	for seed := range uint64(10) {
 		rng := rand.New(rand.NewPCG(seed, 1))

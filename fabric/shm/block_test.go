@@ -61,8 +61,8 @@ func TestBlockWithoutMemory(t *testing.T) {
 	require.Equal(t, []int{descriptors, mappings}, []int{d, m})
 }
 
-// Memory of a block is read from its mapping, also where the kernel does not copy. What the owner has closed
-// is unmapped when another block is met, and at the end.
+// Memory of a block is read from its mapping, also if the kernel does not copy. A block that the owner has
+// closed is unmapped when another block is opened, and at the end.
 func TestReadsOfBlocks(t *testing.T) {
 	a, _, ab, ba := pair(t, Config{NoGet: true})
 	require.False(t, ba.Caps().Get)
@@ -147,7 +147,7 @@ func TestViews(t *testing.T) {
 	require.LessOrEqual(t, m, mappings)
 }
 
-// Whatever name and length come from a peer, what opens is a block of that length.
+// With any name and length from a peer, an opened block has that length.
 func FuzzBlock(f *testing.F) {
 	a, b, _, ba := pair(f, Config{})
 	mem, name, err := a.MakeBlock(10_000)

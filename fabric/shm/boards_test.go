@@ -8,7 +8,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/board"
 )
 
-// What one process posts on a board of another one is seen there, and remains when the owner of the memory has
+// Posts of one process on a board of another one are seen there, and remain when the owner of the memory has
 // closed.
 func TestBoardsAreShared(t *testing.T) {
 	a, b, _, _ := pair(t, Config{})
@@ -29,7 +29,7 @@ func TestBoardsAreShared(t *testing.T) {
 	require.Equal(t, board.Posted, theirs.Look(1, 5))
 }
 
-// Memory that is given back is used again, under another name; what is still open finds that it has gone on.
+// Freed memory is used again, under another name; an open board detects that.
 func TestBoardsAreUsedAgain(t *testing.T) {
 	a, _, _, _ := pair(t, Config{})
 	boards := a.Boards()
@@ -74,7 +74,7 @@ func TestBoardsEnd(t *testing.T) {
 	require.False(t, ok)
 }
 
-// Names that nobody has given are none.
+// Names of no board are refused.
 func TestBoardsOfNoName(t *testing.T) {
 	a, b, _, _ := pair(t, Config{})
 	require.True(t, b.Boards().Reach(a.cfg.Self))

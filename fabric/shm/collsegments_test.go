@@ -10,7 +10,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// makeSegment makes one and says which of the memory it has got.
+// makeSegment makes one and returns the number of its piece of memory.
 func makeSegment(t *testing.T, p *Provider, members ...proc.ID) uint64 {
 	t.Helper()
 	name, ok := p.Boards().MakeSegment(members)
@@ -23,8 +23,8 @@ func leave(p *Provider, name uint64, members, member int) {
 	p.Boards().OpenSegment(p.cfg.Self, name, members).Leave(member, false)
 }
 
-// Memory of a segment in which a process has died serves others once that has ended, whatever it counted as before: one that is
-// stopped might write yet.
+// Memory of a segment in which a process has died serves others once that process has ended, whatever it counted as
+// before: a stopped one might still write.
 func TestCollSegmentsOfTheDead(t *testing.T) {
 	p := open(t, Config{Self: 0, MaxProcs: 2})
 	v := spawn(t, role{Self: 1, MaxProcs: 2})
@@ -39,7 +39,7 @@ func TestCollSegmentsOfTheDead(t *testing.T) {
 	v.kill()
 	require.Equal(t, unix.SIGKILL, v.signaled())
 	newObserver().end(p)
-	p.Poll(&newObserver().Sink) // what was held of it has been given back
+	p.Poll(&newObserver().Sink) // frees its memory
 	require.Equal(t, first, makeSegment(t, p, 0, 1))
 	require.NotContains(t, []uint64{first, second}, makeSegment(t, p, 0), "these are in use")
 	for range 1000 {
@@ -49,7 +49,7 @@ func TestCollSegmentsOfTheDead(t *testing.T) {
 	}
 }
 
-// Who lives and has not left keeps its segment, also where others have.
+// A living member that has not left keeps its segment, also if others have left.
 func TestCollSegmentsOfTheLiving(t *testing.T) {
 	a, b, _, _ := pair(t, Config{})
 	require.True(t, b.Boards().Reach(a.cfg.Self))
@@ -68,7 +68,7 @@ func TestCollSegmentsOfTheLiving(t *testing.T) {
 func TestCollSegmentsEnd(t *testing.T) {
 	a, _, _, _ := pair(t, Config{})
 	boards := a.Boards()
-	_, ok := boards.Make(4, 1) // so that pieces of segments straddle what is given memory at once
+	_, ok := boards.Make(4, 1) // so that pieces of segments straddle the parts that get memory at once
 	require.True(t, ok)
 	names := map[uint64]bool{}
 	for _, members := range []int{board.MaxMembers, board.GroupSize + 1, board.GroupSize, 3} {

@@ -67,7 +67,7 @@ func open(id proc.ID, n int) (fabric.Provider, fabric.Host, error) {
 // nodeVariable names the file of a node's memory for the processes of a job.
 const nodeVariable = "BANYAN_SHM_NODE"
 
-// placeIn opens such a file and takes the next place in it; its first word counts what has been taken.
+// placeIn opens such a file and takes the next place in it; its first word counts the taken places.
 func placeIn(name string, n int) (p nodemem.Place, err error) {
 	if p.FD, err = unix.Open(name, unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
 		return p, err

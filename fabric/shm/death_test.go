@@ -198,7 +198,7 @@ func TestDepartedBeforeAnyPoll(t *testing.T) {
 	require.Equal(t, proc.Cause{Kind: proc.Departed}, newObserver().end(p))
 }
 
-// A false mark kills nobody, and the pidfd reports the real end.
+// A false mark kills no process, and the pidfd reports the real end.
 func TestFalseWord(t *testing.T) {
 	withWords(t)
 	for name, lie := range map[string]uint32{"dead": 1 << 30, "another thread": 1, "let go": 0, "all bits": ^uint32(0)} {
@@ -316,8 +316,8 @@ func TestExitsReportExec(t *testing.T) {
 	require.Equal(t, unix.SIGKILL, v.signaled())
 }
 
-// Pids are reused. The end of an earlier process with the peer's pid, which is on record where the
-// peer itself is not, kills nobody: the word reports this one's end, and the cause is not taken
+// Pids are reused. The end of an earlier process with the peer's pid, which is on record while the
+// peer itself is not, kills no process: the word reports this one's end, and the cause is not taken
 // from the record either.
 func TestEndOfAnEarlierProcess(t *testing.T) {
 	withWords(t)

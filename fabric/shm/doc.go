@@ -2,7 +2,7 @@
 //
 // # Memory
 //
-// Each process owns one sealed memfd segment, which nobody can resize once it is sealed. Peers take
+// Each process owns one memfd segment, which is sealed: its size is fixed. Peers take
 // its descriptor through a pidfd, or open it by its name in /proc, so that a crash leaves nothing in
 // /dev/shm. It holds the process's bell, the state of the endpoint, a bitmap of announcements, and for
 // each process id a page and a long ring, into which that process writes what it sends here:
@@ -81,7 +81,7 @@
 // # Departure
 //
 // Depart and Close send a last line on every connection, and set the state in the header for later
-// newcomers: these learn of it at once, although nobody polls at the other end.
+// newcomers: these learn of it at once, although the other end does not poll.
 //
 // # Shortage of descriptors or memory
 //

@@ -144,8 +144,8 @@ func TestGivingTheLongRingBack(t *testing.T) {
 	require.Empty(t, a.long)
 }
 
-// A process keeps within its share: it announces what does not fit a short ring, unless it cannot be
-// sent otherwise, and gives the ring of an idle pair to a busy one.
+// A process keeps within its share: it announces frames that do not fit a short ring, unless they
+// cannot be sent otherwise, and gives the ring of an idle pair to a busy one.
 func TestShareOfLongRings(t *testing.T) {
 	cfg := Config{MaxProcs: 4, Lines: 64, BulkBytes: 16 << 10}
 	a := open(t, cfg)
@@ -189,7 +189,7 @@ func TestShareOfLongRings(t *testing.T) {
 	}
 }
 
-// fill takes all memory of a tmpfs and returns what gives it back.
+// fill takes all memory of a tmpfs and returns a function that frees it.
 func fill(t *testing.T, dir string) (empty func()) {
 	f, err := os.CreateTemp(dir, "fill")
 	require.NoError(t, err)
@@ -225,7 +225,7 @@ func TestNoMemoryForTheLongRing(t *testing.T) {
 
 	empty = fill(t, dir)
 	defer empty()
-	for n.try(1000) { // what it has
+	for n.try(1000) { // the present memory
 		n.drain()
 	}
 	a.retry.patience = 0

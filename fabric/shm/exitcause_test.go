@@ -26,7 +26,7 @@ func recordOf(t *testing.T, cause proc.Cause) (l *exitRecords, know func(pid int
 }
 
 // The exit cause of a process that ended before this one connected comes from the record, also when
-// nothing else has it any more.
+// it is the only source.
 func TestExitCauseOfTheUnconnected(t *testing.T) {
 	want := proc.Cause{Kind: proc.Exited, Code: 77}
 	for name, knows := range map[string]bool{"on record": true, "unknown": false} {

@@ -15,8 +15,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Whatever the entry in /proc is, the fields are read from behind the name, which may hold
-// anything.
+// With any entry in /proc, the fields are read from the part after the name, which may contain any
+// bytes.
 func FuzzStat(f *testing.F) {
 	entry := "4711 (a b) c) S " + strings.Repeat("1 ", 18) + "99 " + strings.Repeat("2 ", 28) + "-1 9 3"
 	f.Add([]byte(entry))
@@ -75,7 +75,7 @@ func FuzzLimits(f *testing.F) {
 	})
 }
 
-// Whatever name a peer gives to a board or a collective segment: none, or cells and slots that can be looked at.
+// Any name that a peer gives to a board or a collective segment is refused, or gives valid cells and slots.
 func FuzzNames(f *testing.F) {
 	p, err := Open(Config{MaxProcs: 2})
 	require.NoError(f, err)

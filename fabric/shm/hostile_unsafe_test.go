@@ -206,8 +206,8 @@ func TestForeignSegments(t *testing.T) {
 	require.ErrorContains(t, dial(unsealed), "not sealed")
 }
 
-// The descriptor number of a closed endpoint names another file: the endpoint is gone, and the file
-// is not opened.
+// The descriptor number of a closed endpoint names another file: the endpoint counts as ended, and
+// the file is not opened.
 func TestReusedDescriptor(t *testing.T) {
 	p, err := Open(Config{Self: 1, MaxProcs: 2})
 	require.NoError(t, err)

@@ -132,7 +132,7 @@ func TestConformance(t *testing.T) {
 			c.Spikes = sim.Spikes{Chance: 0.1, Min: sim.Microsecond, Max: 10 * sim.Millisecond}
 		},
 	}
-	if testing.Short() { // the other variants differ in what the simulator does, not in what the goroutines share
+	if testing.Short() { // the other variants differ in the simulator, not in the shared state of goroutines
 		variants = map[string]func(*sim.Config){"get": variants["get"]}
 	}
 	for name, configure := range variants {

@@ -19,7 +19,7 @@ func stopFlusher(p *Provider) {
 	p.flush.Close()
 }
 
-// frames counts the frames of n bytes in what arrives at the other end of a tap.
+// frames counts the frames of n bytes at the other end of a tap.
 func (tp *tap) frames(n int) int {
 	b := tp.read()
 	require.Zero(tp, len(b)%(headerBytes+n), "a part of a frame")

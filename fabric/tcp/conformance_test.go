@@ -65,7 +65,7 @@ func TestConformance(t *testing.T) {
 		},
 		"ipv6": {"connect", "sizes", "large-stream", "kill-connect"},
 	} {
-		if testing.Short() { // what goroutines share is the same in all
+		if testing.Short() { // the shared state of goroutines is the same in all
 			if name != "loopback" {
 				continue
 			}

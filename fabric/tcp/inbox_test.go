@@ -162,7 +162,7 @@ func FuzzPieces(f *testing.F) {
 	})
 }
 
-// Whatever a peer writes is frames or its end.
+// Any bytes of a peer are frames or end it.
 func FuzzStream(f *testing.F) {
 	h := header{kind: kind(fabric.ClassTest)}
 	f.Add(wire(h, []byte("abc")))

@@ -101,14 +101,14 @@ func TestUnsentByTheKernel(t *testing.T) {
 	until(t, p, s, func() bool { return !c[0].Unsent() && p[0].EndBurst() })
 	require.Empty(t, p[0].blocked)
 	until(t, p, s, func() bool { return len(s[1].got) == frames })
-	// What follows takes as much as the kernel has room for.
+	// The following data take as much as the kernel has room for.
 	lowat, err := unix.GetsockoptInt(c[0].fd, unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT)
 	require.NoError(t, err)
 	require.NotEqual(t, 1, lowat)
 }
 
 // Over a Unix socket they are: unread data stay there for the peer, so Close waits no longer than a
-// peer may be silent, and ends though nobody ever reads them.
+// peer may be silent, and ends though they are never read.
 func TestUndeliveredToASilentPeer(t *testing.T) {
 	t.Parallel() // it waits
 	p, c := pair(t, Config{Unix: true, Linger: time.Hour})

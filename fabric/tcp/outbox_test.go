@@ -42,7 +42,7 @@ func (s *modelOutbox) used() (n int) {
 	return n
 }
 
-// taken releases n frames, and returns what an outbox does.
+// taken releases n frames, and returns the same as an outbox.
 func (s *modelOutbox) taken(n int) int {
 	if n < 0 || n > len(s.frames) {
 		return -1
@@ -179,7 +179,7 @@ func TestOutbox(t *testing.T) {
 			script[i] = byte(r.Uint32())
 		}
 		for i := 0; i < len(script); i += 3 {
-			if script[i]%8 == 5 { // mostly what a peer may acknowledge
+			if script[i]%8 == 5 { // mostly a valid acknowledgement
 				script[i+1] = byte(8 + r.IntN(3))
 				if r.IntN(20) == 0 {
 					script[i+1] = byte(r.Uint32())

@@ -125,7 +125,7 @@ func (in *rawClient) requireClosed() {
 	require.Empty(in, in.receive(1), "the target sends more")
 }
 
-// credentials are the parameters of a handshake, with what is wrong in them.
+// credentials are the parameters of a handshake, with mistakes.
 type credentials struct {
 	hello  func(h *hello)
 	state  func(s *statement)

@@ -32,7 +32,7 @@ func statements(f *testing.F) {
 	}
 }
 
-// Whatever the proof of a peer that knows the secret contains, the peer is accepted if this version
+// With any contents of the proof of a peer with the secret, the peer is accepted if this version
 // may write it, or refused, and no other connection is harmed.
 func FuzzProof(f *testing.F) {
 	statements(f)

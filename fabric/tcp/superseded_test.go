@@ -189,7 +189,7 @@ func closedOn(t *testing.T, ip string) netip.AddrPort {
 	return l.addr
 }
 
-// A process that Connect reported as gone is accepted.
+// A process that Connect reported as ended is accepted.
 func TestGoneThenConnects(t *testing.T) {
 	p, q := unanswered(t, 0), unanswered(t, 1)
 	s := newCollector()

@@ -38,7 +38,7 @@ func TestFramesBeforeDeparture(t *testing.T) {
 	a, ok := ms[2].Next()
 	require.True(t, ok)
 	require.Equal(t, Action{Kind: Report, Peer: id(0), Departed: true}, a)
-	ms[2].Died(id(1)) // no other member knows what 0 has decided
+	ms[2].Died(id(1)) // no other member has the decision of 0
 	require.NoError(t, ms[2].Receive(id(0), down))
 	ms[2].Departed(id(0))
 	decided := pump(t, ms[2])

@@ -29,7 +29,7 @@ var theGroup = GroupKey{Context: 7, Group: 9}
 // groupKey is the key of a world's kth group.
 func groupKey(k int) GroupKey { return GroupKey{Context: 7, Group: uint32(9 + k)} }
 
-// job is what the members do. Sets have a bit for each rank.
+// job is the program of the members. Sets have a bit for each rank.
 type job struct {
 	n       int
 	rounds  int  // agreements of each group
@@ -40,7 +40,7 @@ type job struct {
 	rude    bool   // a departure may look like a failure to a process that has received nothing from there
 	odd     uint64 // members that propose another operation
 	late    uint64 // members that open a group when they first propose there
-	acked   uint64 // members that acknowledge what they know
+	acked   uint64 // members that acknowledge all known failures
 	crashes int    // at most
 	// suspicions bounds the number of processes that count as failed while they live, and fail
 	// because of it. Before that they learn neither of each other's failure nor of that of a

@@ -19,7 +19,7 @@ func (w *waitingCaller) Done(corrected.Outcome, []byte) { w.ends++ }
 func (w *waitingCaller) GaveUp(proc.ID)                 { w.ends++ }
 
 // FuzzCorrected: a member sends any pieces of frames, of a communicator that is known and of others. It departs if
-// nothing was malformed, and is cut off for what was; a call ends at most once, and no more is kept than was sent.
+// nothing was malformed, and is cut off otherwise; a call ends at most once, and no more is kept than was sent.
 func FuzzCorrected(f *testing.F) {
 	head := func(context, kind, flags, number byte) []byte {
 		return []byte{0, context, 0, 0, 0, kind, flags, number, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}

@@ -156,8 +156,8 @@ func TestNoFalseFailure(t *testing.T) {
 	}
 }
 
-// Every survivor learns of every failure, whatever its connections: with kills at any time, also of
-// the processes that forward.
+// Every survivor is notified of every failure, whatever its connections: with kills at any time,
+// also of the processes that forward.
 func TestFailuresReachAll(t *testing.T) {
 	for seed := range seeds(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -211,8 +211,8 @@ func others(n int, side []proc.ID) []proc.ID {
 	return rest
 }
 
-// Of two sides of a partition the larger goes on and knows that the other has failed; the processes
-// of the smaller end themselves. Of two halves the one with the lowest id goes on.
+// Of two sides of a partition the larger continues and counts the other as failed; the processes of
+// the smaller end themselves. Of two halves the one with the lowest id continues.
 func TestPartition(t *testing.T) {
 	var slowest fabric.Time
 	for seed := range seeds(200) {
@@ -265,7 +265,7 @@ func TestSilentFromTheStart(t *testing.T) {
 	}
 }
 
-// Without the rule both sides go on, and each counts the other as failed.
+// Without the rule both sides continue, and each counts the other as failed.
 func TestPartitionWithoutRule(t *testing.T) {
 	x := detectorJob{n: 7, rule: detect.Off, until: 15 * second}
 	side := []proc.ID{1, 4, 5}
@@ -283,8 +283,8 @@ func TestPartitionWithoutRule(t *testing.T) {
 	}
 }
 
-// A partition that heals too late: condemned processes learn of it and end themselves, and no
-// process goes on that counts as failed elsewhere.
+// A partition that heals too late: condemned processes are notified and end themselves, and no
+// process continues that counts as failed elsewhere.
 func TestCutThatHealsTooLate(t *testing.T) {
 	ended := 0
 	for seed := range seeds(200) {

@@ -69,8 +69,8 @@ func TestMissingWhileFinalizing(t *testing.T) {
 	}
 }
 
-// If a process that waits for the others to finalize could not connect to a peer, that says nothing
-// about the peer's end: when the peer fails all learn of it.
+// If a process that waits for the others to finalize could not connect to a peer, that is no
+// evidence of the peer's end: when the peer fails all are notified.
 func TestFailureAfterMissedConnection(t *testing.T) {
 	const n, leaver, victim = 16, 0, 3 // not neighbours
 	var knew [n]bool

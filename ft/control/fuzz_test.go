@@ -16,7 +16,7 @@ import (
 )
 
 // fuzzJob is a job of three in which process 1 sends any frames of one class to process 0 and
-// departs; process 2 receives what results.
+// departs; process 2 receives the consequences.
 type fuzzJob struct {
 	class  fabric.Class
 	frames [][]byte // the first byte is the immediate
@@ -39,7 +39,7 @@ func script(b []byte) (frames [][]byte) {
 	return frames
 }
 
-// frames encodes what script decodes.
+// frames encodes the input of script.
 func frames(all ...[]byte) (b []byte) {
 	for _, f := range all {
 		b = append(append(b, f[0], byte(len(f)-1)), f[1:]...)
@@ -109,8 +109,8 @@ func (x *fuzzJob) bystander(_ *sim.Proc, e *progress.Engine) {
 	e.Wait(&left)
 }
 
-// FuzzRevoke: a member sends any revocations. What is remembered, awaited and forwarded is bounded
-// by what it sent, and it is never cut off: an unknown frame may be of a newer version.
+// FuzzRevoke: a member sends any revocations. The remembered, awaited and forwarded ones are
+// bounded by the sent ones, and it is never cut off: an unknown frame may be of a newer version.
 func FuzzRevoke(f *testing.F) {
 	say := func(notices ...notice) []byte {
 		b := []byte{0}
@@ -162,7 +162,7 @@ func FuzzRevoke(f *testing.F) {
 }
 
 // FuzzAgree: a member sends any pieces of any agreement frames. It departs if nothing was
-// malformed, is cut off for what was, or has failed if its frame names itself; the kept pieces are
+// malformed, is cut off otherwise, or has failed if its frame names itself; the kept pieces are
 // bounded and released when it ends.
 func FuzzAgree(f *testing.F) {
 	up := append([]byte{0, 1, 0, 3, 5, 0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0, 0, 0}, 1, 2)

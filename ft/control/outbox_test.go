@@ -251,7 +251,8 @@ func TestOutboxConnects(t *testing.T) {
 	require.Empty(t, o.got[2])
 }
 
-// Send wakes a sleeping goroutine of the process: nothing else would send what waits for credit.
+// Send wakes a sleeping goroutine of the process: nothing else would send frames that wait for
+// credit.
 func TestOutboxWakesSleepers(t *testing.T) {
 	const frames = 2000
 	o := outboxJob{n: 2, first: 1}

@@ -13,8 +13,8 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// Whatever a leader passes on as its verdict: no error, or one of a class that can be printed; and an error
-// that was written is read again.
+// Any verdict of a leader is no error, or one of a class that can be printed; and an error that was written
+// is read again.
 func FuzzVerdict(f *testing.F) {
 	lost := &errorOn{"world", &ft.ProcFailedError{
 		Ranks: []int{3}, Local: []int{1, 2}, Cause: proc.Cause{Kind: proc.Signaled, Code: 9},
@@ -51,8 +51,8 @@ func FuzzVerdict(f *testing.F) {
 	})
 }
 
-// Whatever another side's leader announces and sends: a group of processes that are not on this side, each
-// once, or an error; and no memory beyond that for all processes that there can be.
+// Any offer of another side's leader is a group of processes that are not on this side, each once, or an
+// error; and no memory beyond that for all processes that there can be.
 func FuzzOffer(f *testing.F) {
 	word := binary.LittleEndian.AppendUint64
 	f.Add(word(word(nil, 8), 7), []byte{2, 0, 0, 0, 3, 0, 0, 0})
@@ -80,7 +80,7 @@ func FuzzOffer(f *testing.F) {
 	})
 }
 
-// Whatever the ranks give to a split, those of a color are listed once, by key and rank.
+// With any colors and keys of the ranks, those of a color are listed once, by key and rank.
 func FuzzColors(f *testing.F) {
 	give := func(words ...int64) (b []byte) {
 		for _, w := range words {

@@ -65,8 +65,9 @@ func making(t *testing.T, u p2p.Uniformity, taken uint32, make func(rank) (*p2p.
 	return first, second, errs
 }
 
-// Contexts are numbers that nobody hands out, so one may be taken at some rank, by a communicator that others do not have. That rank gets an
-// error that says so, and if creation is uniform nobody gets the communicator. Made once more it has another context.
+// Contexts are computed, so one may be taken at a rank, by a communicator that others do not have. That rank gets an
+// error that reports it, and if creation is uniform no rank gets the communicator. Made once more it has another
+// context.
 func TestContextTaken(t *testing.T) {
 	for name, maker := range makers {
 		t.Run(name, func(t *testing.T) {

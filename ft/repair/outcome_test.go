@@ -13,7 +13,7 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// outcome is a vote, a decision and what the member should get.
+// outcome is a vote, a decision and the result that the member should get.
 type outcome struct {
 	err     error
 	makes   bool

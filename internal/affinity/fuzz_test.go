@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever stands in the files of control groups: a limit is a number of cores above zero.
+// Any files of control groups: a limit is a number of cores above zero.
 func FuzzQuota(f *testing.F) {
 	const v1 = "35 23 0:30 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
 	f.Add("0::/job\n", mountV2, "150000 100000\n", "")
@@ -31,7 +31,7 @@ func FuzzQuota(f *testing.F) {
 	})
 }
 
-// Whatever stands in /proc/self/status: processors that can be, or none.
+// Any text of /proc/self/status: possible processors, or none.
 func FuzzListed(f *testing.F) {
 	f.Add("Name:\tx\nCpus_allowed:\tff\nCpus_allowed_list:\t0-3,7\nMems_allowed_list:\t0\n")
 	f.Add("Cpus_allowed_list:\t1-0,5")

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever the ranks say of their calls: two differ if and only if some two do not fit, and what is said of them
-// can be printed.
+// With any descriptions of the ranks' calls, two differ if and only if some two do not match, and the texts can
+// be printed.
 func FuzzDiffering(f *testing.F) {
 	bcast := Collective{Op: "bcast", Length: 8, Name: "Bcast", Where: strings.Repeat("directory/", 20) + "main.go:1"}
 	ofKind, folding := bcast, Collective{Op: "allreduce", Root: None, Length: 16, Unit: 8, AnyOrder: true, Fold: "main.add"}

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Whatever comes is split into a name that can be printed and a value, or is all value; what Name has made comes
-// back.
+// Any message is split into a name that can be printed and a value, or is all value; the results of Name are
+// recovered.
 func FuzzUnname(f *testing.F) {
 	f.Add([]byte("value"))
 	f.Add(Name([]byte("value"), "main.task"))

@@ -19,7 +19,7 @@ func signal(t *testing.T, fd int) {
 	require.NoError(t, err)
 }
 
-// What happens is told of with its key, before and while somebody waits; Close ends that.
+// Events are reported with their keys, before and during a wait; Close ends that.
 func TestWait(t *testing.T) {
 	s, err := New("some events")
 	require.NoError(t, err)
@@ -51,7 +51,7 @@ func TestWaitFails(t *testing.T) {
 	pipe := make([]int, 2)
 	require.NoError(t, unix.Pipe2(pipe, unix.O_CLOEXEC))
 	defer unix.Close(pipe[1])
-	require.NoError(t, unix.Dup3(pipe[0], s.fd, unix.O_CLOEXEC)) // somebody's mistake
+	require.NoError(t, unix.Dup3(pipe[0], s.fd, unix.O_CLOEXEC)) // a mistake of other code
 	require.NoError(t, unix.Close(pipe[0]))
 	require.ErrorIs(t, s.Wait(nil, func(int32) {}), unix.EINVAL)
 	require.ErrorIs(t, s.Add(event(t), 1, unix.EPOLLIN), unix.EINVAL)

@@ -30,7 +30,7 @@ func TestManyAtOnce(t *testing.T) {
 	for i := range errs {
 		all.Go(func() { _, errs[i] = Dial(address) })
 	}
-	go func() { all.Wait(); l.Close() }() // who has failed will not come
+	go func() { all.Wait(); l.Close() }() // failed clients will not come
 	for range ranks {
 		conn, err := l.Accept()
 		require.NoError(t, err, "%v", errs)

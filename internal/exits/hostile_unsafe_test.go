@@ -24,8 +24,8 @@ func logOf(t *testing.T) mapping {
 	return mapping{unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), LogSize)}
 }
 
-// Whatever stands in the log that somebody has handed over, reading it ends, stays within it, and
-// says of a process that it has ended in one of the ways in which a process can, or nothing.
+// With any contents of an inherited log, reading it ends, stays within it, and reports for a
+// process a valid way to end, or nothing.
 func FuzzLog(f *testing.F) {
 	entries := func(all ...[]uint32) (b []byte) { // seq, pid, status
 		for _, e := range all {
@@ -67,16 +67,16 @@ func FuzzLog(f *testing.F) {
 	})
 }
 
-// An empty packet is an answer, not the end: nobody waits for another one, and the descriptors that come with
-// it are closed.
+// An empty packet is an answer, not the end: the client does not wait for another one, and the descriptors
+// that come with it are closed.
 func TestEmptyAnswer(t *testing.T) {
 	for _, n := range []uint8{0, 1, MinFiles} {
 		require.ErrorIs(t, answered(t, nil, n), io.ErrUnexpectedEOF, "%d descriptors", n)
 	}
 }
 
-// Whatever an agent answers, with however many descriptors, is a table's worth of them or an
-// error that can be printed, and nothing stays open.
+// Any answer of an agent, with any number of descriptors, is a table's worth of them or an error
+// that can be printed, and nothing stays open.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(Welcome), uint8(MinFiles))
 	f.Add([]byte(Welcome), uint8(0))
@@ -88,7 +88,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// answered is what comes of an agent's answer with n descriptors.
+// answered is the outcome of an agent's answer with n descriptors.
 func answered(t *testing.T, text []byte, n uint8) (outcome error) {
 	n %= 2 * MaxFiles
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
@@ -129,7 +129,7 @@ func answered(t *testing.T, text []byte, n uint8) (outcome error) {
 		require.Empty(t, got)
 		require.True(t, utf8.ValidString(outcome.Error()))
 	}
-	// The reader sees the end of the pipe when nobody has the other side any more.
+	// The reader sees the end of the pipe when the other side is closed everywhere.
 	require.NoError(t, unix.Close(pipe[1]))
 	_, err = unix.Read(pipe[0], make([]byte, 1))
 	require.NoError(t, err, "a descriptor stays open")
@@ -153,7 +153,7 @@ func FuzzVariable(f *testing.F) {
 	})
 }
 
-// What the kernel says of a descriptor makes it a map of one type, a link, or neither.
+// The kernel's description of a descriptor makes it a map of one type, a link, or neither.
 func FuzzKind(f *testing.F) {
 	f.Add("pos:\t0\nmap_type:\t27\nkey_size:\t0\n")
 	f.Add("link_type:\ttracing\nmap_type:\t2 \n")

@@ -26,9 +26,9 @@ func (k book) read() *Table {
 	return &Table{log: mapping{k.b}, outer: true}
 }
 
-// A reader that comes after more ends than the log has room for has lost some, and says
-// nothing of them; what the log still has it knows, and it takes no process that it does not know for
-// living or for ended.
+// A reader that comes after more ends than the log has room for has lost some, and reports none of
+// them; it reports the entries that the log still has, and takes no unknown process for living or for
+// ended.
 func TestMoreEndsThanTheLogHasRoomFor(t *testing.T) {
 	k := book{make([]byte, LogSize)}
 	tab := k.read()

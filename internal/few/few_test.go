@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A Map does what a map does, with few entries and with many.
+// A Map behaves like a Go map, with few entries and with many.
 func TestMapIsAMap(t *testing.T) {
 	for seed := uint64(1); seed <= 20; seed++ {
 		r := rand.New(rand.NewPCG(seed, 1))

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What waits is sent although the caller does nothing, and not after End.
+// Waiting frames are sent although the caller does nothing, and not after End.
 func TestFlusher(t *testing.T) {
 	waiting, sent := 0, make(chan int)
 	f := New(false, func() {
@@ -27,7 +27,7 @@ func TestFlusher(t *testing.T) {
 	}
 	f.Close()
 	f.Begin()
-	f.Lock() // nobody else has it
+	f.Lock() // it is free
 	waiting = 1
 	f.Unlock()
 	f.End()

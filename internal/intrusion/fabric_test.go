@@ -64,7 +64,7 @@ type side struct {
 	got  int
 }
 
-// turn takes what has come and answers it.
+// turn receives and answers the waiting messages.
 func (s *side) turn(t *testing.T) {
 	before := s.got
 	s.Poll(&s.sink)
@@ -73,8 +73,8 @@ func (s *side) turn(t *testing.T) {
 	}
 }
 
-// A fabric's port refuses all of them, each counted once; its messages go on, and nobody has become
-// a peer.
+// A fabric's port refuses all of them, each counted once; its messages continue, and none has
+// become a peer.
 func TestFloodOfAFabric(t *testing.T) {
 	flooded := &side{Provider: open(t, 0)}
 	to := listening(t)

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// port listens and keeps what each connection has said until it ended.
+// port listens and keeps the data of each connection until it ended.
 type port struct {
 	net.Listener
 	mu    sync.Mutex
@@ -78,7 +78,7 @@ func (p *port) addr() netip.AddrPort { return p.Addr().(*net.TCPAddr).AddrPort()
 
 func patient(*net.TCPConn) {}
 
-// The port sees what the report says, at both families.
+// The port observes the same as the report, at both families.
 func TestFlood(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
 		p := listen(t, address, patient)
@@ -120,7 +120,7 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// Without a protocol nobody forges; the port's answers and rudeness are reported.
+// Without a protocol there is no forging; the port's answers and resets are reported.
 func TestFloodOfAPortThatAnswers(t *testing.T) {
 	p := listen(t, "127.0.0.1:0", func(c *net.TCPConn) {
 		_, _ = c.Write([]byte("who?")) // fails when it has left already
@@ -138,7 +138,7 @@ func TestFloodOfAPortThatAnswers(t *testing.T) {
 	require.Contains(t, r.String(), "got an answer, of at most 4 bytes")
 }
 
-// The end of ctx ends it, and everybody closes.
+// The end of ctx ends it, and all connections are closed.
 func TestFloodUntilCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var enough sync.Once
@@ -186,7 +186,7 @@ func TestCrowd(t *testing.T) {
 	require.Greater(t, talked.Load(), int32(5*noiseMax))
 }
 
-// A port that nobody listens on refuses all.
+// A port without a listener refuses all.
 func TestFloodOfNobody(t *testing.T) {
 	p := listen(t, "127.0.0.1:0", patient)
 	p.end()

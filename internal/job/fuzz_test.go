@@ -11,8 +11,8 @@ import (
 	"github.com/banyan-hpc/banyan/ft"
 )
 
-// Whatever a user gives for fabrics and networks, the option counts before the variable, and an empty
-// one counts as none.
+// With any names of fabrics and networks, the option counts before the variable, and an empty one
+// counts as none.
 func FuzzFabrics(f *testing.F) {
 	f.Add("shm,tcp", "eth0,!10.0.0.0/8", true)
 	f.Add("", " ", false)

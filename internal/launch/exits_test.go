@@ -105,8 +105,7 @@ func TestExitsVariable(t *testing.T) {
 	}
 }
 
-// A rank that a script has started is not the process that was registered, and
-// is told so.
+// A rank that a script has started is not the process that was registered, and gets an error.
 func TestExitsBehindAScript(t *testing.T) {
 	t.Parallel()
 	if !mayHook(t) {

@@ -65,7 +65,7 @@ func broken(t *testing.T) string {
 	return path
 }
 
-// What a shell's start files print does no harm, and is shown.
+// Output of a shell's start files does no harm, and is shown.
 func TestHostsNoise(t *testing.T) {
 	s := spread(t, ranks(t, "exchange", 2))
 	s.Shell = shellOf(t, `echo Welcome to $host; echo "disk is full" >&2; "$@"; echo logout; echo bye >&2; exit 77`)

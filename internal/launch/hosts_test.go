@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// roleProxy is what ftbench proxy does.
+// roleProxy is the function of ftbench proxy.
 func roleProxy() error { return hosts.Proxy(os.Stdin, os.Stdout, nil) }
 
 // hostsEnv names the host of a rank; for a launcher it means that there are hosts.
@@ -221,7 +221,7 @@ func TestHostsThatHangAreGivenUp(t *testing.T) {
 	require.NoError(t, err)
 	<-printed
 	require.NoError(t, unix.Kill(proxy, unix.SIGSTOP))
-	// Until its last thread has stopped it may tell of an end yet.
+	// Until its last thread has stopped it may still report an end.
 	for unix.Waitid(unix.P_PID, proxy, nil, unix.WSTOPPED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
 	sigs <- unix.SIGINT
@@ -240,7 +240,7 @@ func TestHostsThatHangAreGivenUp(t *testing.T) {
 	require.Regexp(t, "host [ab] is lost: it has not reported within 5s that its ranks are dead .*ends with it", said.String())
 }
 
-// Nobody reads what a rank on one host prints; ends and signals pass.
+// The output of a rank on one host is not read; ends and signals pass.
 func TestHostsStuckOutput(t *testing.T) {
 	t.Parallel()
 	out, sigs := newStuck(t), make(chan os.Signal)
@@ -351,7 +351,7 @@ func TestProxyKilledAbort(t *testing.T) {
 }
 
 func TestHostsNoDescriptorLeaks(t *testing.T) {
-	run(t, spread(t, ranks(t, "exchange", 2))) // what is opened once is open now
+	run(t, spread(t, ranks(t, "exchange", 2))) // opens everything that is opened once
 	before := openFiles(t)
 	for range 3 {
 		run(t, spread(t, ranks(t, "die", 4)))

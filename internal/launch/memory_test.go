@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Where memory runs out the kernel takes a rank and not the launcher, without which nobody reports
-// and ends the job.
+// When memory runs out the kernel takes a rank and not the launcher, which is needed to report and
+// end the job.
 func TestRanksAreKilledBeforeTheLauncher(t *testing.T) {
 	text, err := os.ReadFile("/proc/self/oom_score_adj")
 	require.NoError(t, err)

@@ -65,7 +65,7 @@ func TestClosedSignals(t *testing.T) {
 	require.Less(t, cpuTime(t)-before, 500*time.Millisecond)
 }
 
-// cpuTime is what this process has used.
+// cpuTime is the processor time of this process.
 func cpuTime(t *testing.T) time.Duration {
 	var u unix.Rusage
 	require.NoError(t, unix.Getrusage(unix.RUSAGE_SELF, &u))
@@ -132,7 +132,7 @@ func killLauncher(t *testing.T, policy string, env ...string) []net.Conn {
 	go func() {
 		defer close(dead)
 		_ = cmd.Wait()
-		l.Close() // whoever waits for a rank waits in vain
+		l.Close() // a process that waits for a rank waits in vain
 	}()
 	var conns []net.Conn
 	for range 2 {

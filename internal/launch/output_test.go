@@ -82,8 +82,8 @@ func TestLabelledLinesAreWhole(t *testing.T) {
 	require.Equal(t, "[0] slow line\n", out)
 }
 
-// The launcher's word about the end of a rank comes after all that the rank printed, also where
-// what it has started still holds its output, and where its last line has no end.
+// The launcher's report of the end of a rank follows all output of the rank, also if a child of the
+// rank still holds its output, and if its last line has no end.
 func TestOutputPrecedesTheReport(t *testing.T) {
 	t.Parallel()
 	const n = 8

@@ -48,7 +48,7 @@ func roleBound() error {
 	return nil
 }
 
-// roleSignalled ends in order when it is told to.
+// roleSignalled ends in order on a signal.
 func roleSignalled() error {
 	got := make(chan os.Signal, 1)
 	signal.Notify(got, syscall.SIGINT, syscall.SIGTERM)
@@ -68,7 +68,7 @@ func roleStubborn() error {
 	return nil
 }
 
-// roleOutlive reports to the test over a socket what works without a launcher.
+// roleOutlive reports to the test over a socket the operations that work without a launcher.
 func roleOutlive() error {
 	ctx := context.Background()
 	j, err := join.Join(ctx)
@@ -97,8 +97,8 @@ func roleOutlive() error {
 
 // roleLauncher runs two ranks that may outlive it.
 func roleLauncher() error {
-	// A launcher that started launchers would fill the machine: ranks get the
-	// role by name, and whoever is already a rank is not a launcher.
+	// A launcher that started launchers would fill the machine: ranks get the role by name, and a
+	// process that is already a rank is not a launcher.
 	if os.Getenv("PMI_RANK") != "" {
 		return errors.New("a rank was given the launcher's role")
 	}
@@ -120,7 +120,7 @@ func roleLauncher() error {
 	return err
 }
 
-// roleSurvive reports to the test over a socket what works when rank 0 is dead.
+// roleSurvive reports to the test over a socket the operations that work when rank 0 is dead.
 func roleSurvive() error {
 	ctx := context.Background()
 	j, err := join.Join(ctx)

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The test binary is also the program of the ranks, and the launcher that gets
-// killed: roleEnv names what a process does instead of testing.
+// The test binary is also the program of the ranks, and the launcher that gets killed: roleEnv
+// names the role of a process instead of testing.
 const roleEnv = "BANYAN_TEST_ROLE"
 
 var roles = map[string]func() error{
@@ -67,11 +67,11 @@ func TestMain(m *testing.M) {
 // hang waits for a signal that ends the process.
 func hang() {
 	never := make(chan os.Signal, 1)
-	signal.Notify(never, syscall.SIGUSR2) // nobody sends it, but the runtime sees no deadlock
+	signal.Notify(never, syscall.SIGUSR2) // it is never sent, but the runtime sees no deadlock
 	<-never
 }
 
-// roleExchange publishes values of many lengths and checks everybody's.
+// roleExchange publishes values of many lengths and checks those of all ranks.
 func roleExchange() error {
 	ctx := context.Background()
 	j, err := join.Join(ctx)
@@ -265,7 +265,7 @@ func roleSlow() error {
 	return err
 }
 
-// roleStartUp expects that somebody is missing.
+// roleStartUp expects that a rank is missing.
 func roleStartUp() error {
 	fmt.Println("joining")
 	return startUp()

@@ -52,8 +52,8 @@ func setOut(t *testing.T, role, port string, rank, size int, extra ...string) *s
 	return s
 }
 
-// end waits for the process and returns what it said, but not that it waits: on
-// a busy machine it may have to.
+// end waits for the process and returns its output, without the notice of a wait: on a busy machine
+// it may have to.
 func (s *single) end(code int) string {
 	s.t.Helper()
 	_ = s.Wait() // the state has the code
@@ -264,7 +264,7 @@ func TestRankZeroTwice(t *testing.T) {
 	host.end(0)
 }
 
-// Whatever connects to the port, the job starts as if nothing had.
+// With any other connections to the port, the job starts as usual.
 func TestOtherConnectionsDoNoHarm(t *testing.T) {
 	port := somePort(t)
 	host := setOut(t, "exchange", port, 0, 3)
@@ -341,8 +341,8 @@ var port = sync.OnceValue(func() *atomic.Int32 {
 	return &n
 })
 
-// somePort finds a port that nobody listens at, below those that the kernel gives away by itself.
-// No two tests get the same, and other packages' tests have other ranges.
+// somePort finds a port without a listener, below those that the kernel assigns by itself. No two
+// tests get the same, and other packages' tests have other ranges.
 func somePort(t testing.TB) string {
 	syscall.ForkLock.RLock() // a child that another test forks now would hold the port until it execs
 	defer syscall.ForkLock.RUnlock()

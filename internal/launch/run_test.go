@@ -64,7 +64,7 @@ func script(n int, text string) Spec {
 	return Spec{N: n, Argv: []string{"sh", "-c", text}, Env: cleanEnv()}
 }
 
-// run runs a job and returns what it printed.
+// run runs a job and returns its output.
 func run(t *testing.T, s Spec) (res *Result, stdout, stderr string) {
 	t.Helper()
 	var out, err buffer
@@ -151,8 +151,8 @@ func TestRankThatNeverJoins(t *testing.T) {
 }
 
 func TestStartUpFailureSparesTheSlow(t *testing.T) {
-	// One rank has failed, the first to notice have gone; the last one joins
-	// only then. It must get the reason, not be taken for one that never joins.
+	// One rank has failed, the first to notice have ended; the last one joins only then. It must
+	// get the reason, not be taken for one that never joins.
 	gate := filepath.Join(t.TempDir(), "gate")
 	require.NoError(t, unix.Mkfifo(gate, 0o600))
 	s := ranks(t, "slow", 4)
@@ -379,7 +379,7 @@ func openFiles(t *testing.T) int {
 }
 
 func TestNoDescriptorLeaks(t *testing.T) {
-	run(t, ranks(t, "exchange", 2)) // what is opened once is open now
+	run(t, ranks(t, "exchange", 2)) // opens everything that is opened once
 	before := openFiles(t)
 	for range 3 {
 		run(t, ranks(t, "exchange", 4))

@@ -70,7 +70,7 @@ func roleSecret() error {
 	return j.Finalize(ctx)
 }
 
-// oneSecret checks that all ranks have said the same, and returns it.
+// oneSecret checks that all ranks have printed the same, and returns it.
 func oneSecret(t *testing.T, out string, n int) string {
 	said := regexp.MustCompile(`secret ([0-9a-f]{16})\n`).FindAllString(out, -1)
 	require.Len(t, said, n, out)

@@ -91,7 +91,7 @@ func (s stuck) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Nobody reads the ranks' output; the launcher's words and signals pass.
+// The ranks' output is not read; the launcher's messages and signals pass.
 func TestStuckOutputStopsNothingElse(t *testing.T) {
 	t.Parallel()
 	out, sigs := newStuck(t), make(chan os.Signal)
@@ -113,7 +113,7 @@ func TestStuckOutputStopsNothingElse(t *testing.T) {
 	require.NotZero(t, res.Ends[0].Signal)
 }
 
-// The launcher itself has something to say that nobody reads.
+// The launcher's own messages are not read.
 func TestStuckErrorsStopNoSignal(t *testing.T) {
 	t.Parallel()
 	errs, sigs := newStuck(t), make(chan os.Signal)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What takes long is told, once.
+// A long wait is reported, once.
 func TestStartUpReportsWhatItWaitsFor(t *testing.T) {
 	t.Parallel() // it waits for the time-out
 	port := somePort(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// silence is how long nothing must be heard. What is not dropped arrives within
+// silence is the time in which nothing may arrive. Frames that are not dropped arrive within
 // microseconds.
 const silence = 100 * time.Millisecond
 
@@ -36,8 +36,8 @@ func newPosts(t *testing.T, n *Net, addr func(int) netip.Addr) *posts {
 	return p
 }
 
-// arrives tells whether a datagram gets from one host to another. Each is
-// another, so one that comes late is not taken for the next.
+// arrives reports whether a datagram gets from one host to another. Each is different, so one that
+// comes late is not taken for the next.
 func (p *posts) arrives(from, to int, limit time.Duration) bool {
 	p.Helper()
 	p.sent++
@@ -123,7 +123,7 @@ func TestEverybodyCut(t *testing.T) {
 	p.require(hosts, nil)
 }
 
-// A connection outlives a cut, and what was sent meanwhile arrives.
+// A connection outlives a cut, and data sent meanwhile arrive.
 func TestConnectionOutlivesCut(t *testing.T) {
 	t.Parallel()
 	n := open(t, Config{Hosts: 2})
@@ -146,8 +146,8 @@ func TestConnectionOutlivesCut(t *testing.T) {
 	require.Equal(t, "late", string(got))
 }
 
-// Nobody is told that a host cannot be reached, not even after the three
-// seconds after which ARP would give up.
+// No process gets an error that a host cannot be reached, not even after the three seconds after
+// which ARP would give up.
 func TestCutIsSilent(t *testing.T) {
 	t.Parallel()
 	n := open(t, Config{Hosts: 2, IPv6: true})

@@ -29,7 +29,7 @@ func FuzzLabel(f *testing.F) {
 	})
 }
 
-// Whatever a socket's entry holds: it is refused, or its name and its remote address are part of it.
+// Any entry of a socket is refused, or its name and its remote address are part of it.
 func FuzzDiagnosed(f *testing.F) {
 	f.Add(make([]byte, sockIDAt+sockIDSize))
 	f.Add([]byte{})
@@ -46,7 +46,7 @@ func FuzzDiagnosed(f *testing.F) {
 	})
 }
 
-// A process's entry in /proc says when it started and whether it is alive, or is an error.
+// A process's entry in /proc contains its start and whether it is alive, or is an error.
 func FuzzBirth(f *testing.F) {
 	f.Add("4711 (a b) c) S " + strings.Repeat("1 ", 18) + "99 2 3")
 	f.Add("4711 (x) Z " + strings.Repeat("1 ", 19))

@@ -125,7 +125,7 @@ func privilegedTest(t *testing.T) bool {
 	return false
 }
 
-// patience bounds what must happen: only a test that fails waits so long.
+// patience bounds the wait for expected events: only a test that fails waits so long.
 const patience = 30 * time.Second
 
 func listen(t *testing.T, n *Net, host int, addr netip.Addr) *net.TCPListener {
@@ -193,13 +193,13 @@ func threadSpace(t *testing.T) string {
 	return s
 }
 
-// timedOut tells silence from an answer.
+// timedOut distinguishes silence from an answer.
 func timedOut(err error) bool {
 	var e net.Error
 	return errors.As(err, &e) && e.Timeout()
 }
 
-// onThread locks the test to its thread, so that it sees what happens to it.
+// onThread locks the test to its thread, so that it sees changes of it.
 func onThread(t *testing.T) {
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)

@@ -79,7 +79,7 @@ func TestHostsAreApart(t *testing.T) {
 	require.NotEqual(t, a.Name(0), b.Name(0))
 	require.False(t, a.Addr6(0).IsValid())
 
-	// What listens on one host's loopback is on no other's.
+	// A listener on one host's loopback is on no other's.
 	l := listen(t, a, 0, netip.MustParseAddr("127.0.0.1"))
 	_, err := dialFor(a, 1, l.Addr(), patience)
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
@@ -167,7 +167,7 @@ func TestClose(t *testing.T) {
 	require.NoError(t, err)
 	names := []string{n.bridge.name, n.Name(0), n.Name(1), n.Name(2)}
 	for _, name := range names {
-		var fs unix.Statfs_t // what makes it a namespace to iproute2
+		var fs unix.Statfs_t // iproute2 recognizes a namespace by it
 		require.NoError(t, unix.Statfs(filepath.Join(runDir, name), &fs))
 		require.EqualValues(t, unix.NSFS_MAGIC, fs.Type)
 	}
@@ -185,7 +185,7 @@ func TestClose(t *testing.T) {
 	require.ErrorIs(t, n.Heal(), os.ErrClosed)
 	_, err = n.KillConnections(0)
 	require.ErrorIs(t, err, os.ErrClosed)
-	require.NotEmpty(t, n.Name(0)) // still says what it was
+	require.NotEmpty(t, n.Name(0)) // the name stays
 }
 
 // requireGone: neither files nor mounts are left of namespaces.
@@ -199,7 +199,7 @@ func requireGone(t *testing.T, names []string) {
 	}
 }
 
-// A rate bounds what one host sends, and what many send to one.
+// A rate bounds the data that one host sends, and those that many send to one.
 func TestRate(t *testing.T) {
 	t.Parallel()
 	const mbit, size = 40, 1 << 20
@@ -232,8 +232,8 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// Either the delay is there, or the error names what the kernel lacks and
-// nothing is left of what had been made by then.
+// Either the delay is there, or the error names the missing feature of the kernel and everything
+// made by then has been removed.
 func TestDelay(t *testing.T) {
 	if !privilegedTest(t) {
 		return
@@ -283,7 +283,7 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
-// Whoever lacks a privilege is told which, and how to get it.
+// The error names a missing privilege, and the way to get it.
 func TestCheckNamesTheCure(t *testing.T) {
 	for name, dropped := range map[string]uint{"CAP_SYS_ADMIN": unix.CAP_SYS_ADMIN, "CAP_NET_ADMIN": unix.CAP_NET_ADMIN} {
 		answer := make(chan error, 1)

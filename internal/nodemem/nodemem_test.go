@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a launcher has made is found, at the rank's place, and nothing else is.
+// Memory of a launcher is found, at the rank's place, and nothing else is.
 func TestFind(t *testing.T) {
 	const ranks, size = 3, 5
 	t.Setenv(Env, "")
@@ -51,7 +51,7 @@ func TestFind(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Whatever the variable is: a descriptor above the standard ones and a place that a file may have, or an error.
+// Any value of the variable is a descriptor above the standard ones and a valid place, or an error.
 func FuzzPlace(f *testing.F) {
 	f.Add("3,0", 1)
 	f.Add("4,99999999", 1000)

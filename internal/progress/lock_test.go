@@ -8,7 +8,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 )
 
-// busyHost frees a lock after some pauses and counts what its contender does.
+// busyHost frees a lock after some pauses and counts the calls of its contender.
 type busyHost struct {
 	fabric.Host
 	l                  *lock

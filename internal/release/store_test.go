@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A consumer that sees the flag sees what was written before it.
+// A consumer that sees the flag sees the writes before it.
 func TestStore64Publishes(t *testing.T) {
 	type line struct{ flag, data uint64 }
 	var l line

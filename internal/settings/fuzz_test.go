@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever an environment says: settings that are in range and name where they come from, or an error that
-// names the variable.
+// Any environment gives settings that are in range and name their source, or an error that names the
+// variable.
 func FuzzEnvironment(f *testing.F) {
 	f.Add("BANYAN_WAIT_SPINS=3\nBANYAN_SHM_EAGER_NEAR=8k\nHOME=/x")
 	f.Add("BANYAN_DETECT_PERIOD=500ms\nBANYAN_DETECT_TIMEOUT=1.5")
@@ -31,7 +31,7 @@ func FuzzEnvironment(f *testing.F) {
 	})
 }
 
-// Whatever the kernel says of its processors: their name can stand as the head of a part of a file, and is read
+// With any description of processors by the kernel, their name can be the head of a part of a file, and is read
 // again from there.
 func FuzzMachine(f *testing.F) {
 	f.Add("processor\t: 0\nmodel name\t: A CPU [x] # 2.0GHz\ncpu family\t: 6\nmodel\t: 85\n\nprocessor\t: 1\n", "0-3,8")
@@ -48,8 +48,8 @@ func FuzzMachine(f *testing.F) {
 	})
 }
 
-// Whatever stands in a file: no panic, errors with lines, values in range, and
-// what was read can be written into a part and read again.
+// Any file: no panic, errors with lines, values in range, and its values can be written into a part
+// and read again.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"", "wait.spins = 3\n", "[a b]\nshm.eager.near=8k # x\n\n# y\n[c]\n", "#\n[x", "shm.kernel_copy = off\nshm.ring.lines = 64", "a=b=c", "\xff = 1"} {
 		f.Add([]byte(seed))

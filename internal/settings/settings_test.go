@@ -23,8 +23,8 @@ func write(t *testing.T, name, text string) string {
 	return path
 }
 
-// Every knob can be written and read again, at both ends of its range and at its
-// default, has its own name in the environment, and says what it means.
+// Every knob can be written and read again, at both ends of its range and at its default, has its
+// own name in the environment, and a description.
 func TestTable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, k := range Knobs() {
@@ -47,7 +47,7 @@ func TestTable(t *testing.T) {
 	require.Equal(t, "BANYAN_SHM_EAGER_NEAR", Of(EagerNear).Variable())
 }
 
-// What the table says of shared memory's ranges is what the provider accepts.
+// The table's ranges for shared memory are those that the provider accepts.
 func TestRangesAreTheProviders(t *testing.T) {
 	for _, k := range []struct {
 		id  ID
@@ -228,7 +228,7 @@ func TestAbsentAndUnusableFiles(t *testing.T) {
 	require.NoError(t, err, "no home directory")
 }
 
-// A file with parts for other machines only is left, and that is said.
+// A file with parts for other machines only is ignored, and that is reported.
 func TestForeignFile(t *testing.T) {
 	path := write(t, "f", "wait.spins = 4\n[arm64 Other, 8 CPUs]\nshm.eager.near = 8k\n[x]\n")
 	s, err := Load(Surroundings{User: path, Machine: func() string { return here }})
@@ -239,7 +239,7 @@ func TestForeignFile(t *testing.T) {
 	require.Equal(t, "has nothing measured on this machine, [amd64 Test CPU 1/2 4 CPUs]; its parts are for [arm64 Other, 8 CPUs], [x]", s.Sources[0].State)
 }
 
-// All errors of a file are said at once, each with its line.
+// All errors of a file are reported at once, each with its line.
 func TestFileErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"shm.eagr.near = 8k":                     "f:1: there is no knob shm.eagr.near; is shm.eager.near meant? ftbench info has the list",
@@ -285,7 +285,7 @@ func TestEnvironmentErrors(t *testing.T) {
 	require.NoError(t, err, "other variables of the library")
 }
 
-// What is shown can be read, and says the same.
+// The shown text can be parsed, with the same result.
 func TestWriteIsReadable(t *testing.T) {
 	s := Defaults()
 	require.NoError(t, s.Override(EagerNear, 24<<10, "BANYAN_SHM_EAGER_NEAR"))

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Stream copies what copy copies, wherever it begins and ends, and nothing beside it.
+// Stream copies the same as copy, wherever it begins and ends, and nothing beside it.
 func TestStream(t *testing.T) {
 	from := make([]byte, 1<<12)
 	for i := range from {

@@ -19,7 +19,8 @@ type number interface {
 // lengths are those of buffers in elements, beyond every way through a loop.
 const lengths = 130
 
-// Every loop gives what Go gives for the whole groups of 32 bytes, to the bit, leaves the rest alone, and reads no further.
+// Every loop gives the same as Go for the whole groups of 32 bytes, to the bit, leaves the rest alone, and reads no
+// further.
 func TestLoops(t *testing.T) {
 	tested := 0
 	tested += loopsOf[int8](t) + loopsOf[int16](t) + loopsOf[int32](t) + loopsOf[int64](t)
@@ -38,7 +39,7 @@ func TestLoops(t *testing.T) {
 	}
 }
 
-// loopsOf tries all operations on one type and says how many have a loop.
+// loopsOf tries all operations on one type and returns the number of those with a loop.
 func loopsOf[T number](t *testing.T) (tested int) {
 	for op, fold := range []func(a, b T) T{
 		Sum:  func(a, b T) T { return a + b },

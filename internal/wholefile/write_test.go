@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// content is what a file has; no part of a file may be left beside it.
+// content is the content of a file; no part of a file may be left beside it.
 func content(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -99,7 +99,7 @@ func TestWriteToDevices(t *testing.T) {
 	require.ErrorIs(t, Write("/dev/full", []byte("text"), 0), unix.ENOSPC)
 }
 
-// What has been printed into a file stays there when /dev/stdout is that file.
+// Text that has been printed into a file stays there when /dev/stdout is that file.
 func TestWriteToStandardOutput(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out")
 	f, err := os.Create(path)

@@ -57,7 +57,7 @@ func TestNamedCollectives(t *testing.T) {
 		"no collective \"agree\": choose of barrier, bcast,")
 }
 
-// A directory without an MPI is told by its name, and Banyan is measured alone.
+// The error names a directory without an MPI, and Banyan is measured alone.
 func TestCompareRecoveryNamesTheDirectory(t *testing.T) {
 	c := &Comparison{Options: Options{ULFM: "/nowhere"}, commands: map[string]string{}, jobs: map[string][]jobRun{},
 		absent: map[string]string{}}
@@ -68,8 +68,7 @@ func TestCompareRecoveryNamesTheDirectory(t *testing.T) {
 	require.Equal(t, turns, c.jobs[recoveries][1].name)
 }
 
-// The bounds of the ledger are those of the sweeps. What the same takes without a library bounds
-// nothing.
+// The bounds of the ledger are those of the sweeps. The times without a library bound nothing.
 func TestRecoveriesHaveTheirBounds(t *testing.T) {
 	c := &Comparison{jobs: map[string][]jobRun{recoveries: {{name: ours}, {name: ulfm}, {name: turns}}}}
 	for _, s := range c.sweeps(groupULFM) {

@@ -16,8 +16,8 @@ import (
 	"github.com/banyan-hpc/banyan/bench/peers"
 )
 
-// The recorded files are of NetPIPE 3.7.2 as Debian 12 has it, with Open MPI 4.1.4, MPICH 4.0.2 and
-// on bare sockets: -l 64 -u 1023 -p 0 -n 2000.
+// The recorded files are of NetPIPE 3.7.2 from Debian 12, with Open MPI 4.1.4, MPICH 4.0.2 and on
+// plain sockets: -l 64 -u 1023 -p 0 -n 2000.
 func TestSecondsOfRecorded(t *testing.T) {
 	sizes := chunk{lower: 64, upper: 1023}.sizes()
 	require.Equal(t, []int{64, 96, 128, 192, 256, 384, 512, 768}, sizes)
@@ -54,7 +54,7 @@ func TestNetpipeChunks(t *testing.T) {
 	}
 }
 
-// boundsOf counts the bounds of a group by name and limit, and checks who is compared with whom.
+// boundsOf counts the bounds of a group by name and limit, and checks the compared sources.
 func boundsOf(t *testing.T, group string, sizes SizeRange, others ...string) (*compare.Sweep, map[compare.Bound]int) {
 	t.Helper()
 	c := &Comparison{Options: Options{Sample: time.Millisecond, Sizes: sizes},
@@ -117,7 +117,7 @@ func TestTCPHasTheBounds(t *testing.T) {
 	require.Len(t, count, 4)
 }
 
-// What says that it measures TCP and does not is found out.
+// A program that claims to measure TCP and does not is detected.
 func TestNetpipeThatDoesNotUseTCP(t *testing.T) {
 	recorded, err := os.ReadFile(filepath.Join("testdata", "np.tcp"))
 	require.NoError(t, err)

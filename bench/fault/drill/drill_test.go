@@ -57,12 +57,12 @@ const (
 	longTime  = 20 * time.Minute
 )
 
-// everything is what all runs are drawn from.
+// everything is the configuration from which all runs are drawn.
 func everything() Config {
 	return Config{Min: 2, Max: 32, Fabrics: Fabrics(), Profiles: []banyan.Profile{banyan.ULFM, banyan.RTS}}
 }
 
-// driver makes the test binary's own; what it opens is closed when the test ends.
+// driver makes the test binary's own; its resources are closed when the test ends.
 func driver(t *testing.T, cfg Config) *Driver {
 	t.Helper()
 	if hosts := slices.Index(cfg.Fabrics, Hosts); hosts >= 0 && os.Getenv("BANYAN_NO_NETNS") == "1" {
@@ -206,7 +206,7 @@ func TestSmaller(t *testing.T) {
 	require.Contains(t, q.String(), "rank 1 dies")
 }
 
-// Ranks of which nothing is heard are a finding, and are ended.
+// Silent ranks are a finding, and are ended.
 func TestHangIsFound(t *testing.T) {
 	d := driver(t, Config{Min: 2, Max: 2, Fabrics: []string{"shm"}, Profiles: []banyan.Profile{banyan.ULFM}})
 	signal.Ignore(syscall.SIGUSR1, syscall.SIGQUIT) // and so do the ranks, from the beginning

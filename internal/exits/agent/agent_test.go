@@ -26,7 +26,7 @@ const (
 	without = "BANYAN_NO_BPF"
 	role    = "BANYAN_AGENT_TEST_ROLE"
 	where   = "BANYAN_AGENT_TEST_ADDRESS"
-	// patienceMs bounds what must happen: only a test that fails waits so long.
+	// patienceMs bounds the wait for expected events: only a test that fails waits so long.
 	patienceMs = 30_000
 )
 
@@ -62,8 +62,8 @@ func playRank() error {
 	return tab.Close()
 }
 
-// playParent starts a rank below itself, kills it, and prints what the log says,
-// all in the pid namespace whose first process it is.
+// playParent starts a rank below itself, kills it, and prints the entries of the log, all in the
+// pid namespace whose first process it is.
 func playParent() error {
 	tab, err := exits.Dial(os.Getenv(where))
 	if err != nil {
@@ -141,7 +141,7 @@ func playFull() error {
 	return err
 }
 
-// playIdle has as many connections as it gets and says nothing on them.
+// playIdle has as many connections as it gets and sends nothing on them.
 func playIdle() error {
 	const many = 800
 	for range many {
@@ -283,7 +283,7 @@ func TestRanksInNamespace(t *testing.T) {
 	require.Equal(t, "1 killed by SIGKILL", p.line(t))
 }
 
-// Ranks that have what they need do without the agent.
+// Ranks that have their descriptors do without the agent.
 func TestAgentKilled(t *testing.T) {
 	if !privileged(t) {
 		return
@@ -327,7 +327,7 @@ func TestStrangerIsRefused(t *testing.T) {
 	require.Contains(t, string(said[:n]), "one build")
 }
 
-// An agent of somebody else could tell any lie: it is not believed.
+// An agent of another user could send false data: it is not accepted.
 func TestAgentOfAnotherUser(t *testing.T) {
 	if !privileged(t) {
 		return
@@ -339,8 +339,8 @@ func TestAgentOfAnotherUser(t *testing.T) {
 	require.Contains(t, start(t, "rank", address, other).line(t), "runs as user 65534: only one of root or of user 65533 is believed")
 }
 
-// Nor can it delay the processes of others by having its queue full: they do without. An agent that finds it in its
-// place says who that is.
+// Nor can it delay the processes of others by keeping its queue full: they do without. An agent that finds it in
+// its place reports its user.
 func TestFullQueueOfAnotherUser(t *testing.T) {
 	if !privileged(t) {
 		return

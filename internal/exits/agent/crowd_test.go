@@ -14,8 +14,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/exits"
 )
 
-// An agent that has no descriptor left for who connects says so, and serves it when
-// there is one again.
+// An agent without a free descriptor for a client reports that, and serves the client when there is
+// one again.
 func TestWantOfDescriptors(t *testing.T) {
 	if !privileged(t) {
 		return
@@ -47,7 +47,7 @@ func TestWantOfDescriptors(t *testing.T) {
 	require.Contains(t, string(text[:n]), "another version")
 }
 
-// Whom the agent cannot see is told so.
+// A process that the agent cannot see gets an answer.
 func TestOutsideOfTheNamespace(t *testing.T) {
 	if !privileged(t) {
 		return

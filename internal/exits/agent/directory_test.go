@@ -25,7 +25,7 @@ func TestDirectory(t *testing.T) {
 	require.NoError(t, os.Chmod(dir, 0o777))
 	_, err = Listen(address)
 	require.ErrorContains(t, err, "other users may write in "+dir)
-	require.NoError(t, os.Chmod(dir, os.ModeSticky|0o777)) // as /tmp: nobody but the owner removes what is there
+	require.NoError(t, os.Chmod(dir, os.ModeSticky|0o777)) // as /tmp: only the owner of a file removes it
 	l, err = Listen(address)
 	require.NoError(t, err)
 	require.NoError(t, l.Close())

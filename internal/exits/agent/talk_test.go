@@ -12,8 +12,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/exits"
 )
 
-// Whoever says anything but Hello is answered with the reason, and registered nowhere. It
-// needs no privileges: no hook is opened for it.
+// A client that sends anything but Hello gets the reason, and is registered nowhere. It needs no
+// privileges: no hook is opened for it.
 func FuzzTalk(f *testing.F) {
 	f.Add([]byte("hello"))
 	f.Add([]byte(nil))

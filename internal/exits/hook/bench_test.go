@@ -16,9 +16,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/exits"
 )
 
-// BenchmarkKill is the time from kill(2) to Ended, of a shell and of Go programs
-// with so many megabytes. The observer is who kills, and the dying are woken on its
-// processor too; "recorded" is how long the kernel's part takes.
+// BenchmarkKill is the time from kill(2) to Ended, of a shell and of Go programs with so many
+// megabytes. The observer is the killer, and the dying are woken on its processor too; "recorded"
+// is the time of the kernel's part.
 func BenchmarkKill(b *testing.B) {
 	for _, megabytes := range []int{0, 10, 512} {
 		for _, polled := range []bool{true, false} {
@@ -81,8 +81,8 @@ func lastTime(b *testing.B, h *Hook) uint64 {
 	return binary.NativeEndian.Uint64(value[exits.EntriesAt+i*exits.EntrySize+exits.TimeAt:])
 }
 
-// BenchmarkStranger is what the programs cost at the exit of a thread or process
-// that nobody has registered, and at a signal that is not fatal.
+// BenchmarkStranger is the cost of the programs at the exit of an unregistered thread or process,
+// and at a signal that is not fatal.
 func BenchmarkStranger(b *testing.B) {
 	h, _ := opened(b, lacks{})
 	if h == nil {

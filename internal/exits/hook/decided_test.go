@@ -46,7 +46,7 @@ func hold(t *testing.T, h *Hook, a *actor) held {
 	return held{t, a, tid, pidfd, entries(t, h), h}
 }
 
-// alive says that the process has not ended, its thread being held.
+// alive asserts that the process has not ended, its thread being held.
 func (d held) alive() {
 	d.t.Helper()
 	var status unix.WaitStatus
@@ -88,8 +88,8 @@ func (d held) release() {
 	_ = unix.PtraceDetach(d.tid)
 }
 
-// What has been decided for all threads is told when the first one of them has
-// ended, by whichever kernel.
+// An end that has been decided for all threads is recorded when the first one of them has ended, by
+// any kernel.
 func TestDecidedIsToldBeforeTheLastThreadEnds(t *testing.T) {
 	for name, l := range kernels {
 		t.Run(name, func(t *testing.T) {
@@ -126,7 +126,7 @@ func endHeld(t *testing.T, h *Hook, tab *exits.Table, a *actor, does func(*actor
 	d.letGo()
 }
 
-// A signal that is fatal to many threads has been told when kill(2) returns.
+// A signal that is fatal to many threads has been recorded when kill(2) returns.
 func TestFatalSignalIsToldAtOnce(t *testing.T) {
 	h, tab := opened(t, lacks{})
 	if h == nil {
@@ -163,7 +163,7 @@ func TestFatalSignalIsToldAtOnce(t *testing.T) {
 	require.Equal(t, killed(unix.SIGUSR1), mustEnd(t, tab, a.pid()))
 }
 
-// A holder of the descriptors hears of signals without the loader too.
+// A holder of the descriptors sees signals without the loader too.
 func TestFatalSignalWithoutLoader(t *testing.T) {
 	if h, _ := opened(t, lacks{}); h == nil {
 		return
@@ -182,7 +182,7 @@ func TestFatalSignalWithoutLoader(t *testing.T) {
 	require.NoError(t, tab.Close())
 }
 
-// Signals that end nobody.
+// Signals that end no process.
 func TestHarmlessSignals(t *testing.T) {
 	h, tab := opened(t, lacks{})
 	if h == nil {
@@ -222,7 +222,7 @@ func TestHarmlessSignals(t *testing.T) {
 	require.Equal(t, killed(unix.SIGKILL), mustEnd(t, tab, first.pid()))
 }
 
-// One thread's exec ends the others, and the process goes on; a kill then ends it.
+// One thread's exec ends the others, and the process continues; a kill then ends it.
 func TestExecThenKill(t *testing.T) {
 	h, tab := opened(t, lacks{})
 	if h == nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A process's status says a pid and a level, or nothing.
+// A process's status contains a pid and a level, or is refused.
 func FuzzStatus(f *testing.F) {
 	f.Add("Name:\tx\nNSpid:\t4711\nNSpgid:\t1\n")
 	f.Add("NSpid:\t4711\t12\t1\n")

@@ -185,8 +185,7 @@ func TestWithdrawn(t *testing.T) {
 	require.False(t, ended)
 }
 
-// Nobody reads the bell, and still it wakes after more entries than it, and the
-// log, have room for.
+// The bell is never read, and still wakes after more entries than it, and the log, have room for.
 func TestBellNeverFills(t *testing.T) {
 	h, tab := opened(t, lacks{})
 	if h == nil {

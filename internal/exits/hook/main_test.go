@@ -25,7 +25,7 @@ const (
 	without = "BANYAN_NO_BPF"
 	// role makes a process of this binary do one thing instead of the tests.
 	role = "BANYAN_HOOK_TEST_ROLE"
-	// patienceMs bounds what must happen: only a test that fails waits so long.
+	// patienceMs bounds the wait for expected events: only a test that fails waits so long.
 	patienceMs = 30_000
 )
 

@@ -61,7 +61,7 @@ func living(tids []int) (n int) {
 	return n
 }
 
-// playHandler handles SIGTERM, and goes on.
+// playHandler handles SIGTERM, and continues.
 func playHandler() error {
 	got := make(chan os.Signal, 1)
 	signal.Notify(got, unix.SIGTERM)
@@ -116,7 +116,7 @@ func playLeader() error {
 	return fmt.Errorf("a thread has outlived its end")
 }
 
-// playExec becomes another program when it is told to, called by a thread that is not the first.
+// playExec becomes another program on command, called by a thread that is not the first.
 func playExec() error {
 	fmt.Println("ready")
 	_, _ = os.Stdin.Read(make([]byte, 1))
@@ -128,7 +128,7 @@ func playExec() error {
 	return <-failed
 }
 
-// playFat has as many megabytes of memory as its argument says, and waits.
+// playFat has as many megabytes of memory as its argument, and waits.
 func playFat() error {
 	megabytes, err := strconv.Atoi(os.Args[1])
 	if err != nil {
@@ -144,8 +144,8 @@ func playFat() error {
 	return nil
 }
 
-// playReader tries what it may not do, prints what came of it, and then the
-// cause of the end of each pid that it reads.
+// playReader tries forbidden operations, prints the results, and then the cause of the end of each
+// pid that it reads.
 func playReader() error {
 	fmt.Println("user", os.Getuid())
 	for i, size := range []int{exits.LogSize, 4096} {
@@ -177,8 +177,8 @@ func playReader() error {
 	return tab.Close()
 }
 
-// playLauncher does what a launcher does, tells the pid of a victim, starts a
-// reader, and waits to be killed.
+// playLauncher acts as a launcher, prints the pid of a victim, starts a reader, and waits to be
+// killed.
 func playLauncher() error {
 	h, err := Open()
 	if err != nil {
@@ -191,7 +191,7 @@ func playLauncher() error {
 	if err := h.Register(victim.pid()); err != nil {
 		return err
 	}
-	fmt.Println(victim.pid()) // before what the reader prints
+	fmt.Println(victim.pid()) // before the output of the reader
 	r := reader(h)
 	r.Stdin, r.Stdout, r.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := r.Start(); err != nil {

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Whatever a list of hosts says: hosts that a remote shell takes for hosts, each once, and the same
-// from a file with an entry a line.
+// Any list of hosts gives hosts that a remote shell takes for hosts, each once, and the same from a
+// file with an entry a line.
 func FuzzHosts(f *testing.F) {
 	f.Add("a:4,b:4,[fd00::7]:2,user@c")
 	f.Add("a slots=4,a:2,b # last")
@@ -65,7 +65,8 @@ func FuzzShell(f *testing.F) {
 	})
 }
 
-// Whatever a launcher asks of a proxy: a part of a job that can be, which is written as it is read.
+// Any request of a launcher to a proxy is a valid part of a job, which is the same when it is
+// written and read again.
 func FuzzJob(f *testing.F) {
 	job := jobText{Job: "j", N: 4, First: 2, Count: 2, Argv: toBytes([]string{"a", "b"}), Env: toBytes([]string{"X=1"})}
 	text, err := json.Marshal(job)
@@ -89,8 +90,8 @@ func FuzzJob(f *testing.F) {
 	})
 }
 
-// Whatever a proxy says of two ranks: each ends at most once and with its process id, and the
-// launcher goes on until the proxy is done, or has an error.
+// With any frames of a proxy about two ranks, each ends at most once and with its process id, and
+// the launcher continues until the proxy is done, or has an error.
 func FuzzProxy(f *testing.F) {
 	said := func(kind frameKind, rank int, v any) []byte {
 		payload, err := json.Marshal(v)
@@ -130,7 +131,7 @@ func FuzzProxy(f *testing.F) {
 	})
 }
 
-// What ranks on a host get of a launcher's variables is part of them.
+// The variables that ranks on a host get from a launcher are part of its own.
 func FuzzForwarded(f *testing.F) {
 	f.Add("A=1\nBANYAN_X=7\nGOGC=1\nBANYAN_NODE=n\nHOME", "A\nB=2")
 	f.Fuzz(func(t *testing.T, environ, export string) {
@@ -139,8 +140,7 @@ func FuzzForwarded(f *testing.F) {
 	})
 }
 
-// Whatever a remote shell prints: what is kept of it is one line that a terminal shows, and
-// bounded.
+// With any output of a remote shell, the kept text is one line that a terminal shows, and bounded.
 func FuzzWords(f *testing.F) {
 	f.Add([]byte("ssh: connect to host n1 port 22:\tNo route\r\n\x1b[2J\xff"))
 	f.Add(bytes.Repeat([]byte("\n"), 2*wordsMax))

@@ -135,7 +135,7 @@ func TestParseShell(t *testing.T) {
 		shell, err := ParseShell(strings.Join(quoted, " "))
 		require.NoError(t, err)
 		cmd := &exec.Cmd{Path: "x", Args: []string{"x", "proxy"}}
-		_ = shell("n1", cmd) // env may not find what it is to run
+		_ = shell("n1", cmd) // env may not find the program
 		_ = cmd.Wait()
 		require.Equal(t, want[1:], cmd.Args[1:], line)
 	}

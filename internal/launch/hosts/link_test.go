@@ -103,7 +103,7 @@ func linked(t *testing.T) (a, b *link) {
 	return a, b
 }
 
-// follow handles what comes for the streams of a link until it ends.
+// follow handles the frames for the streams of a link until it ends.
 func follow(l *link) <-chan error {
 	ended := make(chan error, 1)
 	go func() {
@@ -126,7 +126,7 @@ func TestStreamKeepsToItsWindow(t *testing.T) {
 		from.Close()
 		wrote <- err
 	}()
-	// A second stream passes the first, which nobody reads.
+	// A second stream passes the first, which is not read.
 	other, there := a.stream(streamPMI, 0), b.stream(streamPMI, 0)
 	_, err := other.Write([]byte("hello"))
 	require.NoError(t, err)
@@ -188,8 +188,7 @@ func TestLinkThatFallsEndsItsStreams(t *testing.T) {
 	require.Empty(t, ended)
 }
 
-// The other side has ended, and with it what it would have been told; what it
-// has said is heard.
+// The other side has ended, and frames to it are lost; the frames that it has sent are received.
 func TestLinkThatCannotSendStillReads(t *testing.T) {
 	r, w := io.Pipe()
 	gone, broken := io.Pipe()
@@ -243,7 +242,7 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// FuzzLink feeds a side of a launcher what a proxy should not say.
+// FuzzLink sends invalid frames of a proxy to a side of a launcher.
 func FuzzLink(f *testing.F) {
 	f.Add(frame{frameData, streamOut, 0, []byte("hello\n")}.append(nil))
 	f.Add(frame{frameTaken, streamPMI, 0, []byte{0, 0, 0, 0}}.append(nil))

@@ -143,8 +143,8 @@ func TestGivingUpEndsTheUseOfTheLauncher(t *testing.T) {
 	require.ErrorIs(t, j.Finalize(context.Background()), pmi.ErrClosed)
 }
 
-// A request that is given up does not take a barrier along in which the rank is: its late reply is
-// nobody's.
+// A request that is given up does not cancel a barrier in which the rank is: its late reply is
+// dropped.
 func TestGivingUpInsideABarrier(t *testing.T) {
 	launcher, rank := pair(t)
 	go func() {
@@ -211,7 +211,7 @@ func FuzzClient(f *testing.F) {
 	f.Fuzz(func(t *testing.T, said []byte) {
 		launcher, rank := pair(t)
 		done := make(chan struct{})
-		go func() { // it ends when the rank does: one that hangs up earlier is not heard to the end
+		go func() { // it ends when the rank does: an earlier close would lose data
 			defer close(done)
 			_, _ = launcher.Write(said)
 			raw, err := launcher.SyscallConn()

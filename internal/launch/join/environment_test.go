@@ -43,8 +43,8 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// Whatever launchers and users put into the environment: no rank of a job, an error of its class
-// that names a variable, or a place that can be.
+// Any environment of launchers and users gives no rank of a job, an error of its class that names a
+// variable, or a valid place.
 func FuzzPlace(f *testing.F) {
 	f.Add("PMI_FD=3\nPMI_RANK=1\nPMI_SIZE=4")
 	f.Add("RANK=1\nWORLD_SIZE=4\nMASTER_PORT=29500\nMASTER_ADDR=[::1]\nLOCAL_RANK=1\nLOCAL_WORLD_SIZE=2\nTORCHELASTIC_RUN_ID=x y")

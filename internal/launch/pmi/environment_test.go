@@ -20,7 +20,7 @@ func TestInitTimeout(t *testing.T) {
 	}
 }
 
-// Whatever stands in a variable: a number in its bounds and a time above 0, or an error.
+// Any value of a variable is a number in its bounds and a time above 0, or an error.
 func FuzzEnvironment(f *testing.F) {
 	f.Add("90s")
 	f.Add("1e300")

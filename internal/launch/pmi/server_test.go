@@ -201,8 +201,8 @@ func TestStartUp(t *testing.T) {
 	})
 }
 
-// FuzzServer lets three ranks say anything in any order: the server neither
-// panics nor completes a barrier that a live rank has not entered.
+// FuzzServer lets three ranks send anything in any order: the server neither panics nor completes a
+// barrier that a live rank has not entered.
 func FuzzServer(f *testing.F) {
 	f.Add("0 " + sayInit + "\n1 " + sayInit + "\n2 " + sayInit + "\n0 cmd=barrier_in\n1 cmd=barrier_in\n2 cmd=finalize\n")
 	f.Add("0 " + sayInit + "\n1 lose\n0 cmd=barrier_in\nexpire\n2 " + sayInit + "\n2 cmd=put kvsname=k key=a value=b\n2 cmd=barrier_in")
@@ -309,7 +309,7 @@ func TestServerRange(t *testing.T) {
 	require.Equal(t, (ReplyMax-256)/(ValueMax+1), strings.Count(line, long))
 }
 
-// Barriers end without a rank that another one has given up, from some time later on; what is no such key does nothing.
+// Barriers end without a rank that another one has given up, from some time later on; other keys have no effect.
 func TestLostKey(t *testing.T) {
 	d := newDesk(t, 3, time.Minute).initAll()
 	d.grace = time.Millisecond

@@ -87,8 +87,8 @@ var ports = sync.OnceValue(func() *atomic.Int32 {
 	return &n
 })
 
-// freePort finds a port that nobody listens at, below those that the kernel gives away by itself.
-// Other packages' tests have other ranges.
+// freePort finds a port without a listener, below those that the kernel assigns by itself. Other
+// packages' tests have other ranges.
 func freePort(t testing.TB) string {
 	for range 100 {
 		port := strconv.Itoa(17000 + int(ports().Add(1))%2000)

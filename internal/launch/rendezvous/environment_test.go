@@ -85,8 +85,7 @@ func TestConfigFromEnvironment(t *testing.T) {
 	require.Len(t, one.token, 16)
 }
 
-// Whatever users put into the environment: no rank of a job, an error of its class, or a rendezvous
-// that can be.
+// Any environment of users gives no rank of a job, an error of its class, or a valid rendezvous.
 func FuzzEnvironment(f *testing.F) {
 	f.Add("RANK=1\nWORLD_SIZE=4\nMASTER_PORT=29500\nMASTER_ADDR=[::1]\nLOCAL_RANK=1\nLOCAL_WORLD_SIZE=2\nTORCHELASTIC_RUN_ID=x y")
 	f.Add("RANK=1\nWORLD_SIZE=4194304\nMASTER_PORT=65536\nMASTER_ADDR=a:b\nBANYAN_INIT_TIMEOUT=1e300")

@@ -106,8 +106,8 @@ func (p *pods) listenPacket(addr string) net.PacketConn {
 	return e.conn
 }
 
-// The pods of docs/kubernetes.yaml start, rank 0 last; its name does not resolve
-// at first, and then for a while to an address that nobody has any more.
+// The pods of docs/kubernetes.yaml start, rank 0 last; its name does not resolve at first, and then
+// for a while to an address that is not in use any more.
 func TestLaunchersKubernetes(t *testing.T) {
 	service, job := readManifest(t)
 	n := job.Spec.Completions

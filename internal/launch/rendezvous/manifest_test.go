@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// manifest is what this test and its like need of docs/kubernetes.yaml.
+// manifest is the part of docs/kubernetes.yaml that these tests need.
 type manifest struct {
 	Kind     string
 	Metadata struct{ Name string }
@@ -83,8 +83,7 @@ func (m manifest) podEnv(t *testing.T, i int, secrets string) (env []string) {
 	return env
 }
 
-// The parts of the manifest fit each other, and a rank is content with what a
-// pod's environment and secret are.
+// The parts of the manifest fit each other, and a rank accepts a pod's environment and secret.
 func TestKubernetesManifest(t *testing.T) {
 	service, job := readManifest(t)
 	require.Equal(t, "None", service.Spec.ClusterIP)

@@ -36,7 +36,7 @@ func lockedServer(size int, content byte) *Server {
 	return h
 }
 
-// wire is a connection that records what is written to it.
+// wire is a connection that records the written data.
 type wire struct {
 	net.Conn
 	mu    sync.Mutex
@@ -50,7 +50,7 @@ func (w *wire) Write(b []byte) (int, error) {
 	return w.Conn.Write(b)
 }
 
-// encounter connects a client to a server, and returns what each has sent, in order.
+// encounter connects a client to a server, and returns the data of each, in order.
 func encounter(h *Server, client *Config) (id string, admitted bool, clients, hosts []string, err error) {
 	a, b := net.Pipe()
 	ours, theirs := &wire{Conn: a}, &wire{Conn: b}
@@ -93,8 +93,7 @@ func TestProofs(t *testing.T) {
 	}
 }
 
-// A client without the secret learns nothing of the job but that there is one, whatever else is
-// wrong.
+// A client without the secret learns only that there is a job, whatever else is wrong.
 func TestRefusalLeaksNothing(t *testing.T) {
 	h := lockedServer(3, 1)
 	h.token = "0011223344556677"
@@ -111,7 +110,7 @@ func TestRefusalLeaksNothing(t *testing.T) {
 			}
 		}
 	}
-	// With the secret the usual reasons are told.
+	// With the secret the usual reasons are sent.
 	_, _, _, _, err := encounter(h, keyed(at("1", 1, 4, time.Minute), 1))
 	require.ErrorContains(t, err, "RANK=1 has WORLD_SIZE=4, rank 0 has 3")
 }

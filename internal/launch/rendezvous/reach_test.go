@@ -136,8 +136,7 @@ func TestNamesThatResolveLate(t *testing.T) {
 	}
 }
 
-// Rank 0 too may not know its own name yet, or still by the address of a pod
-// that is gone.
+// Rank 0 too may not resolve its own name yet, or still to the address of a pod that has ended.
 func TestRankZeroWhoseNameResolvesLate(t *testing.T) {
 	port := freePort(t)
 	p, dns := byName(t, 0, 2, port, nobody, []string{"192.0.2.1"}, []string{"192.0.2.1", "127.0.0.1"})
@@ -151,7 +150,7 @@ func TestRankZeroWhoseNameResolvesLate(t *testing.T) {
 
 	for answer, want := range map[string]string{"": "MASTER_ADDR does not resolve where RANK=0 runs", "192.0.2.1": "MASTER_ADDR is no address of the machine where RANK=0 runs"} {
 		p, _ := byName(t, 0, 2, port, strings.Fields(answer))
-		p.timeout = time.Second // it reports what it waits for, once a name has been resolved
+		p.timeout = time.Second // it reports its wait, once a name has been resolved
 		_, _, err := newServer(t.Context(), p)
 		require.ErrorIs(t, err, pmi.ErrEnvironment)
 		require.ErrorContains(t, err, want)
@@ -180,7 +179,8 @@ func TestListensAtAllAddresses(t *testing.T) {
 	}
 }
 
-// Both ends of a connection between ranks find out within ten seconds that the other machine is gone.
+// Both ends of a connection between ranks detect within ten seconds that the other machine has
+// disappeared.
 func TestProbes(t *testing.T) {
 	port := freePort(t)
 	ports, err := listenAt(t.Context(), []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:" + port)})

@@ -62,7 +62,7 @@ func TestSecretFiles(t *testing.T) {
 	}
 }
 
-// What rank 0 publishes is no secret where there is a file, and what a peer
+// The value that rank 0 publishes is no secret if there is a file, and a value that a peer
 // publishes is checked.
 func TestWhatIsPublishedOfASecret(t *testing.T) {
 	s, err := ReadSecret(secretFile(t, sixteen))
@@ -94,8 +94,8 @@ func secretFile(t *testing.T, content string) string {
 
 const sixteen = "0123456789abcdef"
 
-// What rank 0 publishes of the secret is the job's, or an error; from a file nothing but its check
-// value is believed.
+// Any published value of rank 0 gives the job's secret, or an error; from a file only its check
+// value is accepted.
 func FuzzSecret(f *testing.F) {
 	s := &Secret{path: "f", prk: make([]byte, 32)}
 	own := s.derive("job")

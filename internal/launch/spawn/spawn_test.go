@@ -19,8 +19,8 @@ func FuzzOffered(f *testing.F) {
 	})
 }
 
-// Whatever variables a launcher was given: ranks get each once, the last of several, and none by
-// which a launcher above this one describes itself.
+// With any variables of a launcher, ranks get each once, the last of several, and none by which a
+// launcher above this one describes itself.
 func FuzzEnviron(f *testing.F) {
 	f.Add("A=1\nA=2\nPMI_FD=3\nBANYAN_EXITS=4,5,6\nBANYAN_X=7\nHOME", "A\nB=2")
 	f.Add("BANYAN_EXITS\nBANYAN_JOB\n=\n==", "A=1")

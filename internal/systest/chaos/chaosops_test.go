@@ -68,7 +68,7 @@ func (k *chaosRank) onUsable(do func() error) error {
 	return do()
 }
 
-// hear has one rank revoke while the others wait for a message that is never sent.
+// hear: one rank revokes while the others wait for a message that is never sent.
 func (k *chaosRank) hear() error {
 	d, err := k.c.Dup()
 	if errors.Is(err, banyan.ErrRevoked) {
@@ -152,7 +152,7 @@ func (k *chaosRank) repair() error {
 	return errors.New("more rounds than failures")
 }
 
-// replace goes on with the shrunken communicator.
+// replace continues with the shrunken communicator.
 func (k *chaosRank) replace() error {
 	if err := k.c.Revoke(); err != nil {
 		return err
@@ -191,7 +191,7 @@ func (k *chaosRank) orders() error {
 	return errors.Join(k.free(left[0]), k.free(left[1]), k.free(d))
 }
 
-// create creates a communicator, has all agree on whether every rank has it, uses and frees it.
+// create creates a communicator; all agree on whether every rank has it, and use and free it.
 func (k *chaosRank) create() error {
 	d, err := k.derive()
 	if made, err := k.made(err); err != nil || !made || d == nil {

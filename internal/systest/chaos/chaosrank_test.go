@@ -36,7 +36,7 @@ type chaosRun struct {
 	rounds  int                 // shrinks
 }
 
-// run runs the job and returns what is wrong.
+// run runs the job and returns its violations.
 func (c *chaos) run() (*chaosRun, error) {
 	r := &chaosRun{chaos: c, said: make([]map[string]string, c.n), steps: map[chaosKind]int{}}
 	var opts []banyan.Option

@@ -291,9 +291,9 @@ func TestCompletedCollectivesSimulated(t *testing.T) {
 	ranktest.Occurred(t, min(killed, failed, saved), "not all outcomes")
 }
 
-// completedRank has one rank after the other die as soon as a collective has succeeded there, after
+// completedRank: one rank after the other dies as soon as a collective has succeeded there, after
 // none or some others on the same communicator. The others succeed too, also late ones that know of
-// the death. The remaining ranks go on.
+// the death. The remaining ranks continue.
 func completedRank(w *banyan.World) error {
 	c := w.Comm()
 	seed, err := ranktest.JobSeed()

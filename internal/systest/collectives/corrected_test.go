@@ -45,7 +45,7 @@ func drawCorrected(seed uint64, n int) *correctedProgram {
 	return p
 }
 
-// pattern is what the root of the i-th operation sends.
+// pattern is the root's value in the i-th operation.
 func (p *correctedProgram) pattern(i int) []byte {
 	out := make([]byte, p.ops[i].size)
 	for k := range out {
@@ -223,8 +223,8 @@ func TestCorrectedWithoutDetection(t *testing.T) {
 	}
 }
 
-// A rank that has given up another collective of the communicator keeps no rank that waits in a corrected operation:
-// all validate, and go on.
+// A rank that has given up another collective of the communicator does not block a rank that waits in a corrected
+// operation: all validate, and continue.
 func TestCorrectedBesideOthers(t *testing.T) {
 	gaveUp := 0
 	for seed := range ranktest.Seeds(150) {
@@ -271,7 +271,8 @@ func TestCorrectedBesideOthers(t *testing.T) {
 	ranktest.Occurred(t, gaveUp, "no rank learned that another had given up")
 }
 
-// Ranks whose lengths or roots differ get an error, all others what the root sends, and the operations that follow work.
+// Ranks whose lengths or roots differ get an error, all others the root's value, and the operations that follow
+// work.
 func TestCorrectedMismatches(t *testing.T) {
 	const n, odd = 9, 2
 	for name, x := range map[string]struct{ usual, other, usualRoot, otherRoot int }{
@@ -300,7 +301,7 @@ func TestCorrectedMismatches(t *testing.T) {
 				}
 				err := c.Bcast(buf, root)
 				switch {
-				case c.Rank() == odd && root == odd: // it has what it sent
+				case c.Rank() == odd && root == odd: // it has its own value
 				case c.Rank() == odd && !errors.Is(err, banyan.ErrArgument):
 					return fmt.Errorf("an error expected: %w", err)
 				case c.Rank() != odd && root != odd && x.otherRoot != odd && (err != nil || buf[size-1] != 9):

@@ -18,8 +18,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// silentRank has ranks 1 and 2 stopped. The others complete broadcasts of all lengths while nobody knows of it, and a barrier
-// when they count as failed.
+// silentRank: ranks 1 and 2 are stopped. The others complete broadcasts of all lengths before they detect it, and a
+// barrier when the two count as failed.
 func silentRank(w *banyan.World) error {
 	c := w.Comm()
 	pids := make([]int64, c.Size())

@@ -307,7 +307,8 @@ func none(int) bool { return false }
 
 func root(rank int) bool { return rank == 1 }
 
-// lend changes each buffer while it is lent, at each rank in turn: that rank finds it if debug says so.
+// lend changes each buffer while it is lent, at each rank in turn: that rank detects it if debug is
+// true.
 func lend(c *banyan.Comm, debug bool) error {
 	for _, l := range lending {
 		for who := range c.Size() {

@@ -304,7 +304,7 @@ func TestExchangesThatDoNotFit(t *testing.T) {
 	}
 }
 
-// The result of a reduction or a scan may lie anywhere in what a rank gives.
+// The result of a reduction or a scan may lie anywhere in a rank's send buffer.
 func TestFoldsInPlace(t *testing.T) {
 	const n = 5
 	require.NoError(t, banyan.Simulate(n, banyan.Simulation{}, func(w *banyan.World) error {

@@ -16,8 +16,7 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// Whatever word a user gives for trees and their design is one that it is written as, or an error of a wrong
-// argument.
+// Any text for trees and their design is one that the package prints, or an error of a wrong argument.
 func FuzzTrees(f *testing.F) {
 	for _, word := range []string{"auto", "binomial", "knomial:4", "knomial:+4", "knomial:1", "node", "rebalance"} {
 		f.Add(word)
@@ -44,9 +43,9 @@ func FuzzTrees(f *testing.F) {
 	})
 }
 
-// FuzzCollective: a member sends the others whatever it likes in the place of its messages of a collective,
-// among them headers of lengths that are none, and leaves. The others come back, with an error of a class or a
-// result, and write nothing beyond their buffers.
+// FuzzCollective: a member sends the others any bytes in the place of its messages of a collective, among them
+// invalid headers of lengths, and leaves. The others return, with an error of a class or a result, and write
+// nothing beyond their buffers.
 func FuzzCollective(f *testing.F) {
 	const wants, long = 61, 1 << 15 // as long as a header; this and more: in segments
 	header := append([]byte("banyan: a long message follows in another way; bytes:"), 0, 0, 16, 0, 0, 0, 0, 0)
@@ -88,7 +87,7 @@ func FuzzCollective(f *testing.F) {
 	})
 }
 
-// meddling is a collective of n bytes in which another rank does what it likes: buf has n, all 3n of them.
+// meddling is a collective of n bytes in which another rank sends anything: buf has n, all 3n of them.
 type meddling struct {
 	kind coll.Kind
 	call func(o *coll.Comm, c *p2p.Comm, buf, all []byte) error

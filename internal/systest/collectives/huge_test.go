@@ -14,7 +14,8 @@ import (
 // hugeEnv is the number of words of 8 bytes of the huge buffers.
 const hugeEnv = "BANYAN_TEST_HUGE"
 
-// hugeBuffers are those of one rank. What it sends is zero but for few words, so that it takes little memory.
+// hugeBuffers are those of one rank. The send buffer is zero except for few words, so that it takes little
+// memory.
 type hugeBuffers struct {
 	c         *banyan.Comm
 	send, got []uint64
@@ -33,7 +34,8 @@ func (h *hugeBuffers) marks() (out []int) {
 
 func mark(rank, at int) uint64 { return uint64(rank+1)<<40 + uint64(at) }
 
-// holds compares words of what has come, from a place on, with those of a rank from another place on.
+// holds compares words of the received data, from a place on, with those of a rank from another place
+// on.
 func (h *hugeBuffers) holds(at, n, rank, from int) error {
 	sparse := map[int]uint64{}
 	for _, m := range h.marks() {

@@ -11,8 +11,8 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// The operations of the package are recognized as an application names them, and their loops give what
-// they give. A reduction finds its loop without an allocation; for another function it makes one.
+// The operations of the package are recognized as an application names them, and their loops give the
+// same results. A reduction finds its loop without an allocation; for another function it makes one.
 func TestKernels(t *testing.T) {
 	testKernels(t, banyan.Sum[float64], banyan.Prod[float64], banyan.Min[float64], banyan.Max[float64])
 	testKernels(t, banyan.Sum[int32], banyan.Prod[int32], banyan.Min[int32], banyan.Max[int32])
@@ -46,14 +46,14 @@ func testKernels[T banyan.Ordered](t *testing.T, ops ...func(a, b T) T) {
 	}
 }
 
-// Minimum and maximum of what is not a number are that, as of the functions.
+// Minimum and maximum with NaN are NaN, as from the functions.
 func TestKernelsOfNaN(t *testing.T) {
 	a := []float64{math.NaN(), 1}
 	require.NoError(t, banyan.ReduceLocal(a, []float64{1, math.NaN()}, banyan.Min))
 	require.True(t, math.IsNaN(a[0]) && math.IsNaN(a[1]))
 }
 
-// A local reduction folds the second slice into the first in that order, and refuses what it cannot fold.
+// A local reduction folds the second slice into the first in that order, and refuses invalid slices.
 func TestReduceLocal(t *testing.T) {
 	acc := []int{10, 20}
 	minus := func(a, b int) int { return a - b }

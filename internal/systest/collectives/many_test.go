@@ -14,9 +14,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// manyRank checks the collectives that go through shared memory among more ranks than a group of it has, at
-// lengths on both sides of what the memory takes; then ranks of both groups die, and it checks them
-// again among the others.
+// manyRank checks the collectives that use shared memory among more ranks than a group of it has, at
+// lengths on both sides of the memory's limit; then ranks of both groups die, and it checks them again
+// among the others.
 func manyRank(w *banyan.World) error {
 	c := w.Comm()
 	if err := manyRounds(c, nil); err != nil {

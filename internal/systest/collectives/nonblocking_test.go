@@ -21,7 +21,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// Operations under way go on after [Comm.Free], and no new one starts.
+// Operations under way continue after [Comm.Free], and no new one starts.
 func TestFreeLeavesNonblockingCollectives(t *testing.T) {
 	for _, size := range []int{1, 12_500} {
 		require.NoError(t, banyan.Simulate(5, banyan.Simulation{}, func(w *banyan.World) error {
@@ -204,7 +204,7 @@ func TestNonblockingCollectivesWithProcesses(t *testing.T) {
 	}
 }
 
-// killedRank has one rank kill itself in the middle of several operations. The others go on.
+// killedRank: one rank kills itself in the middle of several operations. The others continue.
 func killedRank(w *banyan.World) error {
 	c := w.Comm()
 	seed, err := ranktest.JobSeed()

@@ -30,7 +30,7 @@ func TestMemoryOfWaitingRanks(t *testing.T) {
 	}
 }
 
-// rankMemory is what a simulated rank takes, in bytes.
+// rankMemory is the memory of a simulated rank, in bytes.
 type rankMemory struct{ heap, stack int }
 
 // waitingMemory is the memory of each rank of a simulated job when the last has returned from a call.

@@ -52,8 +52,8 @@ func traceOf(t *testing.T, ranks int, seed uint64) []byte {
 	return trace.Bytes()
 }
 
-// sparseBody uses what has tables by rank: messages of all protocols, wildcards, collectives, agreement,
-// validate and shrink. Errors of the failed ranks are expected.
+// sparseBody uses everything that has tables by rank: messages of all protocols, wildcards, collectives,
+// agreement, validate and shrink. Errors of the failed ranks are expected.
 func sparseBody(w *banyan.World) error {
 	c := w.Comm()
 	n, me := c.Size(), c.Rank()
@@ -108,8 +108,8 @@ func sparseBody(w *banyan.World) error {
 	return nil
 }
 
-// The memory of a sparse rank does not grow with the job, and a failure of which it has been told takes
-// some bytes, not an endpoint and a link.
+// The memory of a sparse rank does not grow with the job, and a failure of which it has been notified
+// takes some bytes, not an endpoint and a link.
 func TestMemoryOfSparseRanks(t *testing.T) {
 	for _, c := range []struct{ ranks, failures, most int }{{3000, 0, 18 << 10}, {1200, 300, 40 << 10}} {
 		var faults []banyan.Fault

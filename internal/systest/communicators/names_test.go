@@ -91,8 +91,8 @@ func TestSelf(t *testing.T) {
 	}))
 }
 
-// alone does operations of all kinds on a communicator of one rank, on a duplicate and on what a
-// shrink leaves of a revoked one.
+// alone does operations of all kinds on a communicator of one rank, on a duplicate and on the
+// shrunken communicator of a revoked one.
 func alone(c *banyan.Comm) error {
 	d, err := c.Dup()
 	if err != nil {

@@ -193,7 +193,7 @@ func TestPartedFromTheDead(t *testing.T) {
 	}
 }
 
-// walledOff goes on with the ranks with which it can agree.
+// walledOff continues with the ranks with which it can agree.
 func walledOff(w *banyan.World) error {
 	c, err := w.Comm().Shrink()
 	if err != nil {
@@ -211,7 +211,7 @@ func walledOff(w *banyan.World) error {
 }
 
 // Two of the real processes have no fabric in common, and both reach a third. The higher one ends,
-// and reports why and what to do.
+// and reports the reason and the remedy.
 func TestWalledOff(t *testing.T) {
 	const each = `case $PMI_RANK in 0) BANYAN_FABRIC=shm;; 2) BANYAN_FABRIC=tcp;; *) BANYAN_FABRIC=shm,tcp;; esac;
 		export BANYAN_FABRIC; exec "$0"`

@@ -129,8 +129,8 @@ func expectSilence(w *banyan.World, err error) error {
 	return ranktest.WantFailure("recv", err)
 }
 
-// A rank that was stopped for longer than the timeout counts as failed, and does not go on when it
-// is continued.
+// A rank that was stopped for longer than the timeout counts as failed, and does not continue after
+// SIGCONT.
 func TestStoppedForTooLong(t *testing.T) {
 	t.Parallel()
 	for name, env := range map[string][]string{"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"},
@@ -207,7 +207,7 @@ func TestSilenceWhileAllCompute(t *testing.T) {
 	}
 }
 
-// orphans go on after the launcher has been killed, and learn of a death.
+// orphans continue after the launcher has been killed, and detect a death.
 func orphans(w *banyan.World) error {
 	c := w.Comm()
 	if err := c.Barrier(); err != nil {

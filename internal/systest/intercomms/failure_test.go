@@ -82,7 +82,7 @@ func (d *deaths) killed(rank int) bool {
 	return ended && cause.Failed()
 }
 
-// rank makes calls. The first failure ends them, and the ranks that are left go on without the dead.
+// rank makes calls. The first failure ends them, and the remaining ranks continue.
 func (d *deaths) rank(w *banyan.World) error {
 	defer ranktest.Linger(w)
 	me := w.Comm().Rank()
@@ -146,7 +146,8 @@ func (d *deaths) goOn(b bridge) error {
 		if all == 0 && !d.validate {
 			_ = b.c.Revoke()
 		}
-		// What the other side says, and what it has heard of this one. The flag counts, whatever rank has died.
+		// The other side's flags, and the flags of this side that it has received. The flag counts, whatever
+		// rank has died.
 		theirs, _ := b.c.Agree(all)
 		if ours, _ := b.c.Agree(theirs); ours&theirs&1 == 1 {
 			return nil
@@ -202,8 +203,8 @@ func (d *deaths) judge() error {
 	return nil
 }
 
-// Whichever ranks die and whenever: each call ends at each survivor with the right result or ErrProcFailed, with the
-// result if all dead ranks had it, and the ranks that are left go on.
+// With any deaths at any time, each call ends at each survivor with the right result or ErrProcFailed, with the
+// result if all dead ranks had it, and the remaining ranks continue.
 func TestDeathsBetweenSides(t *testing.T) {
 	first, last := uint64(1), ranktest.Seeds(150)
 	switch seeds := os.Getenv("BANYAN_SEED"); {

@@ -50,7 +50,7 @@ func (x call) String() string {
 // id is the number under which ranktest has the data of a rank of a side.
 func id(side, rank int) int { return rank + 1000*side }
 
-// data is what a rank gives to another one, or to all as to the id 0.
+// data is the data of a rank for another one, or for all as for the id 0.
 func (x call) data(from, to, size int) []uint64 {
 	return ranktest.Collective{Number: x.number + 4096*to, Size: size}.Block(from)
 }
@@ -58,10 +58,10 @@ func (x call) data(from, to, size int) []uint64 {
 // width is the length of blocks that a side gives.
 func (x call) width(side int) int { return x.size*(1+side) + side }
 
-// between is the length of what one rank has for another, where any two may differ.
+// between is the length of the data of one rank for another, where any two may differ.
 func (x call) between(from, to int) int { return x.size*(1+(from+to)%3) + (from+to)%2 }
 
-// place is what one rank gives and gets. The last two are the lengths of blocks, where they may differ.
+// place is the buffers of one rank. The last two are the lengths of blocks, where they may differ.
 type place struct {
 	in, out, want   []uint64
 	sends, receives []int
@@ -120,7 +120,7 @@ func (x call) of(b bridge) place {
 	return x.exchanged(b, me)
 }
 
-// length is that of what one rank, of a side, has for another.
+// length is that of the data of one rank, of a side, for another.
 func (x call) length(side, from, to int) int {
 	switch x.kind {
 	case ranktest.Gatherv, ranktest.Allgatherv:
@@ -163,7 +163,7 @@ func (x call) exchanged(b bridge, me int) (p place) {
 	return p
 }
 
-// folded is what the remaining ranks of a side give, folded; without any it is what was there.
+// folded is the fold of the remaining ranks of a side; without any it is the old contents.
 func (x call) folded(b bridge, side, size int, before []uint64) []uint64 {
 	var ids []int
 	for _, rank := range b.left(side) {

@@ -26,7 +26,7 @@ type bounds struct {
 	ctx            context.Context
 }
 
-// large is longer than what is sent before a receive is posted.
+// large is longer than the data that are sent before a receive is posted.
 const large = 1 << 20
 
 // uniform marks calls that wait only where creation is uniform.

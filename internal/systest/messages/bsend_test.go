@@ -12,9 +12,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// A buffered send returns although nobody receives, and its buffer may be changed. Beyond the limit
-// it is an error and sends nothing; memory of received messages is free again. Finalize delivers
-// what is under way.
+// A buffered send returns without a receiver, and its buffer may be changed. Beyond the limit it is
+// an error and sends nothing; memory of received messages is free again. Finalize delivers messages
+// under way.
 func TestBsend(t *testing.T) {
 	const long, limit = 1 << 20, 2<<20 + 200 // two, and not three
 	require.NoError(t, banyan.Simulate(2, banyan.Simulation{}, func(w *banyan.World) error {

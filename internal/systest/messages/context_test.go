@@ -67,7 +67,7 @@ func TestRecvIsTakenBack(t *testing.T) {
 	require.Equal(t, "later was", string(buf))
 }
 
-// The wait for a send ends with the context; the send goes on.
+// The wait for a send ends with the context; the send continues.
 func TestWaitLeavesSendsUnderWay(t *testing.T) {
 	c := alone(t)
 	r := c.Issend(ranktest.Pattern(0, 100), 0, tagTested)

@@ -13,7 +13,7 @@ import (
 func init() { roles["copies, measured"] = measuredCopies }
 
 // bareCopies are two C processes that take turns: each copies a block from the other's mapping into its own, and
-// says so by a word. They print the nanoseconds of a turn.
+// reports it by a word. They print the nanoseconds of a turn.
 const bareCopies = `
 #define _GNU_SOURCE
 #include <stdatomic.h>

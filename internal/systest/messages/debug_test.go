@@ -204,7 +204,7 @@ func TestLeftAtFinalize(t *testing.T) {
 	}
 }
 
-// standardError gives what fn prints there.
+// standardError returns the text that fn prints there.
 func standardError(t *testing.T, fn func() error) string {
 	t.Helper()
 	f, err := os.CreateTemp(t.TempDir(), "stderr")

@@ -14,8 +14,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// What a caller has left goes on: a barrier and a split of which this rank is no longer told match those
-// of the other ranks, a later collective waits for them, and the group without the late rank does not.
+// Operations that a caller has left continue: a barrier and a split that this rank does not wait for
+// match those of the other ranks, a later collective waits for them, and the group without the late rank
+// does not.
 func TestCollectivesGoOn(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	require.NoError(t, banyan.Simulate(3, banyan.Simulation{}, func(w *banyan.World) error {

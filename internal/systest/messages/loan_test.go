@@ -125,8 +125,8 @@ func TestLoansInSimulation(t *testing.T) {
 	}
 }
 
-// loansInPlace: rank 0 lends the same memory to all others, twice. They look at it at the same time, and see
-// what it stores after the last return, and not before.
+// loansInPlace: rank 0 lends the same memory to all others, twice. They read it at the same time, and see
+// stores after the last return, and not before.
 func loansInPlace(w *banyan.World) error {
 	const n = 1 << 20
 	c := w.Comm()
@@ -255,7 +255,7 @@ func TestLenderDies(t *testing.T) {
 	}
 }
 
-// A revocation ends a loan that nobody has taken at once, and the other when it is returned.
+// A revocation ends a loan that has not been received at once, and the other when it is returned.
 func TestRevokedLoans(t *testing.T) {
 	require.NoError(t, banyan.Simulate(2, banyan.Simulation{Configure: onNode}, func(w *banyan.World) error {
 		c, err := w.Comm().Dup()
@@ -287,7 +287,7 @@ func TestRevokedLoans(t *testing.T) {
 	}))
 }
 
-// A message that is longer than what Alloc would give is no loan, and its sender does not wait.
+// A message that is longer than the limit of Alloc is no loan, and its sender does not wait.
 func TestBorrowWithoutMemory(t *testing.T) {
 	s := banyan.Simulation{Options: []banyan.Option{banyan.WithMemoryLimit(1 << 20)}}
 	require.NoError(t, banyan.Simulate(2, s, func(w *banyan.World) error {

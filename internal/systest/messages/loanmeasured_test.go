@@ -139,7 +139,7 @@ func measuredLoans(w *banyan.World) error {
 	return banyan.Free(w, mem)
 }
 
-// bareTime is what the C program prints.
+// bareTime is the output of the C program.
 func bareTime(size, times int) (float64, error) {
 	out, err := exec.Command(os.Getenv(bareEnv), strconv.Itoa(size), strconv.Itoa(times)).Output()
 	if err != nil {

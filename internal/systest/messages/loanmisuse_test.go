@@ -56,7 +56,7 @@ func storeIntoLoan(w *banyan.World) error {
 	})
 }
 
-// useAfterReturn: under the debug setting what was read from Bytes is a fault after Return.
+// useAfterReturn: under the debug setting access to a result of Bytes is a fault after Return.
 func useAfterReturn(w *banyan.World) error {
 	return lendOnce(w, func(l *banyan.Loan) error {
 		b := l.Bytes()
@@ -81,7 +81,7 @@ func TestMisusedLoans(t *testing.T) {
 	ranktest.Succeed(t, 2, "loans, late", "BANYAN_DEBUG=on")
 }
 
-// loanLeft: Finalize returns what the program has left, and the debug setting lists it.
+// loanLeft: Finalize returns the program's remaining loans, and the debug setting lists them.
 func loanLeft(w *banyan.World) error {
 	return lendOnce(w, func(*banyan.Loan) error { return nil })
 }

@@ -11,18 +11,18 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// This file compares matching with a model of MPI's rules so simple that it can
-// be seen to be right. Every rank sends at random to all and receives at random,
-// by name and by wildcard, with probes, matched probes and cancels. Who matched
-// what is noted and held against the rules:
+// This file compares matching with a model of MPI's rules that is so simple that it is obviously
+// right. Every rank sends at random to all and receives at random, by name and by wildcard, with
+// probes, matched probes and cancels. All matches
+// are recorded and checked against the rules:
 //
-//   - each message is received once, whole, by a receive that asked for it;
+//   - each message is received once, whole, by a receive that requested it;
 //   - if a receive took a message, each earlier one of the same source and
 //     context that it would have taken too was taken by a receive posted before;
-//   - what a probe tells is what the next receive of that source and tag gets;
-//   - a receive that was taken back has taken nothing;
-//   - a receive that was told to be pending, because somebody has died who takes no
-//     part in this, has kept its place: the rules hold for it as for others.
+//   - the result of a probe is the message that the next receive of that source and tag gets;
+//   - a receive that was cancelled has taken nothing;
+//   - a receive that was reported as pending, because a rank has died that takes no
+//     part in this, has kept its place: the rules apply to it as to others.
 
 // phaseSends is how many messages a rank sends in one phase. Phases are checked one by one, so the
 // checks may be quadratic.
@@ -70,7 +70,7 @@ type matcher struct {
 	sends []banyan.Request
 }
 
-// planOf lists what a rank sends in a phase.
+// planOf lists the messages of a rank in a phase.
 func planOf(seed uint64, phase, src, ranks int) []*sent {
 	r := rand.New(rand.NewPCG(seed, uint64(phase)<<20|uint64(src)))
 	plan := make([]*sent, phaseSends)

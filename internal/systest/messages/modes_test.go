@@ -54,7 +54,8 @@ func TestSynchronousSend(t *testing.T) {
 	}
 }
 
-// The requests of receives of numbers count elements, as Recv does, and report what is no whole number.
+// The requests of receives of numbers count elements, as Recv does, and report messages that are no
+// whole number of elements.
 func TestIrecvCountsElements(t *testing.T) {
 	for _, debug := range []bool{false, true} {
 		require.NoError(t, banyan.Simulate(2, banyan.Simulation{

@@ -16,8 +16,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// pending has rank 3 of 4 kill itself with all kinds of operations under way. Operations with it
-// end, wildcards are pending, all others go on.
+// pending: rank 3 of 4 kills itself with all kinds of operations under way. Operations with it end,
+// wildcards are pending, all others continue.
 func pending(w *banyan.World) error {
 	c := w.Comm()
 	const long = 8 << 20
@@ -112,7 +112,7 @@ func dead(c *banyan.Comm, rank int) error {
 	return ranktest.WantFailed(err, rank)
 }
 
-// isPending checks that an error says that a receive is pending because of a rank.
+// isPending checks that an error reports a receive as pending because of a rank.
 func isPending(err error, rank int) error {
 	if !errors.Is(err, banyan.ErrProcFailedPending) || errors.Is(err, banyan.ErrProcFailed) {
 		return fmt.Errorf("want a pending receive, got: %v", err)
@@ -210,7 +210,7 @@ func pendingAndComplete(out []banyan.Outcome, err error) error {
 }
 
 // ULFM 17.2.2: of a set of requests a pending one is reported and stays, complete ones end, waiting
-// ones stay. After an acknowledgement all go on.
+// ones stay. After an acknowledgement all continue.
 func TestPendingInSets(t *testing.T) {
 	for name, call := range sets {
 		require.NoError(t, ranktest.WithDeath(3, func(c *banyan.Comm) error {

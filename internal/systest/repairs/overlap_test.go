@@ -91,7 +91,7 @@ func TestOverlappingCommunicatorsShrinkInAnyOrder(t *testing.T) {
 }
 
 // Shrink waits for all members, so communicators with common members must be shrunk in one order
-// everywhere, as the documentation says. Otherwise members wait for each other.
+// everywhere, as documented. Otherwise members wait for each other.
 func TestOverlappingShrinksThatBlockNeedOneOrder(t *testing.T) {
 	shrink := func(alike bool) error {
 		return banyan.Simulate(4, banyan.Simulation{}, func(w *banyan.World) error {

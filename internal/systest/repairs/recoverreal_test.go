@@ -149,9 +149,9 @@ func testFor(w *banyan.World, r banyan.Request, most time.Duration) (bool, error
 	return false, nil
 }
 
-// answers has rank 0 decide an agreement and then leave the library, and rank 1 die before it has
-// passed the decision on to rank 3. Rank 3 goes on when rank 0 has answered, although rank 0 makes
-// no call.
+// answers: rank 0 decides an agreement and then leaves the library, and rank 1 dies before it has
+// passed the decision on to rank 3. Rank 3 continues when rank 0 has answered, although rank 0
+// makes no call.
 func answers(w *banyan.World) error {
 	c, flag, fifo := w.Comm(), uint64(1), os.Getenv(ranktest.FIFOEnv)
 	pid := make([]byte, 8)

@@ -45,8 +45,8 @@ func showAlgorithm(w *banyan.World) error {
 	return err
 }
 
-// A table is taken from a variable, from a file of settings, beside which it lies, and not where the variable says none; one that is wrong, or
-// missing, is an error with the place and the cure.
+// A table is read from a variable, or from a file of settings, relative to that file, unless the variable is none; a
+// wrong or missing one is an error with the place and the remedy.
 func TestAlgorithmsOfAFile(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

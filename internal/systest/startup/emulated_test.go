@@ -2,7 +2,7 @@
 
 // These tests run ranks that are built for arm64 under QEMU's user mode, which has no robust lists,
 // no futex_waitv and no process_vm_readv, and shows a process a /proc/PID/stat of its own. make
-// test-emulator runs them, make emulator installs what they need.
+// test-emulator runs them, make emulator installs their requirements.
 
 package startup
 

@@ -1,8 +1,8 @@
 //go:build launchers
 
 // These tests need launchers that the project does not build: MPICH's Hydra, mpicc.mpich, Slurm
-// with munge. They fail without them. make test-launchers runs them, make launchers installs what
-// they need.
+// with munge. They fail without them. make test-launchers runs them, make launchers installs their
+// requirements.
 
 package startup
 
@@ -232,7 +232,7 @@ func TestLaunchersHydraNaps(t *testing.T) {
 	all.Wait()
 }
 
-// Two proxies, as on two machines: the launcher's mapping tells them apart.
+// Two proxies, as on two machines: the launcher's mapping distinguishes them.
 func TestLaunchersHydraOnTwoHosts(t *testing.T) {
 	spoke(t, tool(t, asFour(), "mpiexec.mpich", "-launcher", "fork", "-hosts", "localhost:2,127.0.0.1:2", "-n",
 		strconv.Itoa(four), me(t)))

@@ -15,7 +15,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// hangEnv says what rank 0 hangs in.
+// hangEnv names the operation in which rank 0 hangs.
 const hangEnv = "BANYAN_TEST_HANG"
 
 // hangs sends itself SIGQUIT as rank 0 once it waits for rank 1, which takes no part.
@@ -87,7 +87,7 @@ func quitIn(names ...string) {
 	}
 }
 
-// A rank that gets SIGQUIT prints what it waits for, before the stacks of the Go runtime.
+// A rank that gets SIGQUIT prints its pending operations, before the stacks of the Go runtime.
 func TestQuitShowsWaits(t *testing.T) {
 	const slept = `( for \S+)?\n`
 	for where, want := range map[string]string{

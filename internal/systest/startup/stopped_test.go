@@ -20,7 +20,8 @@ func init() { roles["stopped"] = stopped }
 
 const aloneEnv = "BANYAN_TEST_ALONE"
 
-// continueWhenAlone continues the process that started it when two others have ended, and says so.
+// continueWhenAlone continues the process that started it when two others have ended, and reports
+// that.
 const continueWhenAlone = `n=0; while kill -0 $0 2>/dev/null || kill -0 $1 2>/dev/null; do
 	sleep .05; n=$((n+1)); [ $n -lt 600 ] || { kill -CONT $PPID; exit; }
 done; touch "$` + aloneEnv + `"; kill -CONT $PPID`
@@ -55,7 +56,8 @@ func stopped(w *banyan.World) error {
 	return errors.Join(err, errors.New("it has been stopped"))
 }
 
-// A rank on another host that is stopped, and that no other rank can kill, keeps nobody in Finalize. After its stop it ends.
+// A rank on another host that is stopped, and that no other rank can kill, blocks no rank in Finalize. After its
+// stop it ends.
 func TestStoppedRankHoldsNobodyInFinalize(t *testing.T) {
 	t.Parallel() // it waits for the detector
 	alone := filepath.Join(t.TempDir(), "alone")

@@ -113,7 +113,8 @@ func stillNamed(g *topology.Cart) error {
 	return nil
 }
 
-// until makes exchanges until one fails, and revokes the communicator then. What succeeds is right.
+// until makes exchanges until one fails, and revokes the communicator then. Successful ones are
+// right.
 func until(c *banyan.Comm, seed uint64, times int) error {
 	var t topology.Topology
 	t, err := random(c, seed)

@@ -65,7 +65,7 @@ func (f *field) swap() error {
 	return layout.Neighbors(f.grid.Comm(), f.grid.Neighborhood(), f.out, f.in)
 }
 
-// check compares the borders with what the neighbours have there.
+// check compares the borders with the neighbours' cells.
 func (f *field) check() error {
 	n := f.grid.Neighborhood().Sources
 	for column := range f.columns {

@@ -76,7 +76,7 @@ func (x exchange) String() string {
 		x.number, x.way)
 }
 
-// block is what a rank has for its j-th destination.
+// block is the block of a rank for its j-th destination.
 func (x exchange) block(from, j int) []uint64 {
 	if x.toAll {
 		j = 0
@@ -122,7 +122,7 @@ func (x exchange) check(t topology.Topology, s system, blank ...int) error {
 	return nil
 }
 
-// call makes the call and gives what has come.
+// call makes the call and returns the received blocks.
 func (x exchange) call(t topology.Topology, mine []uint64, send, recv [][]uint64) ([]uint64, error) {
 	out, in := slices.Concat(send...), slices.Concat(recv...)
 	var err error

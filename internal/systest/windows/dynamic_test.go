@@ -94,7 +94,8 @@ func onAttached(c *banyan.Comm, w *banyan.Window, round int, seen map[int]bool) 
 	return err
 }
 
-// refusedFence: the fence of a rank whose operation was refused says so, and ends at all ranks.
+// refusedFence: the fence of a rank whose operation was refused returns an error, and ends at all
+// ranks.
 func refusedFence(c *banyan.Comm, w *banyan.Window, next int) error {
 	if c.Rank() != 0 || next == 0 {
 		return w.Fence()

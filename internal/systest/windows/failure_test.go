@@ -84,7 +84,7 @@ func TestSynchronisationReports(t *testing.T) {
 	})
 }
 
-// S1-23, S1-24: the epoch completes. What living ranks have put to living ones is there when the
+// S1-23, S1-24: the epoch completes. Puts of living ranks to living ones are complete when the
 // failed synchronisation returns, and nothing else has changed.
 func TestEpochCompletesDespiteAFailure(t *testing.T) {
 	dying(t, banyan.ULFM, func(w *banyan.World, win *banyan.Window) error {
@@ -238,8 +238,8 @@ func TestValidateOfAWindow(t *testing.T) {
 	}
 }
 
-// S1-23, S1-24: whatever call finds the failure, on its return all that was started with living ranks is
-// complete, and their locks have been given back.
+// S1-23, S1-24: when a call that has met the failure returns, all operations with living ranks are
+// complete, and their locks have been released.
 func TestEpochThatFailsIsComplete(t *testing.T) {
 	dying(t, banyan.ULFM, func(w *banyan.World, win *banyan.Window) error {
 		c := w.Comm()

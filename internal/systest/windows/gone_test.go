@@ -26,8 +26,8 @@ var uses = map[string]func(win *banyan.Window, peer banyan.Group) error{
 	"wait":  func(win *banyan.Window, peer banyan.Group) error { return errors.Join(win.Post(peer), win.Wait()) },
 }
 
-// A rank whose Free has found a failure has no window any more. What living ranks still want of it ends
-// with an error, whether they ask for it before or after.
+// A rank whose Free has found a failure has no window any more. Operations of living ranks on it end
+// with an error, whether they start before or after.
 func TestFreeAfterAFailureEndsOthers(t *testing.T) {
 	const early, late = true, false
 	for name, use := range uses {
@@ -56,7 +56,7 @@ func TestFreeAfterAFailureEndsOthers(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					err = use(win, peer) // early: what does not wait for rank 0 may succeed
+					err = use(win, peer) // early: a use that does not wait for rank 0 may succeed
 					if !errors.Is(err, banyan.ErrDeparted) && !errors.Is(err, banyan.ErrProcFailed) && (err != nil || when == late) {
 						return fmt.Errorf("%s: %v", name, err)
 					}
@@ -71,7 +71,8 @@ func TestFreeAfterAFailureEndsOthers(t *testing.T) {
 	}
 }
 
-// The same of a rank that is not connected to the one without a window, so that nobody has told it.
+// The same for a rank that is not connected to the one without a window, so that it has not been
+// notified.
 func TestFreeAfterAFailureEndsTheUnconnected(t *testing.T) {
 	for name, use := range uses {
 		t.Run(name, func(t *testing.T) {
@@ -99,7 +100,7 @@ func TestFreeAfterAFailureEndsTheUnconnected(t *testing.T) {
 						return err
 					}
 					mem, err := win.Shared(0)
-					if mem != nil && name == "flush" { // nobody is asked
+					if mem != nil && name == "flush" { // it needs no other rank
 						return errors.Join(err, c.Send(nil, 0, 0))
 					}
 					if err := use(win, peer); !errors.Is(err, banyan.ErrDeparted) && !errors.Is(err, banyan.ErrProcFailed) {
@@ -113,8 +114,8 @@ func TestFreeAfterAFailureEndsTheUnconnected(t *testing.T) {
 	}
 }
 
-// A creation may succeed at one rank and fail at another, as no agreement decides it. What the one wants
-// of the other, which has no window, ends.
+// A creation may succeed at one rank and fail at another, as no agreement decides it. Operations of the
+// one on the other, which has no window, end.
 func TestCreationThatFailedElsewhere(t *testing.T) {
 	uses := []func(win *banyan.Window, other int, peer banyan.Group) error{
 		func(win *banyan.Window, other int, _ banyan.Group) error { return win.Lock(banyan.LockShared, other) },
@@ -208,7 +209,7 @@ func TestCreationThatOneRankHasLeft(t *testing.T) {
 }
 
 // A Start that fails because a validate has agreed on a member leaves no target in the epoch: the next
-// Complete tells it nothing.
+// Complete notifies none.
 func TestStartThatFailsLeavesNoAccess(t *testing.T) {
 	dying(t, banyan.ULFM, func(w *banyan.World, win *banyan.Window) error {
 		c := w.Comm()

@@ -58,7 +58,7 @@ func increments(w *banyan.World, win *banyan.Window, long bool) error {
 	return errors.Join(err, banyan.Put(win, v, 0, 0), win.Unlock(0))
 }
 
-// readsTwice reads the number twice under one shared lock: nobody changes it.
+// readsTwice reads the number twice under one shared lock: it does not change.
 func readsTwice(w *banyan.World, win *banyan.Window, long bool) error {
 	one, two := make([]uint64, 1), make([]uint64, 1)
 	err := errors.Join(win.Lock(banyan.LockShared, 0), banyan.Get(win, one, 0, 0), win.Flush(0))
@@ -89,7 +89,7 @@ func TestLocksInTurnInASimulation(t *testing.T) {
 	}
 }
 
-// A rank that sleeps until it has a lock learns of the holder's death from nobody but the lock's owner.
+// Only the lock's owner notifies a rank that sleeps until it has a lock of the holder's death.
 func TestHolderThatDiesLetsSleepersGoOn(t *testing.T) {
 	errDies := errors.New("dies")
 	for i, reach := range reaches {

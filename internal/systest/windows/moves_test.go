@@ -22,8 +22,8 @@ func slowMoves(c *sim.Config) {
 	c.Links[fabric.LinkSwitch].GapPerByte = sim.Microsecond
 }
 
-// A window that is revoked while adapters use a buffer of the application gives it back with the error: nothing is written
-// to it afterwards, and what is put does not change.
+// A window that is revoked while adapters use a buffer of the application returns the buffer with the error: nothing
+// is written to it afterwards, and its puts do not change.
 func TestRevokedWindowReturnsBuffers(t *testing.T) {
 	const n = 5000
 	for name, ends := range map[string]func(*banyan.Window, []byte) error{

@@ -13,7 +13,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/sim"
 )
 
-// What was put before a notice, and with it, is there when the notice comes, once. From then on the memory is the
+// Puts before a notice, and with it, are complete when the notice comes, once. From then on the memory is the
 // target's: puts whose moves were lost, although they had been done, are not done again.
 func TestNoticesOfLostMoves(t *testing.T) {
 	for seed := range uint64(60) {

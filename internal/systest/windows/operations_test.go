@@ -153,7 +153,7 @@ func groups(c *banyan.Comm, w *banyan.Window) error {
 	return nil
 }
 
-// notices: the data are there when the counter says so.
+// notices: the data are there when the counter has its value.
 func notices(c *banyan.Comm, w *banyan.Window) error {
 	if err := w.LockAll(); err != nil {
 		return err

@@ -32,7 +32,8 @@ type program struct {
 	step   atomic.Int64 // phases so far
 	phases uint64
 	next   uint64 // phase
-	// By target: what this rank has added, the increments that it has tried, and those that succeeded.
+	// By target: the sum of this rank's additions, the increments that it has tried, and those that
+	// succeeded.
 	added, tried, locked []uint64
 }
 
@@ -177,7 +178,7 @@ func (p *program) phase(number uint64) error {
 	}
 	for rank := range p.c.Size() {
 		got, failed, most := p.cell(p.own(rank)), slices.Contains(p.win.FailedRanks(), rank), number
-		if failed { // after a fence that failed here, as it died in the next phase, for which LockAll needs nobody
+		if failed { // after a fence that failed here, as it died in the next phase: LockAll needs no other rank
 			most++
 		}
 		if kind < 2 && !failed && got != number || got > most {
@@ -229,8 +230,8 @@ func (p *program) increment(rank int) error {
 	return err
 }
 
-// compare checks what each rank's memory has against what the living ranks have done. What the dead have
-// done lies between nothing and all that the program lets them.
+// compare checks each rank's memory against the operations of the living ranks. Those of dead ranks may
+// have been done from none to all of the program.
 func (p *program) compare() error {
 	me := p.c.Rank()
 	if err := p.win.Fence(); err != nil {
@@ -275,8 +276,8 @@ var reaches = []func(*sim.Config){
 	func(c *sim.Config) { c.Blocks, c.Topology.ProcsPerNode, c.Moves, c.MoveLoss = true, 2, true, 0.01 },
 }
 
-// Random programs, whose ranks are killed at random steps, give what the oracle allows: no call hangs, none
-// of the living loses an operation, and every lock can be taken again.
+// Random programs, whose ranks are killed at random steps, give results that the oracle allows: no call
+// hangs, no living rank loses an operation, and every lock can be taken again.
 func TestRandomPrograms(t *testing.T) {
 	failures := 0
 	seeds := ranktest.Scaled(1000, 20)
