@@ -24,7 +24,7 @@ type options struct {
 	err error           // of an option
 }
 
-// Option changes what [Init] does by default.
+// Option changes a default of [Init].
 type Option func(*options)
 
 // WithAware chooses between the fault-aware engine (true, the default) and the unaware one, which

@@ -2,7 +2,7 @@
 // process's endpoint on one medium (shared memory, TCP, verbs, the simulator), a [Conn] its
 // connection to one peer, a [Host] the clock and the scheduler of the process.
 //
-// # What a provider promises
+// # Promises of a provider
 //
 //  1. [Conn.TrySend] takes a small message (a frame) without blocking and without allocating, or
 //     returns false: no credit. Then the caller makes progress and tries again. A provider never

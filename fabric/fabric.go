@@ -215,7 +215,7 @@ type Provider interface {
 	// Poll has delivered has one.
 	Lookup(peer proc.ID) Conn
 	// Inform reports to the provider that a peer has ended, as known from elsewhere. The next calls
-	// of Poll deliver what has arrived from it, then Down reports it with this cause, unless its
+	// of Poll deliver its arrived frames, then Down reports it with this cause, unless its
 	// end has been reported or the provider has evidence of its own. A peer without a connection is
 	// barred: its end is not reported, Connect returns ErrPeerGone, and a process that connects as
 	// that peer is refused, which it may see as Down with cause proc.Refused. A provider that can

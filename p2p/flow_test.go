@@ -154,7 +154,7 @@ func (s *scripted) count(class fabric.Class, imm uint64) (n int) {
 }
 
 // A sender whose peer accepts everything and answers nothing goes from eager messages to
-// announcements to held sends; each answer releases what it has room for.
+// announcements to held sends; each answer releases as many as it has room for.
 func TestSenderWithoutAnswers(t *testing.T) {
 	s, e, c := newScripted(t)
 	const size = 1000

@@ -30,7 +30,7 @@ func (f *Failures) UnmarshalText(text []byte) (err error) {
 	return nil
 }
 
-// MarshalText formats what UnmarshalText parses.
+// MarshalText returns the text that UnmarshalText parses.
 func (f Failures) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 
 // String formats it as it was written.

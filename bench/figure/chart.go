@@ -151,7 +151,7 @@ func foreign(text string) (rune, bool) {
 	return 0, false
 }
 
-// The limits keep a rounded range, a decade to each side, within what a float64 holds.
+// The limits keep a rounded range, a decade to each side, within the range of a float64.
 const (
 	smallest = 1e-100
 	largest  = 1e100

@@ -48,7 +48,7 @@ func formatOf(path string) (string, error) {
 
 // Save draws the charts, one below the other, into the file path, in the format of its ending. A
 // reader sees the whole file or none; missing directories are made. A file that is not regular is
-// written to and stays what it is.
+// written to, not replaced.
 //
 // Errors: an ending without a format, a chart that cannot be drawn (no points, no title on an axis,
 // a number that is not above zero), a file that cannot be written.

@@ -12,7 +12,7 @@ import (
 // largestRebuilt is the job of figure 4.
 const largestRebuilt = 1024
 
-// What figures 3 and 4 have on their x axes.
+// The x axes of figures 3 and 4.
 var (
 	rebuildRanks  = []int{2, 4, 8, 16, 32, 64, 128, 256, 512, largestRebuilt}
 	rebuildFailed = []int{0, 64, 128, 256, 384, 512, 640, 768, 896, 1008}

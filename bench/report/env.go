@@ -93,7 +93,7 @@ func chosen(list string) string {
 	return word
 }
 
-// value returns what follows name in the first line that begins with it.
+// value returns the text after name in the first line that begins with it.
 func value(text, name string) string {
 	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(line, name); ok {

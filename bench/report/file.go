@@ -38,7 +38,7 @@ func Begin(kind string) *File {
 
 // Write ends the run: it stores the file with its results at path. A reader sees the whole file or
 // none; missing directories are made. A file that is not regular, such as a FIFO or /dev/null, is
-// written to and stays what it is.
+// written to, not replaced.
 func (f *File) Write(path string, results any) error {
 	b, err := f.encode(results)
 	if err != nil {

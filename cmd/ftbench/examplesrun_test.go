@@ -49,7 +49,7 @@ var ends = map[string]int{
 	"go build -o bin/ ./examples/steps && bin/ftbench run -n 4 -- bin/steps": 1,       // a rank fails
 }
 
-// shorter are what is added to the commands of examples, of which the longest beginning counts: the examples are
+// shorter are options added to the commands of examples, of which the longest beginning counts: the examples are
 // measurements, and here only their ends are of interest. Of compare the group unauthenticated is left out: it ends
 // with an error where the machine is too busy for a thousand connections a second.
 var shorter = map[string]string{
@@ -100,7 +100,7 @@ func innermost(args string) []string {
 	return words
 }
 
-// shortened gives the line with options added to its command, before what is the shell's.
+// shortened gives the line with options added to its command, before the shell's own words.
 func (e example) shortened() string {
 	longest, options := 0, ""
 	command := strings.Join(innermost(e.args), " ") + " "
@@ -245,7 +245,7 @@ ip -n n2 link set v2 up
 set +e
 `
 
-// untilItListens has the shell end a server when that has said its first line.
+// untilItListens makes the shell end a server when that has printed its first line.
 func untilItListens(line string) string {
 	return "mkfifo said\n" + strings.TrimSpace(line) + " >said & server=$!\n" +
 		"read first <said && kill $server && wait $server && echo \"$first\" | grep -q '^listening at '"
@@ -261,7 +261,7 @@ var goPlaces = sync.OnceValue(func() (env []string) {
 	return env
 })
 
-// bounded are the commands that judge what they have measured.
+// bounded are the commands that judge their measurements.
 var bounded = regexp.MustCompile(`^(compare|match|fault (rebalance|silence))\b`)
 
 // programSays matches the output of the examples' programs, which is the same each time.

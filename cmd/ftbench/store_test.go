@@ -51,7 +51,7 @@ func TestResultsOnStandardOutput(t *testing.T) {
 	require.Contains(t, errs, "cannot both be")
 }
 
-// A FIFO and a link stay what they are.
+// A FIFO and a link are not replaced.
 func TestResultsThroughWhatIsThere(t *testing.T) {
 	dir := t.TempDir()
 	fifo, link := filepath.Join(dir, "fifo"), filepath.Join(dir, "link")

@@ -19,7 +19,7 @@
 // A second variant of a provider, such as one with smaller rings, runs the cases that depend on the
 // difference: [Run] takes their names.
 //
-// # What every case checks
+// # Checks of every case
 //
 // Contents byte for byte against a seeded generator; order over all classes; the end of a peer,
 // reported at most once, only of peers that may end, and with nothing after it. With real processes
@@ -33,10 +33,10 @@
 // that one. BANYAN_KILLS and BANYAN_WAKEUPS override the [Budget], BANYAN_STALL is the time without
 // progress, in seconds, after which a job counts as hanging.
 //
-// # What it does not do
+// # Limits
 //
-// It does not measure. It does not know providers by name: it reads what one cannot do from its
-// fabric.Caps.
+// It does not measure. It is independent of the names of providers: their fabric.Caps
+// describe missing abilities.
 //
 // Floor 1, for _test files only. It imports packages proc and fabric.
 package fabrictest

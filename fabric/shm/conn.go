@@ -182,7 +182,7 @@ func (c *Conn) Traffic() fabric.Traffic {
 const NotYet = takeNone
 
 // Await polls up to spins times for the next frame from the peer, and receives it into buf if it
-// has that class and immediate and fits. It delivers what Poll would deliver next from this peer,
+// has that class and immediate and fits. It delivers the frame that Poll would deliver next from this peer,
 // without the sink. It returns the length, or a negative number if nothing came, or something for
 // Poll.
 func (c *Conn) Await(class fabric.Class, imm uint64, buf []byte, spins int) int {

@@ -5,7 +5,7 @@
 // Each process owns one memfd segment, which is sealed: its size is fixed. Peers take
 // its descriptor through a pidfd, or open it by its name in /proc, so that a crash leaves nothing in
 // /dev/shm. It holds the process's bell, the state of the endpoint, a bitmap of announcements, and for
-// each process id a page and a long ring, into which that process writes what it sends here:
+// each process id a page and a long ring, into which that process writes its frames for this one:
 //
 //	+--------+---------+--------+--------+---+--------+--------+---+--------+
 //	| header | bitmap  | page 0 | page 1 | … | ring 0 | ring 1 | … | boards |
@@ -62,7 +62,7 @@
 // at Config.Exits, and at the peers' pidfds. Pidfds report every end, but late, by about 20 µs per
 // resident megabyte; they are the backstop where the kernel, a seccomp profile or an overwritten
 // word disable the others; that of a peer whose end Config.Exits reports is watched from a second after the
-// first contact on. Detection returns what a machine has.
+// first contact on. Detection returns the means that a machine has.
 //
 // The watcher may have to wait for the core on which the process polls. So a process that polls
 // calls PollDeaths, which loads the number of entries of Config.Exits and the word of one peer, in

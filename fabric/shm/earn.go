@@ -17,7 +17,7 @@ import (
 // long ring gets memory as its cursors advance for the first time. So the memory of a node grows
 // with its traffic, and not with the square of its processes.
 //
-// Each process has a share of what the node spends on long rings. When the share is used up, a pair
+// Each process has a share of the node's memory for long rings. When the share is used up, a pair
 // that has been idle gives its ring back, or the messages of the new one are announced and copied by
 // the kernel; only a frame that cannot be sent otherwise takes memory beyond the share.
 

@@ -8,7 +8,7 @@ import (
 )
 
 // Inform reports that a peer has ended, as known from elsewhere. The peer is killed if it is alive,
-// unless it has departed. The next Polls deliver what has arrived from it, then report its end with
+// unless it has departed. The next Polls deliver its arrived frames, then report its end with
 // that cause, unless an end was reported before. A peer that was never connected is barred: Connect
 // returns fabric.ErrPeerGone, nothing from it is delivered, and if it knocks nevertheless it is
 // killed. It is called like Poll.

@@ -138,7 +138,7 @@ func (p *Provider) Dial(spec fabric.ConnectSpec) (*Conn, error) {
 }
 
 // dial connects to a peer unless it has knocked. A peer that knocked and ended has a connection
-// too, on which Poll delivers what it sent and then its end: after ErrPeerGone nothing may arrive.
+// too, on which Poll delivers its frames and then its end: after ErrPeerGone nothing may arrive.
 func (p *Provider) dial(peer proc.ID, a *address) (*Conn, error) {
 	p.acceptKnocks()
 	if c := p.conns[peer]; c != nil {

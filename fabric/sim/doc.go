@@ -13,7 +13,7 @@
 //	err = s.Kill(13, 250_000) // in virtual nanoseconds
 //	err = s.Run()             // a deadlock is an error that lists the waiting processes
 //
-// # What it promises
+// # Promises
 //
 // The same Config, seed and bodies give the same trace byte for byte, and the same [Sim.TraceHash].
 // There is no real concurrency, no real clock, no global randomness and no order taken from a map.
@@ -56,12 +56,12 @@
 // locks through the host's parkers, as the contract demands, and not wait in deferred functions on
 // anything else.
 //
-// Frames in flight when their sender dies arrive as a prefix of what was sent, by seed
+// Frames in flight when their sender dies arrive as a prefix of the sent ones, by seed
 // ([Config.LossAtDeath]). Both ends of a connection observe each other from Connect on, whichever
 // end made it. Each observer learns of a death after a delay of its own ([Config.Detection]);
 // frames that have not arrived by then never do.
 //
-// # What it does not do
+// # Limits
 //
 // It does not inject false suspicions, model congestion, or interrupt a body that loops without
 // calling the host or the provider. A body must not wait on a channel or a lock held by another

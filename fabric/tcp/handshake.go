@@ -46,7 +46,7 @@ func (p *Provider) acceptRound() {
 
 // mayAccept returns how many handshakes this turn of Poll, which has found n events so far, has
 // time for. In a process that has a core and no call of its own under way it is one, in the first
-// turn after an arrival, when the answer to what this process has sent since is farthest away, and
+// turn after an arrival, when the answer to the last message of this process is farthest away, and
 // in some of the later ones. So a burst of unauthenticated connections is served one by one, with
 // polls of the recent connection in between. Others have time for a batch: where ranks share cores
 // the next turn may come after all other ranks have had theirs, and a process with calls of its own

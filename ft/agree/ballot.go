@@ -18,7 +18,7 @@ import (
 // same holds if the proposals differ. A cell does not change any more, so no member can have
 // decided from the ballot then.
 //
-// A decision that was reached by messages names the ballot: contributions say whether all members
+// A decision that was reached by messages names the ballot: contributions report whether all members
 // below can use the memory of the root, and the root makes a ballot there if all can.
 
 // MaxBallot is the largest group that uses a ballot: each member reads the cells of all.

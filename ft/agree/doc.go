@@ -58,7 +58,7 @@
 // # The ballot
 //
 // If all members share memory ([Boards], [Machine.Use]) and are at most [MaxFlat], agreements
-// without failures send no messages. Contributions sent by messages say whether all members below
+// without failures send no messages. Contributions sent by messages report whether all members below
 // can use the memory of the root. If all can, the root makes a ballot, and the decision names it.
 // From then on a member writes its proposal into its cell, and a member that sees the cells of all
 // others has the decision. A cell is written once in each agreement, so all readers see the same at
@@ -80,12 +80,12 @@
 //   - E5, sleeping members are woken. A member announces in its cell that it is about to sleep, and
 //     looks once more. A member that has seen the agreement continue, by a decision or a closed
 //     cell, sends a wake frame to its sleeping neighbours in the tree; a woken member does the
-//     same. Without this rule a member whose cell was the last but one sleeps for ever.
+//     same. Without this rule a member whose cell was the last but one sleeps forever.
 //
 // A ballot outlives its owner, since the others have mapped it, and is used as long as the group is
 // open: after an agreement by messages the next one uses the ballot again.
 //
-// # What is agreed on
+// # The result
 //
 // Members agree on a value of up to [MaxValue] bytes, reduced by an [Op]. If a member fails after
 // its contribution, the members below it contribute again to its successor, so the operation must

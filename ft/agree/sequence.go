@@ -323,7 +323,7 @@ func (s *sequence) deliver(i *instance) {
 	d := s.decision(i)
 	switch first := s.result; {
 	case i.mine.confirm:
-		// Members that fail in the second round may not learn what only that round found.
+		// Members that fail in the second round may miss ends that only that round found.
 		s.result, s.carried, d = nil, i.gathered.ended, first
 	case i.mine.Uniform && !d.Mismatch && i.gathered.flags&flagBinds == 0:
 		s.result = d

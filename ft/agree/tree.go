@@ -11,8 +11,8 @@ import (
 // in which p has the children p+2^i for every 2^i > p; to a base of at least the number of members
 // it is a star.
 //
-// Ends change it: see parent. The functions take what is the same at all members (agreed) and what
-// this process knows (known).
+// Ends change it: see parent. The functions take the ends that are the same at all members (agreed)
+// and those that are known to this process (known).
 
 // ranks is an ascending list of ranks.
 type ranks []int32

@@ -168,7 +168,7 @@ func (r *reader) after(last int, gap uint64) int {
 	return last + 1 + int(gap)
 }
 
-// merge adds what another frame has gathered, except the value.
+// merge adds the contents of another frame, except the value.
 func (f *frame) merge(o *frame) {
 	f.flags |= o.flags & (flagMismatch | flagYields | flagRefused)
 	f.flags &= o.flags | ^byte(flagBallot)

@@ -4,7 +4,7 @@ package agree
 // an error elsewhere may never reach it: it recovers, with an agreement of its own, or does nothing
 // more. So proposals of such operations yield. If one meets another kind, the members that proposed
 // it get a mismatch, which is their common outcome, and the other kind moves to the next agreement,
-// ahead of what its proposer has queued. A member that will never reach the operation refuses,
+// ahead of its proposer's queue. A member that will never reach the operation refuses,
 // once; the members that learn of it refuse as well, before they could wait for that member again.
 
 // yielding returns the flags of a proposal.

@@ -137,8 +137,8 @@ func (p *Driver) spawn(body func()) {
 	})
 }
 
-// watch advances the detector's clock when it is due, after progress has handled what arrived
-// before.
+// watch advances the detector's clock when it is due, after progress has handled the frames
+// that arrived before.
 //
 // If progress found something, more may follow at once: the next step of a handshake, or a query
 // over the new connection. A process that computes then looks again soon, since its peers cannot

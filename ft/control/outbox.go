@@ -111,7 +111,7 @@ func (p *queuedFrame) send(ep *progress.Endpoint) bool {
 	return ep.TrySend(p.class, 0, p.payload)
 }
 
-// flush sends what it can and returns the number of frames.
+// flush sends as many frames as it can and returns their number.
 func (o *Outbox) flush() (sent int) {
 	o.order = slices.DeleteFunc(o.order, func(to proc.ID) bool {
 		ep := o.e.Lookup(to)

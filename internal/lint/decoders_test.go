@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// securityPath is the document that lists the fuzz targets, a row each: target, entry points, what it shows.
+// securityPath is the document that lists the fuzz targets, a row each: target, entry points, property.
 const securityPath = "docs/security.md"
 
-// primitives turn bytes of somebody else into values, by import path. Nothing below the harnesses
-// decodes without one of them but shared memory, whose readers bear the directive decodes.
+// primitives convert foreign bytes to values, by import path. Below the harnesses only readers of shared
+// memory decode without one of them; they have the directive decodes.
 var primitives = map[string][]string{
 	"encoding/binary":       {"Uvarint", "Varint", "Read", "ReadUvarint", "Decode"},
 	"encoding/gob":          {"NewDecoder"},
@@ -31,7 +31,7 @@ var primitives = map[string][]string{
 // anyones are methods that decode, whatever the value is called: of a byte order and of a reader.
 var anyones = []string{"Uint16", "Uint32", "Uint64", "ReadSlice", "ReadString"}
 
-// decodes marks a function that reads without a primitive what another process writes.
+// decodes marks a function that reads data of another process without a primitive.
 const decodes = "//banyan:decodes"
 
 // foreign lists packages that decode nothing of which a program depends.
@@ -84,7 +84,7 @@ func targets(doc string) (out []target) {
 
 // checkDecoders: docs/security.md names tests that exist; its table of targets has every fuzz target of the
 // tree and no other; each reaches the entry points that it names; and each function that decodes is reached
-// from such an entry point of its package. Who reaches whom is found by names: where the type is not known a
+// from such an entry point of its package. Calls are resolved by names: if the type is not known a
 // call of x.f reaches every method f of the package.
 func checkDecoders(t *tree) []finding {
 	i := slices.IndexFunc(t.texts, func(f text) bool { return f.path == securityPath })
@@ -222,7 +222,7 @@ func (s *source) functions() []*ast.FuncDecl {
 // decoderName is how functions are named that decode by others.
 var decoderName = regexp.MustCompile(`^([Dd]ecode|[Pp]arse)`)
 
-// decoder tells whether a function calls a primitive, bears the directive, or is named for it and takes bytes
+// decoder reports whether a function calls a primitive, has the directive, or is named for it and takes bytes
 // or text.
 func (s *source) decoder(fn *ast.FuncDecl) (yes bool) {
 	if decoderName.MatchString(fn.Name.Name) && takesText(fn) {
@@ -242,7 +242,7 @@ func (s *source) decoder(fn *ast.FuncDecl) (yes bool) {
 	return yes
 }
 
-// takesText tells whether a function has a parameter of []byte or string.
+// takesText reports whether a function has a parameter of []byte or string.
 func takesText(fn *ast.FuncDecl) bool {
 	return slices.ContainsFunc(fn.Type.Params.List, func(f *ast.Field) bool {
 		e := f.Type
@@ -270,7 +270,7 @@ func (s *source) isPrimitive(sel *ast.SelectorExpr, args int) bool {
 	return false
 }
 
-// callGraph knows the functions of a package, tests included: functions by name, methods by name and by Type.name.
+// callGraph has the functions of a package, tests included: functions by name, methods by name and by Type.name.
 type callGraph struct {
 	dir                string
 	functions, methods map[string][]*ast.FuncDecl
@@ -294,7 +294,7 @@ func (p *pkg) callGraph() *callGraph {
 	return g
 }
 
-// from gives all that some functions reach: what they call, and what they pass on or keep as a function.
+// from returns all functions that some functions reach: by a call, or by passing or keeping a function.
 func (g *callGraph) from(next []*ast.FuncDecl) map[*ast.FuncDecl]bool {
 	reached := map[*ast.FuncDecl]bool{}
 	for len(next) > 0 {
@@ -323,8 +323,8 @@ func (g *callGraph) from(next []*ast.FuncDecl) map[*ast.FuncDecl]bool {
 	return reached
 }
 
-// named is what an expression in a function may name: f, x.f, f[T]. Of x that is the function's receiver the
-// type is known; of others any type may be meant; what another package has is not followed.
+// named returns the functions that an expression in a function may name: f, x.f, f[T]. If x is the function's receiver
+// its type is known; otherwise it may have any type. Functions of other packages are not followed.
 func (g *callGraph) named(fn *ast.FuncDecl, e ast.Expr) []*ast.FuncDecl {
 	switch e := e.(type) {
 	case *ast.Ident:

@@ -25,8 +25,8 @@ func (e exception) covers(f finding) bool {
 	return e.rule == f.rule && e.path == f.path && strings.Contains(f.msg, e.about)
 }
 
-// except removes what is excepted, and complains about exceptions without a
-// reason and about those that nothing needs any more.
+// except removes the excepted findings, and reports exceptions without a
+// reason and unused ones.
 func except(found []finding, list []exception) []finding {
 	var left []finding
 	needed := make([]bool, len(list))

@@ -29,7 +29,7 @@ var house = []place{
 	{"internal/", 5},                    // primitives of the operating system; they may use proc's words
 	{"fabric/board", 5},                 // cells that the members of a group share
 	{"fabric/bakery", 5},                // a lock in shared memory
-	{"internal/flusher", 6},             // sends what providers keep back
+	{"internal/flusher", 6},             // sends frames that providers hold back
 	{"fabric", 10},                      // the provider contract
 	{"fabric/route", 10},                // pure: two processes' cards in, the fabrics between them out
 	{"ft", 10},                          // the words of failure
@@ -47,7 +47,7 @@ var house = []place{
 	{"internal/launch/pmi", 20},         // the words between ranks and launcher
 	{"fabric/verbs", 21},                // provider: RDMA beside the sockets
 	{"internal/launch/rendezvous", 21},  // ranks without a launcher
-	{"internal/launch/join", 22},        // who am I, who are my peers: all that an application links
+	{"internal/launch/join", 22},        // rank and peers of a process: all that an application links
 	{"internal/launch/spawn", 22},       // the ranks of one machine
 	{"internal/launch/hosts", 23},       // ranks of other machines
 	{"internal/launch", 24},             // the launcher
@@ -58,11 +58,11 @@ var house = []place{
 	{"coll/sm", 45},                     // collectives in memory that ranks share
 	{"coll", 50},                        // collectives over p2p and a plan
 	{"ft/repair", 60},                   // agreement and collectives put together
-	{"internal/debug", 60},              // mistakes of programs: what is compared, and what is still open
-	{"internal/settings", 60},           // what a user may set, above the layers whose defaults it states
+	{"internal/debug", 60},              // mistakes of programs: comparisons, and open operations
+	{"internal/settings", 60},           // settings of users, above the layers whose defaults it states
 	{"ft/create", 65},                   // communicators from others, by messages and agreement
 	{"internal/job", 65},                // one rank's stack, for a launched process and a simulated one
-	{".", applicationFloor},             // what an application links
+	{".", applicationFloor},             // the public interface
 	{"coll/topology", 71},               // grids and graphs of ranks, on the public interface
 	{"coll/layout", 71},                 // elements of a slice that do not lie side by side, on the public interface
 	{"bench/stats", 71},                 // medians, intervals and distributions, for all harnesses
@@ -77,8 +77,8 @@ var house = []place{
 	{"bench/many", 81},                  // messages among many ranks, in jobs as package peers starts them
 	{"bench/compare/suite", 82},         // the measures of ftbench compare, with the programs that they run
 	{"bench/predict/sweep", 82},         // predictions over grids of parameters, and their charts
-	{"bench/tune", 84},                  // what a machine is fastest with, measured by the suite's pairs
-	{"bench/paper", 85},                 // a report of what several harnesses have measured
+	{"bench/tune", 84},                  // the fastest settings of a machine, measured by the suite's pairs
+	{"bench/paper", 85},                 // a report of the measurements of several harnesses
 	{"cmd/", commandFloor},              // the command
 	{"examples/", commandFloor},         // programs for readers
 	{"examples", commandFloor},
@@ -101,7 +101,7 @@ func placeOf(dir string) (tenths int, ok bool) {
 	return tenths, ok
 }
 
-// covers tells whether a directory is the one named or, with a final slash, lies
+// covers reports whether a directory is the one named or, with a final slash, lies
 // below it.
 func covers(named, dir string) bool {
 	return dir == named || strings.HasSuffix(named, "/") && strings.HasPrefix(dir, named)
@@ -178,7 +178,7 @@ func checkFloorStated(t *tree) []finding {
 	return out
 }
 
-// ban forbids an import, and what lies below it, to some packages.
+// ban forbids an import, and all packages below it, to some packages.
 type ban struct {
 	imports []string
 	to      func(dir string, tenths int) bool
@@ -240,7 +240,7 @@ const (
 	rankTest   = "internal/ranktest"
 )
 
-// checkBans: no package imports what it is forbidden to import.
+// checkBans: no package imports a forbidden one.
 func checkBans(t *tree) []finding {
 	var out []finding
 	eachImport(t, func(p *pkg, f *source, spec *ast.ImportSpec) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// ledgerPath is the file that says what is met and what is built.
+// ledgerPath is the file with the states of bounds and requirements.
 const ledgerPath = "docs/status.md"
 
 // requirements counts the numbered requirements of each source document.
@@ -29,7 +29,7 @@ var (
 	quoted      = regexp.MustCompile("`([^`]+)`")
 )
 
-// nothing fills a cell that has nothing to say.
+// nothing fills an empty cell.
 const nothing = "–"
 
 // row is a line of one of the ledger's tables.
@@ -100,7 +100,7 @@ func checkComplete(seen map[string]bool) []finding {
 	return out
 }
 
-// checkBound: what is met or missed has been measured, by a command that a
+// checkBound: a bound that is met or missed has been measured, by a command that a
 // reader can repeat.
 func checkBound(r row) []finding {
 	if len(r.cells) != boundCells {
@@ -119,7 +119,7 @@ func checkBound(r row) []finding {
 	return nil
 }
 
-// checkRequirement: what is built names the tests that fail without its code.
+// checkRequirement: a built requirement names the tests that fail without its code.
 func checkRequirement(r row) []finding {
 	if len(r.cells) != reqCells {
 		return []finding{r.complain("has %d cells, not %d", len(r.cells), reqCells)}
@@ -137,7 +137,7 @@ func checkRequirement(r row) []finding {
 }
 
 // checkNames: every test named in a row exists, also among a bound's commands.
-// What a requirement's last cell quotes is always a test.
+// Quoted names in a requirement's last cell are always tests.
 func checkNames(t *tree, r row) []finding {
 	var out []finding
 	for i, cell := range r.cells {

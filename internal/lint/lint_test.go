@@ -73,7 +73,7 @@ func TestHouseIsOrdered(t *testing.T) {
 	}
 }
 
-// TestApplicationIsLight asks the go command what comes along with each package
+// TestApplicationIsLight asks the go command for the dependencies of each package
 // that an application links, others' packages included.
 func TestApplicationIsLight(t *testing.T) {
 	tr, _ := project(t)
@@ -94,7 +94,7 @@ func TestApplicationIsLight(t *testing.T) {
 	}
 }
 
-// heavy gets a package and what comes along with it.
+// heavy gets a package and its dependencies.
 func heavy(pkgAndDeps []string) []string {
 	dir, _ := ownDir(pkgAndDeps[0])
 	tenths, _ := placeOf(dir)
@@ -109,7 +109,7 @@ func heavy(pkgAndDeps []string) []string {
 	return out
 }
 
-// TestHeavyHasTeeth feeds heavy what it must refuse and what it must not.
+// TestHeavyHasTeeth feeds heavy lists that it must refuse and lists that it must not.
 func TestHeavyHasTeeth(t *testing.T) {
 	require.Empty(t, heavy([]string{module, "time", "github.com/other/lib"}))
 	require.Len(t, heavy([]string{module, "github.com/other/lib", "net/http", "testing"}), 2)

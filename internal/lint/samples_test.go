@@ -185,7 +185,7 @@ func (s sample) tree(t *testing.T) *tree {
 	return tr
 }
 
-// TestSamples shows that every rule sees what it forbids, and only that.
+// TestSamples shows that every rule finds violations, and nothing else.
 func TestSamples(t *testing.T) {
 	byName := map[string]rule{}
 	for _, r := range rules {
@@ -229,8 +229,8 @@ func TestBrokenSource(t *testing.T) {
 	assert.Equal(t, "syntax", broken[0].rule)
 }
 
-// TestExceptions: an exception covers what it names, needs a reason, and is
-// reported once nothing needs it.
+// TestExceptions: an exception covers the named findings, needs a reason, and is
+// reported once it is unused.
 func TestExceptions(t *testing.T) {
 	found := []finding{{"lengths", "a.go", 3, "f has 71 lines"}, {"lengths", "a.go", 90, "g has 80 lines"}}
 	left := except(found, []exception{{"lengths", "a.go", "f has", "one clear loop"}})
@@ -265,7 +265,7 @@ func ledgerSample(t *testing.T, replace map[string]string) *tree {
 	}}.tree(t)
 }
 
-// TestLedgerSamples shows what the ledger's rule accepts and refuses.
+// TestLedgerSamples shows rows that the ledger's rule accepts and refuses.
 func TestLedgerSamples(t *testing.T) {
 	const s, b = "S0-1", "bounds"
 	for name, c := range map[string]struct{ row, line, want string }{

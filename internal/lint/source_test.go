@@ -145,7 +145,7 @@ func (t *tree) at(s *source, n ast.Node, format string, args ...any) finding {
 	return finding{path: s.path, line: t.line(n), msg: fmt.Sprintf(format, args...)}
 }
 
-// importPath is what stands between the quotes.
+// importPath is the text between the quotes.
 func importPath(spec *ast.ImportSpec) string {
 	p, err := strconv.Unquote(spec.Path.Value)
 	if err != nil {
@@ -154,11 +154,11 @@ func importPath(spec *ast.ImportSpec) string {
 	return p
 }
 
-// imports tells whether the file imports the package.
+// imports reports whether the file imports the package.
 func (s *source) imports(want string) bool { return s.localName(want) != "" }
 
-// localName is the name by which the file knows the package, "" if it does not
-// import it. A dot import answers ".".
+// localName is the local name of an imported package, "" if the file does not
+// import it, and "." for a dot import.
 func (s *source) localName(want string) string {
 	for _, spec := range s.ast.Imports {
 		if importPath(spec) != want {

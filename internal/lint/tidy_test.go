@@ -40,8 +40,8 @@ func eachFile(t *tree, check func(*pkg, *source) []finding) []finding {
 	return out
 }
 
-// checkPackageDoc: every package says in doc.go what it is for. An example is
-// one file that is read from top to bottom, so there the file itself says it.
+// checkPackageDoc: every package has a package comment in doc.go. An example is
+// one file that is read from top to bottom, so there the file itself has it.
 func checkPackageDoc(t *tree) []finding {
 	var out []finding
 	for _, p := range t.pkgs {
@@ -109,14 +109,14 @@ func checkLengths(t *tree) []finding {
 	})
 }
 
-// What a newcomer sees first fits a screen. Entries are files and folders at the root that may be tracked.
+// The list of the root folder fits a screen. Entries are files and folders at the root that may be tracked.
 const (
 	maxRootFiles   = 20
 	maxRootEntries = 36
 )
 
-// checkRoot: the root has few Go files, tests included, and few entries. What belongs to one topic goes into one
-// file, and what needs no communicator below internal.
+// checkRoot: the root has few Go files, tests included, and few entries. The code of one topic goes into one
+// file, and code without a communicator below internal.
 func checkRoot(t *tree) []finding {
 	entries, files := map[string]bool{}, 0
 	for _, f := range t.texts {
@@ -172,7 +172,7 @@ func checkDotImports(t *tree) []finding {
 }
 
 // checkSkips: a test that is skipped proves nothing; a test that cannot run here
-// says so as an exception with its reason.
+// is an exception with its reason.
 func checkSkips(t *tree) []finding {
 	return eachFile(t, func(_ *pkg, f *source) []finding {
 		if !f.imports("testing") {
@@ -191,7 +191,7 @@ func checkSkips(t *tree) []finding {
 }
 
 // checkSleeps: sleeping is no synchronisation. Outside of tests the rule
-// `waiting` speaks about it.
+// `waiting` covers it.
 func checkSleeps(t *tree) []finding {
 	return eachFile(t, func(_ *pkg, f *source) []finding {
 		var out []finding
@@ -206,7 +206,7 @@ func checkSleeps(t *tree) []finding {
 	})
 }
 
-// checkComments: every exported name says what it is.
+// checkComments: every exported name has a comment.
 func checkComments(t *tree) []finding {
 	return eachFile(t, func(_ *pkg, f *source) []finding {
 		if f.isTest() {
@@ -250,7 +250,7 @@ func exportedReceiver(fn *ast.FuncDecl) bool {
 }
 
 // commentsOf checks types, constants and variables. Constants and variables in
-// a group may lean on the comment of the group or stand before one of their own.
+// a group may rely on the comment of the group or have one of their own.
 func (t *tree) commentsOf(f *source, d *ast.GenDecl) []finding {
 	var out []finding
 	for _, s := range d.Specs {
@@ -286,8 +286,8 @@ func (t *tree) valueComment(f *source, d *ast.GenDecl, s *ast.ValueSpec) []findi
 	return t.wantDoc(f, s, s.Names[i].Name, d.Doc)
 }
 
-// methodComments: an interface is a contract, so each of its methods says what
-// it promises, or the interface's own comment speaks of it.
+// methodComments: an interface is a contract, so each of its methods has a
+// comment, or the interface's own comment mentions it.
 func (t *tree) methodComments(f *source, s *ast.TypeSpec, doc string) []finding {
 	it, ok := s.Type.(*ast.InterfaceType)
 	if !ok {
@@ -310,7 +310,7 @@ func notLetter(r rune) bool { return !unicode.IsLetter(r) }
 // longerName finds that a name goes on: Get in "Getter is".
 var longerName = regexp.MustCompile(`^[\pL\d_]`)
 
-// wantDoc asks for a comment whose first words hold the name, as go doc does.
+// wantDoc asks for a comment that starts with the name, as go doc does.
 func (t *tree) wantDoc(f *source, n ast.Node, name string, doc *ast.CommentGroup) []finding {
 	if doc == nil || strings.TrimSpace(doc.Text()) == "" {
 		return []finding{t.at(f, n, "exported %s has no doc comment", name)}

@@ -71,7 +71,7 @@ func (w *word) in(dir string) bool {
 	})
 }
 
-// checkWords: a reader of MPI, UCX, libfabric or Go knows every term.
+// checkWords: every term is one of MPI, UCX, libfabric or Go.
 func checkWords(t *tree) []finding {
 	compiled := make([]*regexp.Regexp, len(words))
 	for i := range words {

@@ -6,8 +6,8 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// shape limits a host's link. The rate holds at both ends, so it bounds what the host sends and what
-// all others together send to it. The delay applies to frames that the host sends, so a round trip
+// shape limits a host's link. The rate holds at both ends, so it bounds the data that the host sends and
+// those that all others send to it. The delay applies to frames that the host sends, so a round trip
 // takes it twice.
 func (n *Net) shape(host int) error {
 	inner, outer := n.hosts[host].route, n.bridge.route

@@ -31,7 +31,7 @@
 // cost. Otherwise they remove the process, so that there is one entry and the next process with this pid is
 // unregistered, write the entry and ring the bell.
 //
-// # What an entry proves
+// # The meaning of an entry
 //
 // The process will run no more of its program, except until it is interrupted, which takes microseconds on
 // another processor. The entry is evidence of the end, not the end: a system call under way continues as far as

@@ -23,7 +23,7 @@ import (
 //
 //	launcher            proxy
 //	          greeting  ←       "\x89banyan proxy 1\r\n\x1a\n"
-//	job       →                 what to run; nothing runs yet
+//	job       →                 the job to run; nothing runs yet
 //	          ready     ←       or refused: why it cannot run here
 //	start     →                 sent when all hosts are ready
 //	          started   ←       or refused
@@ -45,7 +45,7 @@ const (
 	greetingEnd = "\r\n\x1a\n"
 )
 
-// noiseMax bounds what a remote shell may print before the greeting, in bytes.
+// noiseMax bounds the output of a remote shell before the greeting, in bytes.
 const noiseMax = 64 << 10
 
 type frameKind uint8

@@ -42,7 +42,7 @@ type proxy struct {
 // the process should exit, with code 0 if the error is nil. exits may be nil.
 //
 // When in ends before the job does, the launcher is gone. Under [spawn.Abort] the ranks are killed;
-// under [spawn.Continue] they go on, and Proxy reads what they print until they have ended.
+// under [spawn.Continue] they continue, and Proxy reads their output until they have ended.
 func Proxy(in io.Reader, out io.Writer, exits spawn.OpenExits) error {
 	// Notify, not Ignore: an ignored signal would stay ignored in the ranks.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGHUP)

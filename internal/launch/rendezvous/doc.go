@@ -25,7 +25,7 @@
 // every attempt, so it may begin to resolve late and may change; the first of its
 // addresses that answers is taken. Rank 0 listens at all of them that are its
 // machine's, and waits until there is one. A rank that has waited for five
-// seconds prints to standard error what it waits for, once. Rank 0 alone may be
+// seconds prints the reason to standard error, once. Rank 0 alone may be
 // given another MASTER_ADDR, such as 0.0.0.0, where the others reach it by an
 // address that its machine does not have.
 //

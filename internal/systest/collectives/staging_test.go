@@ -61,7 +61,7 @@ func (o writing) run(c *banyan.Comm, size int) (err, wrong error) {
 	return err, o.check(c, buf, size, err)
 }
 
-// check compares a buffer with what it must hold after an outcome.
+// check compares a buffer with its required contents after an outcome.
 func (o writing) check(c *banyan.Comm, buf []uint64, size int, err error) error {
 	before, after := o.on(c, size).Buffers(c)
 	want := before

@@ -18,8 +18,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// A transcript is a file under testdata that says what the ranks do,
-// one after another, and what they must see:
+// A transcript is a file under testdata with the steps of the ranks,
+// one after another, and the required results:
 //
 //	ranks 2
 //	rank 0: isend to 1 tag 5 data abc as s
@@ -32,11 +32,11 @@ import (
 //	kill 1                   # by SIGKILL
 //	stop 1 / continue 1      # by signal
 //	rank 0: begin barrier    # which blocks: the next step does not wait for it
-//	rank 0: end -> ok        # what came of it
+//	rank 0: end -> ok        # its result
 //	rank 0: finalize         # its last step
 //
 // Each transcript is run in the simulator and on real processes, if its head does not
-// say "simulated" (what it shows depends on the simulator's clock, or on Finalize not
+// say "simulated" (its results depend on the simulator's clock, or on Finalize not
 // waiting for the others) or "real" (there is no stop in the simulator). Other lines of
 // the head: "detector" (real ranks always have one), "eager N" (the limit), "streamed" (no
 // copies out of the sender's memory), and "unborn 2" (rank 2 dies as soon as it has joined).
@@ -44,14 +44,14 @@ import (
 // # Why not datadriven
 //
 // github.com/cockroachdb/datadriven was looked at for these files: they would be the worse for it.
-// It puts what comes of a command under the command, behind a line of dashes. With a step to a
+// It puts the result of a command under the command, behind a line of dashes. With a step to a
 // command each step is four lines, so that six hundred lines become two thousand, for answers
 // that are mostly "ok" and rarely longer than three words; with a section to a command the
 // answers stand apart from their steps, and which belongs to which has to be counted. It
 // compares when the steps have been carried out, but a step must know its answer before: a
 // message takes its time, so "pending" and "none" are asked again unless they are wanted. Its
 // callback drives the test, where in the simulator the simulator drives. And its gain, to have
-// the answers written from a run, is none here: they come from the documents. What it would
+// the answers written from a run, is none here: they come from the documents. It would
 // save is the forty lines of readTranscript.
 type transcript struct {
 	ranks             int
