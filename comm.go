@@ -122,6 +122,29 @@ func (c *Comm) SetName(text string) {
 	}
 }
 
+// Group returns the group of the window.
+func (w *Window) Group() Group {
+	if !w.valid() {
+		return Group{}
+	}
+	return w.c.Group()
+}
+
+// Name returns the window's name in errors: the name set by SetName, or one made from the communicator's.
+func (w *Window) Name() string {
+	if !w.valid() {
+		return "no window"
+	}
+	return w.c.Name()
+}
+
+// SetName names the window on this rank; see [Comm.SetName].
+func (w *Window) SetName(text string) {
+	if w.valid() {
+		w.c.SetName(text)
+	}
+}
+
 // CommCounters counts the operations of this rank on a communicator since it was made; modulo 2³². It
 // does not count messages: that would add a nanosecond to a short one.
 type CommCounters struct {

@@ -198,29 +198,6 @@ func (w *Window) fetch(name string, op rma.Op) error {
 	return w.sync(name, w.core.Fetch(&op), arg("rank", op.Rank))
 }
 
-// Group returns the group of the window.
-func (w *Window) Group() Group {
-	if !w.valid() {
-		return Group{}
-	}
-	return w.c.Group()
-}
-
-// Name returns the window's name in errors: the name set by SetName, or one made from the communicator's.
-func (w *Window) Name() string {
-	if !w.valid() {
-		return "no window"
-	}
-	return w.c.Name()
-}
-
-// SetName names the window on this rank; see [Comm.SetName].
-func (w *Window) SetName(text string) {
-	if w.valid() {
-		w.c.SetName(text)
-	}
-}
-
 // Revoke ends all communication on the window, here at once and soon at every living rank (ULFM 17.3.2):
 // every call but Failed, Validate and Free is ErrRevoked.
 func (w *Window) Revoke() error {
@@ -325,11 +302,19 @@ func (w *Window) Test() (done bool, err error) {
 // Lock waits for a lock of a rank's memory, and lets this rank access it until Unlock. Locks are granted in the
 // order of requests. The lock of a rank that has died is released.
 func (w *Window) Lock(kind LockKind, rank int) error {
+	if w.valid() && w.core.LockNow(kind, rank) {
+		return nil
+	}
 	return w.callOn("Lock", rank, func(w *rma.Window, rank int) error { return w.Lock(kind, rank) })
 }
 
 // Unlock completes the operations on the rank and releases the lock.
-func (w *Window) Unlock(rank int) error { return w.callOn("Unlock", rank, (*rma.Window).Unlock) }
+func (w *Window) Unlock(rank int) error {
+	if w.valid() && w.core.UnlockNow(rank) {
+		return nil
+	}
+	return w.callOn("Unlock", rank, (*rma.Window).Unlock)
+}
 
 // LockAll locks all ranks, shared. It is not collective.
 func (w *Window) LockAll() error { return w.call("LockAll", (*rma.Window).LockAll) }

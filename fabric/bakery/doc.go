@@ -5,15 +5,16 @@
 // ticket. Each member has a word of its own, which no other member writes:
 //
 //	l := bakery.Open(words, members)
-//	l.Request(me, bakery.Exclusive) // announces that it chooses, and takes a number above all others
-//	for at, ok := l.Granted(me, 0); !ok; at, ok = l.Granted(me, at) {
-//		// member at has an earlier ticket, or chooses one, and is before this one
+//	ok := l.Request(me, bakery.Exclusive) // announces that it chooses, and takes a number above all others
+//	for at := 0; !ok; {
+//		at, ok = l.Granted(me, at) // member at has an earlier ticket, or chooses one, and is before this one
 //	}
 //	…
 //	l.Release(me)
 //
-// So an uncontended lock is two stores and two scans of words that are contiguous, eight to a cache line. Members
-// get it in the order of their numbers.
+// A member that chooses and sees no member that holds or requests the lock takes no number: it holds the lock, and all
+// later members wait for its choice. So an uncontended lock is one store and one scan of words that are contiguous,
+// eight to a cache line. Members get it in the order of their numbers.
 //
 // # Deaths
 //

@@ -55,6 +55,7 @@ func TestMutants(t *testing.T) {
 		"the keeper need not wake":            {ops: []string{"x", "x"}, crashes: 1, broken: silentMarks},
 		"readers do not wait for writers":     {ops: []string{"x", "s"}, broken: greedy},
 		"readers pass writers that wait":      {ops: []string{"s", "x", "s"}, broken: unfair},
+		"numbers do not keep it from a lock":  {ops: []string{"xx", "x"}, broken: reckless},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := explore.All(newWorld(j), 1<<22)

@@ -18,7 +18,7 @@ const (
 //
 //	number 60 | asleep 1 | choosing 1 | kind 2
 //
-// 0: it neither holds the lock nor waits for it.
+// 0: it neither holds the lock nor waits for it. One that has the lock at once keeps choosing: nobody passes it.
 const (
 	kindMask   = 3
 	choosing   = 1 << 2
@@ -41,30 +41,40 @@ func Open(words []Word, members int) Lock {
 	return Lock{words[:members:members], words[members:WordsOf(members)]}
 }
 
-// Request asks for the lock. Precondition: the member does not hold it, and has not asked for it.
-func (l Lock) Request(me int, kind Kind) {
+// Request asks for the lock, and reports whether the member has it at once. Precondition: it does not hold it, and
+// has not asked for it.
+func (l Lock) Request(me int, kind Kind) (held bool) {
 	l.choose(me, kind)
-	number := uint64(0)
+	highest, free := uint64(0), true
 	for other := range l.members {
-		number = max(number, l.number(other))
+		number, compatible := l.ask(other, me, kind)
+		highest, free = max(highest, number), free && compatible
 	}
-	l.take(me, kind, number)
+	if free && !l.Excluded(me) {
+		return true
+	}
+	l.take(me, kind, highest)
+	return false
 }
 
 // choose announces that a member is about to take a number.
 func (l Lock) choose(me int, kind Kind) { l.members[me].v.Store(choosing | uint64(kind)) }
 
-// number is that of a member; 0: it has none.
-func (l Lock) number(member int) uint64 { return l.members[member].v.Load() / numberUnit }
+// ask gives the number of a member, 0 if it has none, and whether its word lets another one have the lock with some
+// kind at once. A member that chooses and has seen that of all others has the lock: whoever asks after that sees it choose.
+func (l Lock) ask(member, me int, kind Kind) (number uint64, compatible bool) {
+	w := l.members[member].v.Load()
+	return w / numberUnit, w == 0 || member == me || w&kindMask == uint64(Shared) && kind == Shared
+}
 
 // take gives a member the next number after the highest.
 func (l Lock) take(me int, kind Kind, highest uint64) {
 	l.members[me].v.Store((highest+1)*numberUnit | uint64(kind))
 }
 
-// Granted reports whether a member that has requested the lock has it; from then on it has it until its Release. It
-// reads the words of the members from one on, and returns the first member that is before this one: the next call
-// begins there, the first one at 0.
+// Granted reports whether a member whose Request was not granted at once has the lock by now; from then on it has it
+// until its Release. It reads the words of the members from one on, and returns the first member that is before this
+// one: the next call begins there, the first one at 0.
 func (l Lock) Granted(me, from int) (at int, ok bool) {
 	if l.Excluded(me) {
 		return from, false
@@ -118,7 +128,7 @@ func (l Lock) Sleep(me int) {
 func (l Lock) Release(me int) { l.members[me].v.Store(0) }
 
 // Next returns the first sleeper from a member on that has the lock now and may not be awake; -1: there is none. A
-// member calls it after its Request and its Release, and the keeper after Exclude.
+// member calls it after a Request that was not granted at once and after its Release, and the keeper after Exclude.
 func (l Lock) Next(from int) int {
 	for member := from; member < len(l.members); member++ {
 		if l.members[member].v.Load()&asleep != 0 && l.kept(member) {

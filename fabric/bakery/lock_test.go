@@ -9,9 +9,10 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// await polls until a member has the lock.
-func await(l Lock, me int) {
-	for at, ok := l.Granted(me, 0); !ok; at, ok = l.Granted(me, at) {
+// acquire asks for the lock and polls until a member has it.
+func acquire(l Lock, me int, kind Kind) {
+	ok := l.Request(me, kind)
+	for at := 0; !ok; at, ok = l.Granted(me, at) {
 		runtime.Gosched()
 	}
 }
@@ -29,8 +30,7 @@ func TestGoroutines(t *testing.T) {
 				if (i+me)%3 == 0 {
 					kind = Exclusive
 				}
-				l.Request(me, kind)
-				await(l, me)
+				acquire(l, me, kind)
 				assert.Equal(t, one, two)
 				if kind == Exclusive {
 					one++
@@ -50,9 +50,8 @@ func TestExcluded(t *testing.T) {
 	for _, dead := range []int{0, 63, 64, 129} {
 		words := make([]Word, WordsOf(members))
 		l, other := Open(words, members), Open(words, members)
-		l.Request(dead, Exclusive)
-		await(l, dead)
-		other.Request(65, Shared)
+		assert.True(t, l.Request(dead, Exclusive))
+		assert.False(t, other.Request(65, Shared))
 		other.Sleep(65)
 		_, ok := other.Granted(65, 0)
 		assert.False(t, ok)
@@ -65,7 +64,7 @@ func TestExcluded(t *testing.T) {
 		assert.Equal(t, -1, l.Next(0), "it does not sleep any more")
 		other.Release(65)
 		l.Release(dead)
-		l.Request(dead, Exclusive)
+		assert.False(t, l.Request(dead, Exclusive), "it has been excluded")
 		_, ok = l.Granted(dead, 0)
 		assert.False(t, ok)
 	}
@@ -96,8 +95,9 @@ func BenchmarkAlone(b *testing.B) {
 		b.Run(fmt.Sprint(members), func(b *testing.B) {
 			l := Open(make([]Word, WordsOf(members)), members)
 			for b.Loop() {
-				l.Request(1, Exclusive)
-				_, _ = l.Granted(1, 0)
+				if !l.Request(1, Exclusive) {
+					b.Fatal("somebody has it")
+				}
 				l.Release(1)
 				l.Next(0)
 			}

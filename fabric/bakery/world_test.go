@@ -22,6 +22,7 @@ const (
 	silentMarks           // a mark wakes no member
 	greedy                // readers do not wait for writers
 	unfair                // readers pass writers that wait
+	reckless              // a member has the lock at once although others have a number
 )
 
 // task is the task of a member.
@@ -53,6 +54,7 @@ type actor struct {
 	at       place
 	op, k    int
 	highest  uint64
+	free     bool   // nobody that it has looked at keeps it from the lock
 	mine     uint64 // its word, as it was taken
 	crashed  bool
 	excluded bool
@@ -114,6 +116,7 @@ func (w *world) Print() uint64 {
 	for i := range w.actors {
 		a := &w.actors[i]
 		put(uint64(a.at), uint64(a.op), uint64(a.k), a.highest, a.mine, uint64(a.ahead))
+		flag(a.free)
 		flag(a.crashed)
 		flag(a.excluded)
 		flag(a.woken)
@@ -238,12 +241,16 @@ func (w *world) act(who int, a *actor) {
 	switch a.at {
 	case begins:
 		a.ahead = w.waiting()
-		if a.at, a.k, a.highest = looks, 0, 0; w.broken != hasty {
+		if a.at, a.k, a.highest, a.free = looks, 0, 0, true; w.broken != hasty {
 			w.lock.choose(who, w.kind(who))
 		}
 	case looks:
-		a.highest = max(a.highest, w.lock.number(a.k))
-		if a.k++; a.k == n {
+		number, compatible := w.lock.ask(a.k, who, w.kind(who))
+		a.highest, a.free = max(a.highest, number), a.free && (compatible || w.broken == reckless && number > 0)
+		switch a.k++; {
+		case a.k == n && a.free && !w.lock.Excluded(who):
+			w.enter(who, a)
+		case a.k == n:
 			a.at = takes
 		}
 	case takes:

@@ -55,6 +55,9 @@ func (a Acc) applies(e Elem) bool {
 	return a < accs && e.size() > 0 && k <= reflect.Uint64
 }
 
+// beginOf is where memory begins.
+func beginOf(mem []byte) *byte { return unsafe.SliceData(mem) }
+
 // bytesAt is n bytes of memory that begins at p.
 func bytesAt(p *byte, at uint64, n int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(p), at)), n)

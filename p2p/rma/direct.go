@@ -37,7 +37,7 @@ func (s *Service) Allocate(c *p2p.Comm, n, notices int) (*Window, error) {
 // reached gives memory of a target that this process reaches. Precondition: n is not 0.
 func (t *target) reached(at, n uint64) ([]byte, bool) {
 	switch {
-	case t.rank == t.w.core.Rank():
+	case t.rank == t.w.rank:
 		return t.w.memory(at, n)
 	case t.mem == nil:
 		return nil, false
@@ -50,8 +50,10 @@ func (t *target) reached(at, n uint64) ([]byte, bool) {
 func (t *target) find() {
 	t.found = true
 	w := t.w
-	if t.rank == w.core.Rank() {
-		t.mem = w.mem
+	if t.rank == w.rank {
+		if t.mem = w.mem; w.remote() { // memory of this rank alone is guarded by the lock
+			t.near.Store(beginOf(t.mem))
+		}
 		return
 	}
 	t.findPath()
@@ -60,6 +62,7 @@ func (t *target) find() {
 	}
 	if block, err := w.s.blocks.OpenBlock(t.id, t.at.block, int(t.at.length)); err == nil {
 		t.block, t.mem = block, block[t.at.from:][:t.size:t.size]
+		t.near.Store(beginOf(t.mem))
 	} // else messages reach it
 }
 
@@ -70,6 +73,7 @@ func (w *Window) closeMemory() {
 		if t.block != nil {
 			_ = w.s.blocks.CloseBlock(t.block) // it can only fail to unmap
 		}
+		t.near.Store(nil)
 		t.mem, t.block, t.found = nil, nil, true
 	}
 	w.unshare(w.shared)
@@ -95,48 +99,6 @@ func (w *Window) Reach(rank int) ([]byte, error) {
 	return t.mem, nil
 }
 
-// refresh lets operations take the memory of a target without the lock while it is reached, an epoch is
-// open and nothing has failed. It is called after each change of these. Precondition: the lock is held.
-func (t *target) refresh() {
-	w := t.w
-	closed := t.mem == nil || t.ended || !w.fenced && !t.access && !t.granted || w.broken() != nil
-	if closed || t.rank == w.core.Rank() && !w.remote() { // memory of this rank alone is guarded by the lock
-		t.near.Store(nil)
-		return
-	}
-	t.near.Store(&t.mem[0])
-}
-
-// refresh is that of all targets.
-func (w *Window) refresh() {
-	for i := range w.targets {
-		w.targets[i].refresh()
-	}
-}
-
-// Near gives n bytes of a rank's memory, if operations may take them at once without the lock: this process
-// reaches them, an epoch is open and nothing has failed. Else it is nil.
-func (w *Window) Near(rank int, at uint64, n int) []byte {
-	if uint(rank) >= uint(len(w.targets)) {
-		return nil
-	}
-	t := &w.targets[rank]
-	p := t.near.Load()
-	if p == nil || !inside(at, uint64(n), t.size) {
-		return nil
-	}
-	return bytesAt(p, at, n)
-}
-
-// Settled reports without the lock that an epoch is open and all operations on a rank are complete.
-func (w *Window) Settled(rank int) bool {
-	if uint(rank) >= uint(len(w.targets)) {
-		return false
-	}
-	t := &w.targets[rank]
-	return t.near.Load() != nil && !t.busy.Load()
-}
-
 // atOnce does an accumulate on such memory; false: it may need more, or be wrong.
 func (w *Window) atOnce(op *Op) bool {
 	n := op.length()
@@ -154,7 +116,7 @@ func (op *Op) wide() bool { return op.Elem.size() == 16 && op.Kind != Put && op.
 // direct does an operation on memory of a target that this process reaches; false: messages do it.
 // Wide numbers are updated by their owner.
 func (t *target) direct(op *Op, mem []byte) bool {
-	own := t.rank == t.w.core.Rank()
+	own := t.rank == t.w.rank
 	if op.wide() && !own {
 		return false
 	}

@@ -3,6 +3,7 @@ package rma
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/banyan-hpc/banyan/ft"
@@ -199,4 +200,96 @@ func (w *Window) exposureEnds() (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// Lock waits for a lock on a rank's memory.
+func (w *Window) Lock(kind LockKind, rank int) error {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	t, err := w.reach(rank)
+	if err == nil && t != nil {
+		if kind != LockShared && kind != LockExclusive || t.held {
+			return fmt.Errorf("%w: lock of kind %d; rank %d is locked already, or the kind is unknown", ft.ErrArgument, kind, rank)
+		}
+		t.request(kind)
+		err = w.await(func() (bool, error) {
+			if t.ended {
+				return false, t.endedError()
+			}
+			return t.granted, w.broken()
+		})
+	}
+	return w.finish(err)
+}
+
+// LockAll locks all ranks, shared.
+func (w *Window) LockAll() error {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	err := w.broken()
+	for rank := range w.targets {
+		if err != nil {
+			break
+		}
+		var t *target
+		if t, err = w.reach(rank); err == nil && t != nil && !t.ended && !t.held {
+			t.request(LockShared)
+		}
+	}
+	if err == nil {
+		err = w.await(func() (bool, error) {
+			for i := range w.targets {
+				if t := &w.targets[i]; !t.ended && t.held && !t.granted {
+					return false, w.broken()
+				}
+			}
+			return true, w.lost(every)
+		})
+	}
+	return w.finish(err)
+}
+
+// Unlock completes the operations on a rank and gives its lock back.
+func (w *Window) Unlock(rank int) error {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	t, err := w.reach(rank)
+	if err == nil && t != nil {
+		if !t.held && !t.ended {
+			return fmt.Errorf("%w: rank %d is not locked", ft.ErrArgument, rank)
+		}
+		err = w.unlockAll([]*target{t})
+		if err == nil && t.ended {
+			err = t.endedError()
+		}
+	}
+	return w.finish(err)
+}
+
+// UnlockAll is Unlock for all ranks.
+func (w *Window) UnlockAll() error {
+	w.s.e.Lock()
+	defer w.s.e.Unlock()
+	err := w.broken()
+	if err == nil {
+		var list []*target
+		for i := range w.targets {
+			t := &w.targets[i]
+			if t.account(); t.held {
+				list = append(list, t)
+			}
+		}
+		err = w.unlockAll(list)
+	}
+	if err == nil {
+		err = w.lost(every)
+	}
+	return w.finish(err)
+}
+
+func (w *Window) unlockAll(list []*target) error {
+	for _, t := range list {
+		t.unlock()
+	}
+	return w.awaitFlushed(list)
 }

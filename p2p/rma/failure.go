@@ -137,10 +137,10 @@ func (w *Window) completeLiving() {
 func (w *Window) release() {
 	for i := range w.targets {
 		t := &w.targets[i]
-		if t.held != 0 && !t.ended {
+		if t.account(); t.held && !t.ended {
 			t.unlock()
 		}
-		t.held, t.granted, t.exposed = 0, false, false
+		t.held, t.granted, t.exposed = false, false, false
 	}
 	w.fenced = false
 }

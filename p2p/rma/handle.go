@@ -180,7 +180,7 @@ func (t *target) answered(k kind, token uint32, h *head, data []byte) {
 		t.learn(h.at, data)
 	case kindGranted:
 		if !t.lock.direct {
-			t.granted = t.held != 0
+			t.granted = t.held
 			t.refresh()
 		}
 	}

@@ -1,11 +1,9 @@
 package rma
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/banyan-hpc/banyan/fabric/bakery"
-	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
@@ -78,7 +76,7 @@ func (t *target) findLock() {
 		return
 	}
 	l.found = true
-	if t.rank == w.core.Rank() {
+	if t.rank == w.rank {
 		l.Lock, l.direct = w.lock.Lock, true
 		return
 	}
@@ -120,12 +118,18 @@ func (t *target) request(kind LockKind) {
 	if t.ended {
 		return
 	}
-	t.held, t.granted = kind, false
-	if t.findLock(); !t.lock.direct {
+	t.findLock()
+	t.held, t.granted = true, false
+	t.refresh()
+	if !t.lock.direct {
 		t.tell(kindLock, uint64(kind))
 		return
 	}
-	t.lock.Request(t.w.core.Rank(), bakery.Kind(kind))
+	if t.lock.Request(t.w.rank, bakery.Kind(kind)) {
+		t.granted = true
+		t.refresh()
+		return
+	}
 	t.lock.passed = 0
 	t.rouse()
 	if t.look() {
@@ -133,14 +137,14 @@ func (t *target) request(kind LockKind) {
 	}
 	t.w.waits.locks = append(t.w.waits.locks, t)
 	t.w.watchMore()
-	if t.w.impaired || t.lock.Excluded(t.w.core.Rank()) {
+	if t.w.impaired || t.lock.Excluded(t.w.rank) {
 		t.flush() // has the owner freed the window?
 	}
 }
 
 // look reports whether this rank has the lock for which it waits.
 func (t *target) look() bool {
-	t.lock.passed, t.granted = t.lock.Granted(t.w.core.Rank(), t.lock.passed)
+	t.lock.passed, t.granted = t.lock.Granted(t.w.rank, t.lock.passed)
 	if t.granted {
 		t.refresh()
 	}
@@ -149,8 +153,7 @@ func (t *target) look() bool {
 
 // unlock starts an unlock, which is a flush as well.
 func (t *target) unlock() {
-	t.held, t.granted = 0, false
-	t.refresh()
+	t.held, t.granted = false, false
 	switch {
 	case !t.lock.direct:
 		t.dirty = false
@@ -162,11 +165,12 @@ func (t *target) unlock() {
 	default:
 		t.lock.releaseAt = t.flush()
 	}
+	t.refresh()
 }
 
 // release gives a lock back, or withdraws the request for it.
 func (t *target) release() {
-	t.lock.Release(t.w.core.Rank())
+	t.lock.Release(t.w.rank)
 	t.lock.releaseAt = 0
 	t.w.forget(t)
 	t.rouse()
@@ -176,6 +180,7 @@ func (t *target) release() {
 func (t *target) releaseLater() {
 	if at := t.lock.releaseAt; at != 0 && t.acked >= at {
 		t.release()
+		t.refresh()
 	}
 }
 
@@ -183,7 +188,7 @@ func (t *target) releaseLater() {
 func (t *target) rouse() {
 	switch {
 	case t.lock.Next(0) < 0:
-	case t.rank == t.w.core.Rank():
+	case t.rank == t.w.rank:
 		t.w.rouse()
 	default:
 		t.tell(kindRouse, 0)
@@ -196,7 +201,10 @@ func (t *target) askedFor(kind LockKind) {
 		return
 	}
 	t.lock.asked, t.lock.asks, t.lock.asksPassed = true, true, 0
-	t.w.lock.Request(t.rank, bakery.Kind(kind))
+	if t.w.lock.Request(t.rank, bakery.Kind(kind)) {
+		t.grantNow()
+		return
+	}
 	t.w.rouse()
 	if !t.grant() {
 		t.w.waits.asks = append(t.w.waits.asks, t)
@@ -204,12 +212,17 @@ func (t *target) askedFor(kind LockKind) {
 	}
 }
 
-// grant answers a rank that has asked for the lock of this rank, if it has it.
+// grantNow answers a rank that has asked for the lock of this rank, and has it.
+func (t *target) grantNow() {
+	t.lock.asks = false
+	t.tell(kindGranted, 0)
+}
+
+// grant is grantNow for a rank that has waited, if it has the lock by now.
 func (t *target) grant() bool {
 	var ok bool
 	if t.lock.asksPassed, ok = t.w.lock.Granted(t.rank, t.lock.asksPassed); ok {
-		t.lock.asks = false
-		t.tell(kindGranted, 0)
+		t.grantNow()
 	}
 	return ok
 }
@@ -236,7 +249,7 @@ func (w *Window) exclude(t *target) {
 func (w *Window) rouse() {
 	w.lookAtLocks()
 	for rank := w.lock.Next(0); rank >= 0; rank = w.lock.Next(rank + 1) {
-		if t := &w.targets[rank]; rank != w.core.Rank() && !t.lock.asked {
+		if t := &w.targets[rank]; rank != w.rank && !t.lock.asked {
 			t.tell(kindWake, 0)
 		}
 	}
@@ -261,7 +274,7 @@ func (w *Window) lookAtLocks() (found int) {
 // dozeAtLocks implements progress.Watcher: this process is about to sleep.
 func (w *Window) dozeAtLocks() bool {
 	for _, t := range w.waits.locks {
-		t.lock.Sleep(w.core.Rank())
+		t.lock.Sleep(w.rank)
 	}
 	for _, t := range w.waits.asks {
 		w.lock.Sleep(t.rank)
@@ -275,7 +288,7 @@ func (w *Window) forget(t *target) {
 	if len(v.locks)+len(v.asks) == 0 {
 		return
 	}
-	v.locks = slices.DeleteFunc(v.locks, func(o *target) bool { return o == t && (o.held == 0 || o.ended) })
+	v.locks = slices.DeleteFunc(v.locks, func(o *target) bool { return o == t && (!o.held || o.ended) })
 	v.asks = slices.DeleteFunc(v.asks, func(o *target) bool { return o == t && !o.lock.asks })
 	w.watchLess()
 }
@@ -297,95 +310,4 @@ func (w *Window) watchLess() {
 		v.watched = false
 		w.s.e.Unwatch(&v.watcher)
 	}
-}
-
-// Lock waits for a lock on a rank's memory.
-func (w *Window) Lock(kind LockKind, rank int) error {
-	w.s.e.Lock()
-	defer w.s.e.Unlock()
-	t, err := w.reach(rank)
-	if err == nil && t != nil {
-		if kind != LockShared && kind != LockExclusive || t.held != 0 {
-			return fmt.Errorf("%w: lock of kind %d; rank %d is locked already, or the kind is unknown", ft.ErrArgument, kind, rank)
-		}
-		t.request(kind)
-		err = w.await(func() (bool, error) {
-			if t.ended {
-				return false, t.endedError()
-			}
-			return t.granted, w.broken()
-		})
-	}
-	return w.finish(err)
-}
-
-// LockAll locks all ranks, shared.
-func (w *Window) LockAll() error {
-	w.s.e.Lock()
-	defer w.s.e.Unlock()
-	err := w.broken()
-	for rank := range w.targets {
-		if err != nil {
-			break
-		}
-		var t *target
-		if t, err = w.reach(rank); err == nil && t != nil && !t.ended && t.held == 0 {
-			t.request(LockShared)
-		}
-	}
-	if err == nil {
-		err = w.await(func() (bool, error) {
-			for i := range w.targets {
-				if t := &w.targets[i]; !t.ended && t.held != 0 && !t.granted {
-					return false, w.broken()
-				}
-			}
-			return true, w.lost(every)
-		})
-	}
-	return w.finish(err)
-}
-
-// Unlock completes the operations on a rank and gives its lock back.
-func (w *Window) Unlock(rank int) error {
-	w.s.e.Lock()
-	defer w.s.e.Unlock()
-	t, err := w.reach(rank)
-	if err == nil && t != nil {
-		if t.held == 0 && !t.ended {
-			return fmt.Errorf("%w: rank %d is not locked", ft.ErrArgument, rank)
-		}
-		err = w.unlockAll([]*target{t})
-		if err == nil && t.ended {
-			err = t.endedError()
-		}
-	}
-	return w.finish(err)
-}
-
-// UnlockAll is Unlock for all ranks.
-func (w *Window) UnlockAll() error {
-	w.s.e.Lock()
-	defer w.s.e.Unlock()
-	err := w.broken()
-	if err == nil {
-		var list []*target
-		for i := range w.targets {
-			if t := &w.targets[i]; t.held != 0 {
-				list = append(list, t)
-			}
-		}
-		err = w.unlockAll(list)
-	}
-	if err == nil {
-		err = w.lost(every)
-	}
-	return w.finish(err)
-}
-
-func (w *Window) unlockAll(list []*target) error {
-	for _, t := range list {
-		t.unlock()
-	}
-	return w.awaitFlushed(list)
 }

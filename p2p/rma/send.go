@@ -166,12 +166,13 @@ func (t *target) drop() {
 	t.out, t.replies, t.open, t.waiting = nil, nil, 0, 0
 	t.sent, t.acked = 0, 0
 	t.notified, t.noticed, t.asking = 0, 0, false
-	if t.lock.direct && (t.held != 0 || t.lock.releaseAt != 0) {
-		t.lock.Release(t.w.core.Rank())
+	t.account()
+	if t.lock.direct && (t.held || t.lock.releaseAt != 0) {
+		t.lock.Release(t.w.rank)
 		t.lock.releaseAt = 0
 	}
 	t.givenBack()
-	t.held, t.granted, t.dirty = 0, false, false
+	t.held, t.granted, t.dirty = false, false, false
 	t.w.forget(t)
 	t.busy.Store(false)
 	t.refused, t.refusing = false, false

@@ -50,7 +50,7 @@ func (s *Service) Prepare(c *p2p.Comm, mem []byte, notices int) (*Window, error)
 	}
 	members := c.Group()
 	w := &Window{
-		s: s, core: c, ctx: c.Context(), runThrough: c.Profile() == p2p.RunThrough, mem: mem, notices: make([]uint64, notices),
+		s: s, core: c, rank: c.Rank(), ctx: c.Context(), runThrough: c.Profile() == p2p.RunThrough, mem: mem, notices: make([]uint64, notices),
 		targets: make([]target, members.Size()), results: make(map[uint32]*result),
 	}
 	w.makeLock()

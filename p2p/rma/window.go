@@ -16,6 +16,7 @@ import (
 type Window struct {
 	s       *Service
 	core    *p2p.Comm
+	rank    int // of this process
 	ctx     uint32
 	gen     uint8 // generation
 	mem     []byte
@@ -54,9 +55,10 @@ type target struct {
 	mem   []byte // its memory, where this process reaches it
 	found bool   // mem has been looked for
 	lock  theirLock
-	// near is where mem begins, while operations may take it without the lock; see refresh. Busy: quiet
-	// does not hold.
+	// near is where mem begins, if operations may take it without the engine's lock while state allows that. Busy:
+	// quiet does not hold.
 	near    atomic.Pointer[byte]
+	state   atomic.Uint32 // see open.go
 	busy    atomic.Bool
 	notices uint64
 	out     []item // requests, in order
@@ -76,7 +78,7 @@ type target struct {
 	// Flushes and unlocks are numbered: sent have been started, acked answered.
 	sent, acked uint64
 	requests    []request
-	held        LockKind
+	held        bool // this rank has its lock, or has asked for it; see also lockTaken
 	granted     bool
 	posted      int  // posts of the rank that no start has used
 	completed   int  // the same of completes and wait
@@ -277,7 +279,7 @@ func (op *Op) length() uint64 {
 }
 
 func (op *Op) check(t *target, n uint64) error {
-	if w := t.w; w.dynamic && t.rank == w.core.Rank() {
+	if w := t.w; w.dynamic && t.rank == w.rank {
 		if _, ok := w.memory(op.At, n); !ok {
 			return fmt.Errorf("%w: %d bytes at %d: no memory is attached there", ft.ErrArgument, n, op.At)
 		}
@@ -340,6 +342,7 @@ func (w *Window) reach(rank int) (*target, error) {
 		t.find()
 		t.refresh()
 	}
+	t.account()
 	return t, nil
 }
 

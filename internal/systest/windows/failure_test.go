@@ -142,7 +142,7 @@ func TestLockOfTheDead(t *testing.T) {
 	dying(t, banyan.ULFM, func(w *banyan.World, win *banyan.Window) error {
 		c := w.Comm()
 		if c.Rank() == 2 {
-			return errors.Join(win.Lock(banyan.LockExclusive, 0), c.Barrier())
+			return errors.Join(lockedAgain(win, 0), c.Barrier())
 		}
 		if err := c.Barrier(); err != nil && !errors.Is(err, banyan.ErrProcFailed) {
 			return err
@@ -252,7 +252,7 @@ func TestEpochThatFailsIsComplete(t *testing.T) {
 			return errors.Join(exchange(c), win.Lock(banyan.LockExclusive, 1), win.Unlock(1), exchange(c))
 		}
 		got := make([]byte, 1)
-		err := errors.Join(win.Lock(banyan.LockExclusive, 1), win.Get(got, 1, 7), failed("lock", win.Lock(banyan.LockShared, 2)))
+		err := errors.Join(lockedAgain(win, 1), win.Get(got, 1, 7), failed("lock", win.Lock(banyan.LockShared, 2)))
 		if err != nil || got[0] != 6 {
 			return fmt.Errorf("the get has not been completed: %v, %w", got, err)
 		}

@@ -120,3 +120,49 @@ func TestHolderThatDiesLetsSleepersGoOn(t *testing.T) {
 		assert.NotContains(t, fmt.Sprint(err), "\n", "another rank has an error, or waits for ever")
 	}
 }
+
+// lockedAgain takes a lock for the second time: words that this process reaches by then need no engine's lock.
+func lockedAgain(win *banyan.Window, rank int) error {
+	return errors.Join(win.Lock(banyan.LockExclusive, rank), win.Unlock(rank), win.Lock(banyan.LockExclusive, rank))
+}
+
+// Whatever call comes after a lock that was taken again knows of it.
+func TestLocksTakenAgain(t *testing.T) {
+	refused := func(err error) error {
+		if errors.Is(err, banyan.ErrArgument) {
+			return nil
+		}
+		return fmt.Errorf("not refused: %w", err)
+	}
+	waited := func(r banyan.Request) error {
+		_, err := r.Wait()
+		return err
+	}
+	for i, reach := range reaches {
+		err := banyan.Simulate(2, banyan.Simulation{Seed: 3, Configure: reach}, func(w *banyan.World) error {
+			c := w.Comm()
+			win, err := c.AllocWindow(64, banyan.WithNotices(1))
+			if err != nil {
+				return err
+			}
+			for rank := range 2 {
+				if err := errors.Join(lockedAgain(win, rank), refused(win.Lock(banyan.LockShared, rank)),
+					waited(win.Rput([]byte{1}, rank, c.Rank())), win.PutNotify([]byte{1}, rank, c.Rank(), 0), win.Unlock(rank),
+					refused(win.Unlock(rank)), refused(win.Put([]byte{1}, rank, 0))); err != nil {
+					return err
+				}
+				if err := errors.Join(lockedAgain(win, rank), win.UnlockAll(), lockedAgain(win, rank), win.Put([]byte{2}, rank, 0),
+					win.Unlock(rank), refused(win.Unlock(rank))); err != nil {
+					return err
+				}
+			}
+			if err := errors.Join(win.WaitNotice(0, 2), c.Barrier(), lockedAgain(win, c.Rank())); err != nil {
+				return err
+			}
+			_, err = win.Validate() // no lock is left
+			return errors.Join(err, lockedAgain(win, 1-c.Rank()), win.Unlock(1-c.Rank()), win.Fence(), lockedAgain(win, c.Rank()),
+				win.Unlock(c.Rank()), win.Put([]byte{3}, 0, c.Rank()), win.Fence(), win.Free())
+		})
+		assert.NoError(t, err, "machine %d", i)
+	}
+}
