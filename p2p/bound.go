@@ -40,3 +40,16 @@ func (e *Engine) waitSpecially(r *Request) error {
 	}
 	return nil
 }
+
+// waitAgreement waits for an agreement that the application has called. Meanwhile this process
+// starts no collective of the communicator, so it answers inquiries.
+func (e *Engine) waitAgreement(r *Request) {
+	s := r.comm.mutableFT()
+	s.agreeing++
+	e.answerInquiries()
+	if !r.Done() {
+		e.p.Turn()
+	}
+	e.p.Wait(&r.Completion)
+	s.agreeing--
+}

@@ -388,13 +388,3 @@ func (e *Engine) StopCollectives() {
 	e.inquiries.leaving = true
 	e.answerInquiries()
 }
-
-// waitAgreement waits for an agreement that the application has called. Meanwhile this process
-// starts no collective of the communicator, so it answers inquiries.
-func (e *Engine) waitAgreement(r *Request) {
-	s := r.comm.mutableFT()
-	s.agreeing++
-	e.answerInquiries()
-	e.p.Wait(&r.Completion)
-	s.agreeing--
-}

@@ -35,12 +35,14 @@ const (
 // processes use the same cells at the same time.
 type Ballot struct {
 	cells      []Cell
+	sums       []Cell // of a ballot of several sections: see sum.go
 	members    int
+	section    int // the members of a section
 	generation uint64
 }
 
-// CellsOf is the number of cells that a ballot of so many members needs.
-func CellsOf(members int) int { return rows * members }
+// CellsOf is the number of cells that a ballot of so many members in such sections needs.
+func CellsOf(members, section int) int { return rows*members + sumCells(members, section) }
 
 // rows: the cells of even and of odd steps, and one for naps.
 const (
@@ -63,7 +65,7 @@ func pack(generation uint64, step uint32, s State) uint64 {
 // Format prepares cells for a new group whose next step has that number. Nobody uses them, or
 // they are used with another generation. It is for the process that owns the memory.
 //
-// Preconditions: len(cells) == CellsOf(members), 0 < generation <= MaxGeneration.
+// Preconditions: len(cells) == CellsOf(members, section), 0 < generation <= MaxGeneration.
 func Format(cells []Cell, generation uint32, next uint32) {
 	for i := range cells {
 		cells[i].word.Store(pack(uint64(generation), next-rows, Empty))
@@ -71,8 +73,11 @@ func Format(cells []Cell, generation uint32, next uint32) {
 }
 
 // Use gives a hold on cells that have been formatted. Preconditions as of Format.
-func Use(cells []Cell, members int, generation uint32) *Ballot {
-	return &Ballot{cells: cells, members: members, generation: uint64(generation)}
+func Use(cells []Cell, members, section int, generation uint32) *Ballot {
+	return &Ballot{
+		cells: cells[:rows*members], sums: cells[rows*members:],
+		members: members, section: section, generation: uint64(generation),
+	}
 }
 
 func (b *Ballot) cell(member int, step uint32) *Cell {

@@ -11,11 +11,11 @@ import (
 )
 
 func made(members int, generation, next uint32) []*Ballot {
-	cells := make([]Cell, CellsOf(members))
+	cells := make([]Cell, CellsOf(members, Section))
 	Format(cells, generation, next)
 	all := make([]*Ballot, members)
 	for i := range all {
-		all[i] = Use(cells, members, generation)
+		all[i] = Use(cells, members, Section, generation)
 	}
 	return all
 }
@@ -43,16 +43,16 @@ func TestStates(t *testing.T) {
 }
 
 func TestOtherGeneration(t *testing.T) {
-	cells := make([]Cell, CellsOf(2))
+	cells := make([]Cell, CellsOf(2, Section))
 	Format(cells, 1, 1)
-	old := Use(cells, 2, 1)
+	old := Use(cells, 2, Section, 1)
 	require.Equal(t, Posted, old.Post(0, 1, nil))
 	Format(cells, 2, 1)
 	require.Equal(t, Lost, old.Look(0, 1))
 	require.Equal(t, Lost, old.Post(1, 1, nil))
 	require.Equal(t, Lost, old.Close(1, 1))
 	require.False(t, old.Naps(0, 1))
-	require.Equal(t, Empty, Use(cells, 2, 2).Look(1, 1), "what an older one does changes nothing")
+	require.Equal(t, Empty, Use(cells, 2, Section, 2).Look(1, 1), "what an older one does changes nothing")
 }
 
 func TestNaps(t *testing.T) {

@@ -16,6 +16,9 @@
 // the cells of all other living members of the step before, so no member can still look at the one
 // before that. A member that finds a later step in a cell, or another generation, was not waited for.
 //
+// In a ballot of more than [Section] members one that has seen all of its section post lays the sum of their
+// parts, and the other members read that in place of the cells.
+//
 // # Sleep
 //
 // A member that sleeps announces it for the step, by Nap, and looks once more before it does. A member

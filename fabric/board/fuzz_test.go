@@ -30,12 +30,19 @@ func FuzzCells(f *testing.F) {
 	f.Add([]byte{0, 8, 255, 0, 64, 77}, uint32(1))
 	f.Add([]byte{0, 0, 1, 0, 1, 5}, ^uint32(0))
 	f.Fuzz(func(t *testing.T, writes []byte, step uint32) {
-		const members = 3
-		cells := make([]Cell, CellsOf(members))
+		const members, section = 3, 2
+		cells := make([]Cell, CellsOf(members, section))
 		Format(cells, 7, step)
-		b := Use(cells, members, 7)
+		b := Use(cells, members, section, 7)
 		require.Equal(t, Posted, b.Post(1, step, []byte("part")))
+		b.LaySum(1, step, []byte("sum"))
 		poke(bytesOf(cells), writes)
+		for number := range 2 {
+			sum, ok := b.Sum(number, step)
+			require.LessOrEqual(t, len(sum), MaxPart)
+			require.True(t, within(sum, bytesOf(cells)))
+			require.False(t, ok && !b.HasSum(number, step))
+		}
 		for member := range members {
 			before := b.Look(member, step)
 			part := b.Part(member, step)

@@ -66,7 +66,7 @@ func TestBoardsEnd(t *testing.T) {
 		}
 		names = append(names, name)
 	}
-	require.Equal(t, boardArea/(256*64), len(names), "256 cells each")
+	require.Equal(t, boardArea/(512*64), len(names), "512 cells each")
 	boards.Drop(names[3])
 	_, ok := boards.Make(64, 1)
 	require.True(t, ok)

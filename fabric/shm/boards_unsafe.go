@@ -33,7 +33,7 @@ const (
 	boardArea = 8 << 20
 	// boardPiece is the smallest piece, in cells: pieces have powers of two as their size.
 	boardPiece = 16
-	boardSizes = 8
+	boardSizes = 9
 	// boardChunk is how many bytes are given memory at once.
 	boardChunk = 64 << 10
 	cellBytes  = int64(unsafe.Sizeof(board.Cell{}))
@@ -98,13 +98,16 @@ func (b *Boards) Make(members int, next uint32) (name uint64, ok bool) {
 		b.last = 1
 	}
 	b.members[first] = members
-	board.Format(b.own()[first:][:board.CellsOf(members)], b.last, next)
+	board.Format(b.own()[first:][:cellsFor(members)], b.last, next)
 	return uint64(b.last)<<32 | uint64(first), true
 }
 
+// cellsFor is the number of cells of a board.
+func cellsFor(members int) int { return board.CellsOf(members, board.Section) }
+
 // sizeOf gives the piece for a board: boardPiece cells, doubled so many times.
 func sizeOf(members int) int {
-	return bits.Len(uint((board.CellsOf(members) - 1) / boardPiece))
+	return bits.Len(uint((cellsFor(members) - 1) / boardPiece))
 }
 
 // take finds a piece with memory.
@@ -138,10 +141,10 @@ func (b *Boards) Open(owner proc.ID, name uint64, members int) *board.Ballot {
 		cells = b.own()
 	}
 	first, generation := uint64(uint32(name)), name>>32
-	if generation == 0 || generation > board.MaxGeneration || first+uint64(board.CellsOf(members)) > uint64(len(cells)) {
+	if generation == 0 || generation > board.MaxGeneration || first+uint64(cellsFor(members)) > uint64(len(cells)) {
 		return nil
 	}
-	return board.Use(cells[first:][:board.CellsOf(members)], members, uint32(generation))
+	return board.Use(cells[first:][:cellsFor(members)], members, board.Section, uint32(generation))
 }
 
 // Drop implements agree.Boards.

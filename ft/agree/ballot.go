@@ -52,7 +52,17 @@ type openBallot struct {
 	// this process wakes and that wake it, if no other member has ended; see findVoters.
 	voters []int32
 	near   []int
-	next   int // of voters: those before it are known to have posted
+	// sections are the voters by section of the ballot, this process's first. So many sections, and then so
+	// many voters of the next one, are known to have posted.
+	sections []section
+	posted   int
+	next     int
+}
+
+// section is a part of the voters, whose parts one of them sums up for the others.
+type section struct {
+	number int
+	voters []int32
 }
 
 // partHead is the length of a posted part without its value: a kind and flags.
@@ -138,7 +148,7 @@ func (s *sequence) post(i *instance) bool {
 	if !ok || len(s.known) > len(s.agreed) {
 		s.ballot.Close(s.rank, i.seq)
 	} else if s.ballot.Post(s.rank, i.seq, part) == board.Posted {
-		i.atBallot, s.ballot.next = true, 0
+		i.atBallot, s.ballot.posted, s.ballot.next = true, 0, 0
 		s.m.atBallots = append(s.m.atBallots, s)
 		return true
 	}
@@ -155,6 +165,25 @@ func (s *sequence) findVoters() {
 			f.voters = append(f.voters, int32(rank))
 		}
 	}
+	f.split(s.rank)
+}
+
+// split finds the sections of the voters, that of a rank first.
+func (f *openBallot) split(rank int) {
+	f.sections = nil
+	for at, voter := range f.voters {
+		number := f.Section(int(voter))
+		if last := len(f.sections) - 1; last < 0 || f.sections[last].number != number {
+			f.sections = append(f.sections, section{number, f.voters[at:at]})
+		}
+		last := &f.sections[len(f.sections)-1]
+		last.voters = last.voters[:len(last.voters)+1]
+	}
+	own := slices.IndexFunc(f.sections, func(x section) bool { return x.number == f.Section(rank) })
+	if own < 0 {
+		return // it counts as ended
+	}
+	f.sections = slices.Concat(f.sections[own:], f.sections[:own])
 }
 
 // part appends the part that this process posts; false: it does not fit a cell, or must not be
@@ -200,10 +229,16 @@ func (m *Machine) Doze() bool {
 // closedAnywhere reports whether the agreement goes back to messages for certain. The member that
 // caused that woke only the members that slept by then.
 func (s *sequence) closedAnywhere() bool {
-	for _, rank := range s.ballot.voters[s.ballot.next:] {
-		if s := s.ballot.Look(int(rank), s.cur.seq); s != board.Posted && s != board.Empty {
-			return true
+	f, seq, next := &s.ballot, s.cur.seq, s.ballot.next
+	for _, x := range f.sections[f.posted:] {
+		if !f.HasSum(x.number, seq) {
+			for _, rank := range x.voters[next:] {
+				if s := f.Look(int(rank), seq); s != board.Posted && s != board.Empty {
+					return true
+				}
+			}
 		}
+		next = 0
 	}
 	return false
 }
@@ -212,12 +247,34 @@ func (s *sequence) closedAnywhere() bool {
 // state of a cell that ends the agreement at the ballot.
 func (s *sequence) scan() board.State {
 	f, seq := &s.ballot, s.cur.seq
-	for ; f.next < len(f.voters); f.next++ {
-		if s := f.Look(int(f.voters[f.next]), seq); s != board.Posted {
-			return s
+	for ; f.posted < len(f.sections); f.posted, f.next = f.posted+1, 0 {
+		x := &f.sections[f.posted]
+		if f.HasSum(x.number, seq) {
+			continue
+		}
+		if s.m.broken == hastySums && f.posted == 0 {
+			f.LaySum(s.rank, seq, f.Part(s.rank, seq))
+		}
+		for ; f.next < len(x.voters); f.next++ {
+			if s := f.Look(int(x.voters[f.next]), seq); s != board.Posted {
+				return s
+			}
+		}
+		if f.posted == 0 && len(f.sections) > 1 {
+			s.sumUp(x)
 		}
 	}
 	return board.Posted
+}
+
+// sumUp lays the sum of this process's section for the other members, if the proposals are of one kind.
+func (s *sequence) sumUp(x *section) {
+	i := s.cur
+	sum := append(append(s.folded[:0], i.mine.What, i.gathered.flags&flagsPosted), i.mine.Value...)
+	s.folded = sum
+	if s.foldVoters(i, x, sum[partHead:]) {
+		s.ballot.LaySum(s.rank, i.seq, sum)
+	}
 }
 
 // tryDecide continues the agreement that waits at the ballot, if possible.
@@ -269,26 +326,49 @@ func (s *sequence) wakeNeighbours(i *instance) {
 //
 //banyan:decodes
 func (s *sequence) reduceBallot(i *instance) bool {
-	mine := s.ballot.Part(s.rank, i.seq)
-	value, op := append(s.folded[:0], i.mine.Value...), i.mine.Op
+	value := append(s.folded[:0], i.mine.Value...)
 	s.folded = value // not i.value, which contains the messages' values
-	for _, voter := range s.ballot.voters {
-		rank := int(voter)
-		part := s.ballot.Part(rank, i.seq)
-		long := len(part) == partHead+len(value) && len(mine) == len(part)
-		alike := long && [partHead]byte(part) == [partHead]byte(mine)
-		if alike && op != nil {
-			op(value, part[partHead:])
+	for k := range s.ballot.sections {
+		x := &s.ballot.sections[k]
+		sum, ok := s.ballot.Sum(x.number, i.seq)
+		switch {
+		case !ok:
+			ok = s.foldVoters(i, x, value)
+		default:
+			ok = s.fold(i, value, sum) && s.ballot.HasSum(x.number, i.seq)
 		}
-		// A part is unchanged since it was looked at, unless this process counts as ended and the
-		// others have continued.
-		if !alike || s.ballot.Look(rank, i.seq) != board.Posted {
+		if !ok {
 			return false
 		}
 	}
 	value = i.keepValue(value)
 	i.gathered.kind, i.gathered.value = kindDown, value
 	i.gathered.flags |= flagBinds
+	return true
+}
+
+// foldVoters folds the parts of a section into value; false: one is of another kind than this process's.
+func (s *sequence) foldVoters(i *instance, x *section, value []byte) bool {
+	for _, voter := range x.voters {
+		// A part is unchanged since it was looked at, unless this process counts as ended and the
+		// others have continued.
+		rank := int(voter)
+		if !s.fold(i, value, s.ballot.Part(rank, i.seq)) || s.ballot.Look(rank, i.seq) != board.Posted {
+			return false
+		}
+	}
+	return true
+}
+
+// fold folds a part into value; false: it is of another kind than this process's.
+func (s *sequence) fold(i *instance, value, part []byte) bool {
+	mine := [partHead]byte{i.mine.What, i.gathered.flags & flagsPosted}
+	if len(part) != partHead+len(value) || [partHead]byte(part) != mine {
+		return false
+	}
+	if i.mine.Op != nil {
+		i.mine.Op(value, part[partHead:])
+	}
 	return true
 }
 

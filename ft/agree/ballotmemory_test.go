@@ -17,6 +17,9 @@ type ballotCells struct {
 	cells   []board.Cell
 }
 
+// testSection has ballots of three members have two sections.
+const testSection = 2
+
 // clone copies the cells.
 func (s *ballotMemory) clone() *ballotMemory {
 	c := &ballotMemory{}
@@ -44,7 +47,7 @@ type ballotAccess struct {
 func (h *ballotAccess) Reach(proc.ID) bool { return h.met }
 
 func (h *ballotAccess) Make(members int, next uint32) (name uint64, ok bool) {
-	cells := make([]board.Cell, board.CellsOf(members))
+	cells := make([]board.Cell, board.CellsOf(members, testSection))
 	board.Format(cells, uint32(len(h.all)+1), next)
 	h.all = append(h.all, ballotCells{h.self, members, cells})
 	return uint64(len(h.all)), true
@@ -54,7 +57,7 @@ func (h *ballotAccess) Open(owner proc.ID, name uint64, members int) *board.Ball
 	if name == 0 || name > uint64(len(h.all)) || h.all[name-1].owner != owner || h.all[name-1].members != members {
 		return nil
 	}
-	return board.Use(h.all[name-1].cells, members, uint32(name))
+	return board.Use(h.all[name-1].cells, members, testSection, uint32(name))
 }
 
 func (h *ballotAccess) Drop(uint64) {}

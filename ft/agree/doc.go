@@ -82,6 +82,10 @@
 //     cell, sends a wake frame to its sleeping neighbours in the tree; a woken member does the
 //     same. Without this rule a member whose cell was the last but one sleeps forever.
 //
+// In a ballot of several sections a member lays the sum of its section once it has seen all of that section
+// post. It stands for cells that do not change any more, so it decides nothing that the cells would not.
+// If proposals in a section differ there is no sum.
+//
 // A ballot outlives its owner, since the others have mapped it, and is used as long as the group is
 // open: after an agreement by messages the next one uses the ballot again.
 //

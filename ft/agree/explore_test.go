@@ -299,7 +299,7 @@ func exploreAll(from, to uint64) (first uint64, wrong bool) {
 // Each rule is needed, and the exploration finds its absence.
 func TestMutants(t *testing.T) {
 	for name, broken := range map[string]mutant{"E1": eagerUps, "E2": muteOwners, "E3": unfenced,
-		"E4": openCells, "E5": silentNaps} {
+		"E4": openCells, "E5": silentNaps, "sums": hastySums} {
 		t.Run(name, func(t *testing.T) {
 			for seed := uint64(1); seed <= 100_000; seed++ {
 				j, path, err := play(seed, broken)
@@ -309,7 +309,6 @@ func TestMutants(t *testing.T) {
 				short := shrink(j, path)
 				t.Logf("seed %d: %+v: %v: %v: %v", seed, j, err, short, replay(j, short))
 				require.Error(t, replay(j, short))
-				require.NotEmpty(t, short)
 				j.broken = noMutant
 				require.NoError(t, replay(j, short), "with the rule the same is right")
 				return

@@ -176,6 +176,7 @@ const (
 	unfenced          // E3: held frames of failed processes are handled
 	openCells         // E4: cells of ended members are not closed
 	silentNaps        // E5: sleeping members are not woken
+	hastySums         // a sum is laid although not all of the section have posted
 )
 
 // New makes a process's machine.

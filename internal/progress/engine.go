@@ -67,6 +67,7 @@ type Engine struct {
 	awaitLooks       int         // number of times that Await polls one peer awaitSpins times
 	awaitSpins       int
 	lull             lull
+	turns            uint   // calls of Turn
 	background       int    // events of the last round for which no goroutine waits: see HandleBackground
 	rounds, stride   uint64 // the clock is read every stride rounds
 	progressing      bool   // a goroutine is in drive

@@ -94,3 +94,37 @@ func TestPatienceWithARunningPeer(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, self.runs(1))
 }
+
+// Turn gives other processes one turn and looks at the watchers, and at nothing else; one of patientTurns waits
+// does not begin with it.
+func TestTurnLooksAtWatchersAlone(t *testing.T) {
+	e := engines(t, false)
+	peer, err := e[1].Endpoint(0)
+	require.NoError(t, err)
+	got := count(e[0])
+	h := &sharedHost{Host: e[0].host.(sleepingHost).Host}
+	e[0].host, e[0].spins, e[0].yields, e[0].yieldMost = h, 0, 1000, 100
+	send(e[1], peer, 0)
+	looks, moved := 0, 0
+	first := &Watcher{Look: func() int { looks++; return moved }, Doze: func() bool { return true }}
+	second := &Watcher{Look: func() int { looks++; return 0 }, Doze: func() bool { return true }}
+	e[0].Lock()
+	defer e[0].Unlock()
+	e[0].Turn()
+	require.Zero(t, h.yields, "nothing is watched")
+	e[0].Watch(first)
+	e[0].Watch(second)
+	e[0].turns = 0
+	for range patientTurns {
+		e[0].Turn()
+	}
+	require.Equal(t, patientTurns-1, h.yields)
+	require.Equal(t, 2*(patientTurns-1), looks)
+	require.Zero(t, got.n, "no provider has been polled")
+	looks, moved = 0, 1
+	e[0].Turn()
+	require.Equal(t, 1, looks, "the first has moved")
+	e[0].spins = 1
+	e[0].Turn()
+	require.Equal(t, patientTurns, h.yields, "this process has a core")
+}
