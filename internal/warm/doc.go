@@ -4,6 +4,7 @@
 // runs once in the life of most processes, in a hurry, and is spread over the whole
 // program: on a virtual machine its page faults took longer than everything else
 // between the kill and the error.
+// Go's tables of functions are left out: they are a third of a program, and what is mapped takes time when a process ends.
 // The same holds of new pages of the heap. Which of them a program will need nobody knows, and to map them takes as long beforehand, so
 // that is for those who measure.
 //

@@ -1,6 +1,7 @@
 package warm
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -18,6 +19,16 @@ func FuzzRegions(f *testing.F) {
 		for _, r := range out {
 			require.Less(t, r.from, r.to)
 			require.Contains(t, list, r.file)
+		}
+	})
+}
+
+// Whatever a file holds: tables within what can be addressed, or none, or an error.
+func FuzzTables(f *testing.F) {
+	f.Add([]byte("\x7fELF\x02\x01"))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		if s, err := findTables(bytes.NewReader(file)); err != nil {
+			require.Zero(t, s)
 		}
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Code maps the program's code, constants and variables, and says how many bytes that is. Kernels
+// Code maps the program's code, constants and variables, but not Go's tables of functions, and says how many bytes that is. Kernels
 // before Linux 5.14 refuse it. It makes system calls and may wait for the medium that the program
 // lies on.
 func Code() (int, error) {
@@ -18,7 +18,31 @@ func Code() (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("warm: %w", err)
 	}
-	return populate(func(r *region) bool { return r.file == exe })
+	skip, err := tables(exe)
+	if err != nil {
+		return 0, err
+	}
+	return populate(func(r *region) []region {
+		if r.file != exe {
+			return nil
+		}
+		return r.without(skip)
+	})
+}
+
+// without gives the pages of the region that are not wholly in a section of its file.
+func (r *region) without(s section) []region {
+	page := uint64(os.Getpagesize())
+	first, last := (s.offset+page-1)/page*page, (s.offset+s.size)/page*page
+	ends := r.offset + uint64(r.to-r.from)
+	first, last = max(first, r.offset), min(last, ends)
+	if first >= last {
+		return []region{*r}
+	}
+	before, after := *r, *r
+	before.to = r.from + uintptr(first-r.offset)
+	after.from, after.offset = r.from+uintptr(last-r.offset), last
+	return []region{before, after}
 }
 
 // heapMost is the most memory that Heap maps: twice what Go takes at once from the kernel, and what it has used when it first collects garbage.
@@ -28,7 +52,12 @@ const heapMost = 8 << 20
 // done in memory that has been used before, as in a process that has run for a while. As Code otherwise.
 func Heap() (int, error) {
 	at := heapAddress()
-	return populate(func(r *region) bool { return r.firstOf(at) })
+	return populate(func(r *region) []region {
+		if !r.firstOf(at) {
+			return nil
+		}
+		return []region{*r}
+	})
 }
 
 // firstOf cuts the region to what Heap maps of it, and reports whether it is the one that has an address.
@@ -38,32 +67,39 @@ func (r *region) firstOf(at uintptr) bool {
 	return within
 }
 
-// populate maps the regions of this process that are wanted, or what wanted leaves of them.
-func populate(wanted func(*region) bool) (int, error) {
+// populate maps the parts of the regions of this process that are wanted.
+func populate(wanted func(*region) []region) (int, error) {
 	f, err := os.Open("/proc/self/maps")
 	if err != nil {
 		return 0, fmt.Errorf("warm: %w", err)
 	}
 	defer f.Close()
 	total := 0
-	for _, r := range regions(f) {
-		if !wanted(&r) {
-			continue
+	for _, all := range regions(f) {
+		for _, r := range wanted(&all) {
+			if err := r.populate(); err != nil {
+				return total, err
+			}
+			total += int(r.to - r.from)
 		}
-		advice := unix.MADV_POPULATE_READ
-		if r.writable {
-			advice = unix.MADV_POPULATE_WRITE // its own copies; nothing is changed
-		}
-		if _, _, errno := unix.Syscall(unix.SYS_MADVISE, r.from, r.to-r.from, uintptr(advice)); errno != 0 {
-			return total, fmt.Errorf("warm: madvise: %w", errno)
-		}
-		total += int(r.to - r.from)
 	}
 	return total, nil
 }
 
+func (r *region) populate() error {
+	advice := unix.MADV_POPULATE_READ
+	if r.writable {
+		advice = unix.MADV_POPULATE_WRITE // its own copies; nothing is changed
+	}
+	if _, _, errno := unix.Syscall(unix.SYS_MADVISE, r.from, r.to-r.from, uintptr(advice)); errno != 0 {
+		return fmt.Errorf("warm: madvise: %w", errno)
+	}
+	return nil
+}
+
 type region struct {
 	from, to uintptr
+	offset   uint64 // in the file
 	writable bool
 	file     string // empty: of none
 }
@@ -74,8 +110,8 @@ func regions(list io.Reader) (out []region) {
 		var r region
 		var rights string
 		line := lines.Text()
-		n, _ := fmt.Sscanf(line, "%x-%x %s", &r.from, &r.to, &rights)
-		if n != 3 || r.from >= r.to || len(rights) < 2 || rights[0] != 'r' {
+		n, _ := fmt.Sscanf(line, "%x-%x %s %x", &r.from, &r.to, &rights, &r.offset)
+		if n < 3 || r.from >= r.to || len(rights) < 2 || rights[0] != 'r' {
 			continue
 		}
 		r.writable = rights[1] == 'w'

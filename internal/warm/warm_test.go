@@ -1,6 +1,7 @@
 package warm
 
 import (
+	"debug/elf"
 	"os"
 	"strings"
 	"testing"
@@ -19,13 +20,13 @@ func TestRegions(t *testing.T) {
 what is this
 `
 	require.Equal(t, []region{
-		{0x400000, 0x552000, false, "/bin/app"}, {0x751000, 0x755000, true, "/bin/app"},
-		{0x7e0000000000, 0x7e0000400000, true, ""}, {0x7f0000000000, 0x7f0000001000, false, "/lib/bin/app.so"},
+		{0x400000, 0x552000, 0, false, "/bin/app"}, {0x751000, 0x755000, 0x151000, true, "/bin/app"},
+		{0x7e0000000000, 0x7e0000400000, 0, true, ""}, {0x7f0000000000, 0x7f0000001000, 0, false, "/lib/bin/app.so"},
 	}, regions(strings.NewReader(list)))
 }
 
 // missing counts the pages of the regions that are wanted which would fault when they are read, or written if they can be.
-func missing(t *testing.T, wanted func(*region) bool) (out int) {
+func missing(t *testing.T, wanted func(*region) []region) (out int) {
 	maps, err := os.Open("/proc/self/maps")
 	require.NoError(t, err)
 	defer maps.Close()
@@ -33,10 +34,11 @@ func missing(t *testing.T, wanted func(*region) bool) (out int) {
 	require.NoError(t, err)
 	defer pagemap.Close()
 	page, seen := uintptr(unix.Getpagesize()), 0
-	for _, r := range regions(maps) {
-		if !wanted(&r) {
-			continue
-		}
+	var parts []region
+	for _, all := range regions(maps) {
+		parts = append(parts, wanted(&all)...)
+	}
+	for _, r := range parts {
 		for at := r.from; at < r.to; at += page {
 			var word [8]byte
 			_, err := pagemap.ReadAt(word[:], int64(at/page*8))
@@ -52,14 +54,76 @@ func missing(t *testing.T, wanted func(*region) bool) (out int) {
 	return out
 }
 
-// All of the program is mapped afterwards: not a page of it faults.
+// All of the program but Go's tables of functions is mapped afterwards: not a page of it faults.
 func TestCode(t *testing.T) {
 	n, err := Code()
 	require.NoError(t, err)
 	require.Greater(t, n, 1<<20)
 	exe, err := os.Readlink("/proc/self/exe")
 	require.NoError(t, err)
-	require.Zero(t, missing(t, func(r *region) bool { return r.file == exe }))
+	skip, err := tables(exe)
+	require.NoError(t, err)
+	all, without := 0, 0
+	require.Zero(t, missing(t, func(r *region) []region {
+		if r.file != exe {
+			return nil
+		}
+		parts := r.without(skip)
+		all += int(r.to - r.from)
+		for _, p := range parts {
+			without += int(p.to - p.from)
+		}
+		return parts
+	}))
+	require.Equal(t, without, n)
+	require.InDelta(t, float64(skip.size), float64(all-without), 2*float64(unix.Getpagesize()))
+}
+
+// The tables are the section that debug/elf finds.
+func TestTables(t *testing.T) {
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	f, err := elf.Open(exe)
+	require.NoError(t, err)
+	defer f.Close()
+	got, err := tables(exe)
+	require.NoError(t, err)
+	require.Greater(t, got.size, uint64(100<<10))
+	found := false
+	for _, s := range f.Sections {
+		found = found || strings.HasSuffix(s.Name, tablesName) && got == section{s.Offset, s.Size}
+	}
+	require.True(t, found)
+}
+
+// A file that is no program of this kind has no tables, and one that is cut off is an error.
+func TestTablesOfOtherFiles(t *testing.T) {
+	got, err := findTables(strings.NewReader("#!/bin/sh" + strings.Repeat(" ", 100)))
+	require.NoError(t, err)
+	require.Zero(t, got)
+	_, err = findTables(strings.NewReader("\x7fELF"))
+	require.ErrorContains(t, err, "the program's header")
+	_, err = tables("/nowhere")
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestWithout(t *testing.T) {
+	r := region{from: 0x10000, to: 0x20000, offset: 0x4000, file: "/bin/app"}
+	part := func(from, to uintptr, offset uint64) region { return region{from, to, offset, false, "/bin/app"} }
+	for _, c := range []struct {
+		s    section
+		want []region
+	}{
+		{section{}, []region{r}},
+		{section{0x14000, 0x4000}, []region{r}}, // behind it
+		{section{0, 0x4000}, []region{r}},       // before it
+		{section{0x5800, 0x700}, []region{r}},   // within a page
+		{section{0x5800, 0x3000}, []region{part(0x10000, 0x12000, 0x4000), part(0x14000, 0x20000, 0x8000)}},    // two pages and parts of two
+		{section{0x5000, 0x1000}, []region{part(0x10000, 0x11000, 0x4000), part(0x12000, 0x20000, 0x6000)}},    // a page
+		{section{0x4000, 0x100000}, []region{part(0x10000, 0x10000, 0x4000), part(0x20000, 0x20000, 0x14000)}}, // all
+	} {
+		require.Equal(t, c.want, r.without(c.s), "%+v", c.s)
+	}
 }
 
 // What Go allocates from is mapped.
@@ -70,7 +134,12 @@ func TestHeap(t *testing.T) {
 		require.NoError(t, err)
 		require.NotZero(t, n)
 		require.LessOrEqual(t, n, heapMost)
-		if out = missing(t, func(r *region) bool { return r.firstOf(heapAddress()) }); out == 0 {
+		if out = missing(t, func(r *region) []region {
+			if !r.firstOf(heapAddress()) {
+				return nil
+			}
+			return []region{*r}
+		}); out == 0 {
 			break
 		}
 	}
