@@ -12,6 +12,7 @@ import (
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/internal/nodemem"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // placesFor makes a node's file for two processes, and gives their places, each with a descriptor that Open takes over.
@@ -68,4 +69,37 @@ func TestPlaceOfTheDead(t *testing.T) {
 	other := open(t, Config{Self: 0, MaxProcs: 2})
 	_, err = other.Dial(fabric.ConnectSpec{Peer: 1, Address: v.addresses[0]})
 	require.ErrorIs(t, err, fabric.ErrPeerGone)
+}
+
+// The right to read one process of the node's memory shows that of the others. One that cannot be read all the
+// same is found out by the first copy, which does not count as its end.
+func TestOneOfTheNodeShowsThatAllCanBeRead(t *testing.T) {
+	f, err := nodemem.Make(4, 4)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = f.Close() })
+	var all []*Provider
+	for i := range 4 {
+		fd, err := unix.Dup(int(f.Fd()))
+		require.NoError(t, err)
+		place := nodemem.Place{FD: fd, At: int64(i) * nodemem.Span(4), Bytes: 4 * nodemem.Span(4)}
+		all = append(all, open(t, Config{Self: proc.ID(i), MaxProcs: 4, Node: place}))
+	}
+	dial := func(peer int, unreadable bool) *Conn {
+		a, err := decodeAddress(all[peer].Address())
+		require.NoError(t, err)
+		if unreadable {
+			a.probe = 8
+		}
+		c, err := all[0].Dial(fabric.ConnectSpec{Peer: proc.ID(peer), Address: a.encode()})
+		require.NoError(t, err)
+		require.True(t, c.segment.shared)
+		return c
+	}
+	require.False(t, dial(1, true).Caps().Get, "nothing has been read yet")
+	require.True(t, dial(2, false).Caps().Get)
+	c := dial(3, true)
+	require.True(t, c.Caps().Get)
+	err = c.Get(make([]byte, 8), fabric.Region{Addr: 8, Len: 8}, 0)
+	require.ErrorIs(t, err, unix.EFAULT)
+	require.NotErrorIs(t, err, fabric.ErrPeerGone)
 }

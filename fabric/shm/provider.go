@@ -24,9 +24,10 @@ type Provider struct {
 	// wordHolder holds the words by which peers see this process die; nil: the kernel does not
 	// allow it, and this process watches no words either.
 	wordHolder *robust.Holder
-	// reads: the kernel has process_vm_readv.
-	reads bool
-	conns map[proc.ID]*Conn
+	// reads: the kernel has process_vm_readv. readsNode: it has let this process read a peer whose front lies
+	// in the memory of the node.
+	reads, readsNode bool
+	conns            map[proc.ID]*Conn
 	// barred: peers that may never connect, and why; see bar.go.
 	barred map[proc.ID]error
 	// inbound: the connections whose ring Poll reads; see quiet.go.

@@ -258,9 +258,9 @@ func (s *segment) back(fd int, offset int64, b []byte) error {
 	if !populates() {
 		return allocate(fd, offset, int64(len(b)))
 	}
-	err := unix.Madvise(b, unix.MADV_POPULATE_WRITE)
+	err := populate(b)
 	for errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN) {
-		err = unix.Madvise(b, unix.MADV_POPULATE_WRITE)
+		err = populate(b)
 	}
 	if errors.Is(err, unix.EFAULT) || errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.ENOSPC) {
 		return noSpace(int64(len(b)), err)
@@ -292,7 +292,7 @@ var errEmptySlot = errors.New("shm: the page is empty")
 // a page without memory would get some, and fault where there is none.
 func (s *segment) knockAddress(id proc.ID) (address, error) {
 	var b [4 + addressBytes]byte
-	if _, err := unix.Pread(s.front.fd, b[:], s.front.at+s.pageOffset(id)); err != nil {
+	if err := pread(s.front.fd, b[:], s.front.at+s.pageOffset(id)); err != nil {
 		return address{}, fmt.Errorf("shm: reading the page: %w", err)
 	}
 	switch binary.NativeEndian.Uint32(b[:]) {
