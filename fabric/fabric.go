@@ -81,6 +81,9 @@ type Sink struct {
 	// have been done, in part or not at all, and nothing of them happens any more, at the peer and here. It is not
 	// called after the peer's end.
 	Moved func(peer proc.ID, n int, lost bool)
+	// Fetched reports that what a Fetcher has started under that token is complete, or what has kept it from that: then the
+	// contents of local are undefined, and nothing is written there any more.
+	Fetched func(peer proc.ID, token uint64, err error)
 }
 
 // LinkClass is the distance between two processes of a simulated machine.
@@ -159,6 +162,20 @@ type Lender interface {
 	// DetachBuffers makes the connection continue without memory of others: lent payloads are
 	// copied, and placed ones are read to the end and dropped. Neither is reported.
 	DetachBuffers()
+}
+
+// Fetcher is a Conn whose adapter reads memory of the peer while this process does other things. The regions of Expose have a
+// key then; Get does not read them.
+type Fetcher interface {
+	Conn
+	// Fetch starts to read from remote into local, all of it, which stays in place until Sink.Fetched reports the token. Any
+	// number of reads may be under way; they end in any order. Nothing is written to local after Down, Departed, Invalidate
+	// and EndFetches, and nothing reported. On error nothing has started: errors as of Get.
+	//
+	// Preconditions: as TrySend.
+	Fetch(local []byte, remote Region, token uint64) error
+	// EndFetches ends all that is under way.
+	EndFetches()
 }
 
 // Announcer is a Conn over which the peer reads some memory in place.

@@ -6,7 +6,7 @@
 // A message that fits into one frame is sent eagerly in it. A longer one up to the connection's
 // eager limit is sent eagerly in fragments, which the receiver copies while the sender writes the
 // next: First announces it, Frag follows. Above the limit the sender sends a request to send (RTS).
-// The receiver, once matched, either pulls the data in one copy and confirms (Fin) or, on a medium
+// The receiver, once matched, either pulls the data in one copy, or has its adapter read them, and confirms (Fin) or, on a medium
 // without Get, asks for a stream (CTS, then Frag). A synchronous send of any length uses the
 // rendezvous, whose answer reports the match.
 //

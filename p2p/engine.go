@@ -67,6 +67,7 @@ func New(p *progress.Engine, aware bool, limits Limits) *Engine {
 	p.Handle(fabric.ClassFin, e.onFin)
 	p.Handle(fabric.ClassFlow, e.onFlow)
 	p.HandlePlaces(e.place, e.onPlaced, e.onReturned)
+	p.HandleFetches(e.onFetched)
 	p.OnStall(e.pumpAll)
 	e.revoked.catchUp = e.catchUp
 	if !p.Sparse() {

@@ -112,7 +112,16 @@ func (e *Engine) fetch(l *link, r *Request) {
 		return
 	}
 	l.addActive(r)
-	if (l.ep.Get || len(r.region.Key) > 0) && r.region.Len != 0 {
+	f, reads := l.ep.Conn().(fabric.Fetcher)
+	keyed := len(r.region.Key) > 0
+	switch {
+	case r.region.Len == 0:
+	case keyed && reads:
+		if f.Fetch(r.buf[:min(r.total, len(r.buf))], r.region, r.wire()) == nil {
+			r.fetching = true
+			return
+		}
+	case keyed || l.ep.Get:
 		r.busy = true
 		r.job = progress.Job{Run: runPull, Done: donePull, Arg: r}
 		e.p.Submit(&r.job)
@@ -129,30 +138,44 @@ func runPull(j *progress.Job) {
 	r.pullErr = r.link.ep.Conn().Get(r.buf[:n], r.region, 0)
 }
 
-// donePull completes the receive. If the copy failed because of the peer's end, the report of that
-// end completes the receive. After any other error the data are streamed, and the connection does
-// not use Get again for memory without a key.
+// donePull continues after a copy.
 func donePull(j *progress.Job) {
 	r := j.Arg.(*Request)
-	e, l := r.comm.e, r.link
-	r.busy = false
-	switch {
-	case r.err != nil: // the peer ended during the copy
-		l.removeActive(r)
+	why := r.pullErr
+	r.busy, r.pullErr = false, nil
+	if r.err != nil { // the peer ended during the copy
+		r.link.removeActive(r)
 		r.Finish()
-	case r.pullErr == nil:
+		return
+	}
+	if why != nil && !isPeerGone(why) && len(r.region.Key) == 0 {
+		r.link.ep.Get = false // the kernel does not allow it
+	}
+	r.comm.e.pulled(r.link, r, why)
+}
+
+// onFetched continues after a read of an adapter.
+func (e *Engine) onFetched(from proc.ID, token uint64, why error) {
+	l := e.findLink(from)
+	if r := e.request(token, l); r != nil && r.fetching {
+		r.fetching = false
+		e.pulled(l, r, why)
+	}
+}
+
+// pulled completes a receive. If the data could not be pulled because of the peer's end, the report of that end
+// completes the receive. After any other error the data are streamed.
+func (e *Engine) pulled(l *link, r *Request, why error) {
+	switch {
+	case why == nil:
 		l.removeActive(r)
 		e.control(l, fabric.ClassFin, r.remote, nil)
 		r.received(r.total)
-	case !isPeerGone(r.pullErr):
-		if len(r.region.Key) == 0 {
-			l.ep.Get = false
-		}
+	case !isPeerGone(why):
 		r.region = fabric.Region{Key: r.region.Key[:0]}
 		l.removeActive(r)
 		e.fetch(l, r)
 	}
-	r.pullErr = nil
 }
 
 // streamed handles a fragment of an announced message.

@@ -46,8 +46,8 @@ type Request struct {
 	got     int           // receive: streamed bytes that have arrived
 	claimed *message      // matched probe: its message
 	// announced: a send whose receiver has not answered. streaming: a receive whose sender has been
-	// asked for a stream.
-	announced, streaming bool
+	// asked for a stream. fetching: a receive into whose buffer an adapter reads.
+	announced, streaming, fetching bool
 	// lent: of a send, loans of its buffer that have not been returned; handed: there will be no
 	// more.
 	lent   int
@@ -112,7 +112,7 @@ func (e *Engine) recycle(r *Request) {
 	r.gen++
 	r.comm, r.buf, r.link, r.err, r.claimed = nil, nil, nil, nil, nil
 	r.count, r.got, r.total, r.lent = 0, 0, 0, 0
-	r.announced, r.streaming, r.handed, r.special, r.ways = false, false, false, 0, 0
+	r.announced, r.streaming, r.fetching, r.handed, r.special, r.ways = false, false, false, false, 0, 0
 	r.next, r.prev = e.free, nil
 	e.free = r
 }

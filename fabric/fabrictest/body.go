@@ -36,8 +36,8 @@ type Case struct {
 func Cases() []Case {
 	var all []Case
 	for _, part := range [][]Case{
-		hostCases(), connectCases(), trafficCases(), largeCases(), blockCases(), moveCases(), pressureCases(), wakeCases(),
-		concurrencyCases(), endCases(), deathCases(), cutCases(), informCases(),
+		hostCases(), connectCases(), trafficCases(), largeCases(), blockCases(), moveCases(), fetchCases(), pressureCases(),
+		wakeCases(), concurrencyCases(), endCases(), deathCases(), cutCases(), informCases(),
 	} {
 		all = append(all, part...)
 	}

@@ -98,8 +98,10 @@ type Config struct {
 	Blocks bool
 	// Moves lets processes write and read memory that others have shared; see fabric.Mover. MoveLoss is the
 	// probability that a move loses all that are under way between the two processes, and their path for a while.
-	Moves     bool
-	MoveLoss  float64
+	Moves    bool
+	MoveLoss float64
+	// Fetch has long messages read beside the processes; see fabric.Fetcher. MoveLoss is also the probability that a read fails.
+	Fetch     bool
 	Detection Detection
 	Spikes    Spikes
 	// LossAtDeath is the probability, per peer, that a death loses frames in flight; then their

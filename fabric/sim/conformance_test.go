@@ -124,7 +124,7 @@ func (c *simControl) Exit(code int) { c.p.Die(proc.Cause{Kind: proc.Exited, Code
 
 func TestConformance(t *testing.T) {
 	variants := map[string]func(*sim.Config){
-		"get":       func(c *sim.Config) { c.Get, c.Blocks, c.Moves = true, true, true },
+		"get":       func(c *sim.Config) { c.Get, c.Blocks, c.Moves, c.Fetch = true, true, true, true },
 		"default":   func(*sim.Config) {}, // no Get
 		"tight":     func(c *sim.Config) { c.Credits, c.MaxFrame = 1, 256 },
 		"scattered": func(c *sim.Config) { c.Topology = sim.Topology{ProcsPerNode: 1, NodesPerSwitch: 2} },

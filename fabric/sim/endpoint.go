@@ -166,6 +166,10 @@ func (e *endpoint) deliver(sink *fabric.Sink, fr *frame) {
 		if sink.Moved != nil && !f.polled {
 			sink.Moved(f.from.id, int(fr.imm), fr.lost)
 		}
+	case fr.kind == frameFetched:
+		if sink.Fetched != nil && !f.polled {
+			sink.Fetched(f.from.id, fr.imm, fr.err)
+		}
 	default:
 		f.polled = true
 		s.record(traceDown, e.p.id, f.from.id, 0, int(fr.cause.Kind))

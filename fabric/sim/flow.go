@@ -47,10 +47,12 @@ type flow struct {
 	wire    frameList // frames that have not arrived, in order
 	last    Picos     // arrival of the last of them
 
-	moves    []*move // under way, the oldest first
-	moved    uint64  // moves so far
-	pathless Picos   // no move is started before
-	lastMove Picos   // arrival of the last one
+	moves    []*move  // under way, the oldest first
+	moved    uint64   // moves so far
+	pathless Picos    // no move is started before
+	lastMove Picos    // arrival of the last one
+	fetches  []*fetch // under way
+	fetched  uint64   // so far
 }
 
 func (t Topology) class(a, b proc.ID) fabric.LinkClass {

@@ -15,6 +15,7 @@ const (
 	frameDeparture           // the last of a departing sender; it travels like data
 	frameDown                // evidence; queued where it becomes known
 	frameMoved               // imm moves have ended; queued where they were started
+	frameFetched             // a fetch has ended, imm is its token; queued where it was started
 )
 
 // frame is one frame from TrySend until its receiver's function has returned, or evidence of a
@@ -25,6 +26,7 @@ type frame struct {
 	imm     uint64
 	payload []byte
 	cause   proc.Cause // of frameDown
+	err     error      // of frameFetched
 	kind    frameKind
 	class   fabric.Class
 	lost    bool // its sender died, and it will not arrive; of frameMoved: the moves are lost

@@ -13,12 +13,16 @@ func (c *conn) Expose(buf []byte) (fabric.Region, error) {
 	p := c.from
 	p.step()
 	switch {
-	case !p.sim.cfg.Get:
+	case !p.sim.cfg.Get && !p.sim.cfg.Fetch:
 		return fabric.Region{}, fabric.ErrUnsupported
 	case p.end.closed:
 		return fabric.Region{}, fabric.ErrClosed
 	}
-	return fabric.Region{Addr: p.end.regions.expose(buf), Len: uint64(len(buf))}, nil
+	r := fabric.Region{Addr: p.end.regions.expose(buf), Len: uint64(len(buf))}
+	if p.sim.cfg.Fetch {
+		r.Key = fetchKey
+	}
+	return r, nil
 }
 
 // pendingGet is a Get in progress. As an event it is its completion.

@@ -16,6 +16,7 @@ const (
 	forLossLength
 	forBody
 	forMoves
+	forFetches
 )
 
 // draw is a pure function of the seed and its arguments, so that a decision depends on nothing

@@ -88,6 +88,7 @@ func (p *Provider) roundTrip(looks int) (found int) {
 			for _, c := range p.conns {
 				c.fails(err)
 			}
+			p.refused(p.reading.ports[0], refused, err)
 			return found
 		}
 		for _, c := range p.conns {
@@ -95,6 +96,7 @@ func (p *Provider) roundTrip(looks int) (found int) {
 				c.fails(err) // its messages go over the sockets
 			}
 		}
+		p.refused(p.reading.ports[0], refused, err)
 		looks = 0
 	}
 }

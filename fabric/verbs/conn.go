@@ -4,7 +4,6 @@ package verbs
 
 import (
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/banyan-hpc/banyan/fabric"
@@ -22,9 +21,9 @@ type Conn struct {
 	pair       pair
 	mine       end
 	inlined    int
-	reads      atomic.Pointer[readPairs] // nil: there are none
-	joined     bool                      // the pair receives and sends
-	heard      bool                      // the peer's end receives
+	reads      *readPairs // nil: there are none
+	joined     bool       // the pair receives and sends
+	heard      bool       // the peer's end receives
 	// sending: frames go over the lane. receiving: they come over it.
 	sending, receiving bool
 	starving           bool // a frame was refused since credit was last available
@@ -281,6 +280,7 @@ func (c *Conn) Invalidate() {
 
 // drop frees the lane, and what was on its way.
 func (c *Conn) drop() {
+	c.EndFetches()
 	c.release()
 	c.p.onWay -= len(c.out)
 	for _, list := range [][]onWay{c.out, c.resend, c.lost} {
@@ -299,7 +299,7 @@ func (c *Conn) drop() {
 func (c *Conn) release() {
 	if c.pair != (pair{}) {
 		c.p.endBatch()
-		c.endReads()
+		c.endReads(errReadsEnd)
 		delete(c.p.byPair, c.mine.qp)
 		c.pair.free()
 		c.pair, c.joined = pair{}, false

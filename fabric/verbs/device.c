@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -80,7 +79,6 @@ struct bn_device {
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
-	struct ibv_cq *reads;
 	struct ibv_srq *srq;
 	int port, gid;
 	struct ibv_port_attr attr;
@@ -142,8 +140,6 @@ static const char *open_step(struct bn_device *d, const char *name, uint32_t rec
 		return "fcntl";
 	if (!(d->cq = lib.create_cq(d->context, completions, NULL, d->channel, 0)))
 		return "ibv_create_cq";
-	if (!(d->reads = lib.create_cq(d->context, 4 * bn_reads, NULL, NULL, 0)))
-		return "ibv_create_cq";
 	struct ibv_srq_init_attr attr = {.attr = {.max_wr = receives, .max_sge = 1}};
 	if (!(d->srq = lib.create_srq(d->pd, &attr)))
 		return "ibv_create_srq";
@@ -169,8 +165,6 @@ int bn_open(const char *name, int port, int gid, uint32_t receives, uint32_t com
 void bn_close(struct bn_device *d) {
 	if (d->srq)
 		lib.destroy_srq(d->srq);
-	if (d->reads)
-		lib.destroy_cq(d->reads);
 	if (d->cq)
 		lib.destroy_cq(d->cq);
 	if (d->channel)
@@ -227,9 +221,8 @@ void bn_deregister(struct bn_memory *m) { lib.dereg_mr(m->region); }
 
 int bn_pair_new(struct bn_device *d, uint32_t psn, uint32_t sends, int reads, void **out, struct bn_end *mine,
 	uint32_t *inlined) {
-	struct ibv_cq *cq = reads ? d->reads : d->cq;
 	struct ibv_qp_init_attr init = {
-		.send_cq = cq, .recv_cq = cq, .srq = d->srq, .qp_type = IBV_QPT_RC,
+		.send_cq = d->cq, .recv_cq = d->cq, .srq = d->srq, .qp_type = IBV_QPT_RC,
 		.cap = {.max_send_wr = sends, .max_send_sge = 1, .max_inline_data = reads ? 0 : 128},
 	};
 	struct ibv_qp *qp = lib.create_qp(d->pd, &init);
@@ -286,39 +279,10 @@ int bn_pair_fail(void *qp) {
 }
 void bn_pair_free(void *qp) { lib.destroy_qp(qp); }
 
-int bn_read_post(void *qp, const struct bn_read *r) {
-	struct ibv_sge sge = {.addr = r->at, .length = r->length, .lkey = r->key};
-	struct ibv_send_wr *bad, wr = {
-		.wr_id = r->id, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_SIGNALED,
-		.wr.rdma = {.remote_addr = r->remote, .rkey = r->remote_key},
-	};
-	return ibv_post_send(qp, &wr, &bad);
-}
-
 static int64_t now_ns(clockid_t clock) {
 	struct timespec now;
 	clock_gettime(clock, &now);
 	return now.tv_sec * 1000000000LL + now.tv_nsec;
-}
-
-int bn_read_wait(struct bn_device **d, int n, int *which, uint64_t *id, uint32_t *status) {
-	enum { looks = 256 }; // before others get the core, and between two looks at the clock
-	int64_t start = now_ns(CLOCK_MONOTONIC);
-	int first = *which + 1; // the others come first
-	do {
-		for (int i = 0; i < looks; i++) {
-			struct ibv_wc wc;
-			int found = ibv_poll_cq(d[(first + i) % n]->reads, 1, &wc);
-			if (found != 0) {
-				*which = (first + i) % n;
-				*id = wc.wr_id;
-				*status = wc.status;
-				return found;
-			}
-		}
-		sched_yield();
-	} while (now_ns(CLOCK_MONOTONIC) - start < 1000000);
-	return 0;
 }
 
 static int post_receives(struct bn_device *d, const struct bn_receive *list, int n) {

@@ -1,6 +1,5 @@
 // The part of package verbs in C: libibverbs, loaded at run time. All functions return 0 or an errno,
-// unless stated otherwise. A device is used by one thread at a time, but for bn_fd, bn_register and those that
-// read, which are another thread's.
+// unless stated otherwise. A device is used by one thread at a time, but for bn_fd and bn_register.
 #ifndef BANYAN_VERBS_DEVICE_H
 #define BANYAN_VERBS_DEVICE_H
 
@@ -12,12 +11,6 @@ struct bn_memory {
 	void *at;
 	void *region;
 	uint32_t key, remote;
-};
-
-// bn_read is a part of a message, which the adapter reads from the peer's memory.
-struct bn_read {
-	uint64_t at, remote, id;
-	uint32_t length, key, remote_key;
 };
 
 // bn_end is what one end of a queue pair says to the other.
@@ -71,7 +64,7 @@ struct bn_round {
 
 struct bn_device;
 
-// bn_reads is the number of reads of one queue pair that are under way at once.
+// bn_reads is the number of reads that the adapter of one queue pair has under way at once.
 enum { bn_reads = 4 };
 
 int bn_headers(void);                 // 1: built with the headers of libibverbs
@@ -96,11 +89,6 @@ int bn_pair_join(struct bn_device *d, void *qp, uint32_t psn, const struct bn_en
 	const char **step);
 int bn_pair_fail(void *qp); // to the error state: nothing more is sent or received
 void bn_pair_free(void *qp);
-
-int bn_read_post(void *qp, const struct bn_read *r);
-// bn_read_wait waits a millisecond for the end of a read of one of n devices, and gives its number; 0: there is none. The one
-// that which names is looked at last.
-int bn_read_wait(struct bn_device **d, int n, int *which, uint64_t *id, uint32_t *status);
 
 void bn_go(struct bn_device *d, struct bn_round *r);
 

@@ -24,8 +24,6 @@ int bn_memory_new(struct bn_device *d, size_t length, struct bn_memory *out) { r
 void bn_memory_free(struct bn_memory *m, size_t length) {}
 int bn_register(struct bn_device *d, void *at, size_t length, int writes, struct bn_memory *out) { return ENOSYS; }
 void bn_deregister(struct bn_memory *m) {}
-int bn_read_post(void *qp, const struct bn_read *r) { return ENOSYS; }
-int bn_read_wait(struct bn_device **d, int n, int *which, uint64_t *id, uint32_t *status) { return -1; }
 int bn_pair_new(struct bn_device *d, uint32_t psn, uint32_t sends, int reads, void **qp, struct bn_end *mine,
 	uint32_t *inlined) {
 	return ENOSYS;

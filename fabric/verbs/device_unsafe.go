@@ -7,8 +7,6 @@ package verbs
 #cgo LDFLAGS: -ldl
 #cgo noescape bn_go
 #cgo nocallback bn_go
-#cgo noescape bn_read_wait
-#cgo nocallback bn_read_wait
 #cgo noescape bn_arm
 #cgo nocallback bn_arm
 #cgo noescape bn_drain
@@ -162,39 +160,6 @@ func (m *memory) remote() uint32 { return uint32(m.c.remote) }
 
 // addressOf is where memory begins.
 func addressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
-
-// read starts to read memory of the peer of a pair. Memory at belongs to m and stays until waitRead has returned id,
-// for which there are readsAtOnce for all pairs.
-func (d *device) read(p pair, at []byte, m *memory, remote uint64, key uint32, id uint64) error {
-	r := C.struct_bn_read{
-		at: C.uint64_t(addressOf(at)), remote: C.uint64_t(remote), id: C.uint64_t(id),
-		length: C.uint32_t(len(at)), key: m.c.key, remote_key: C.uint32_t(key),
-	}
-	if err := C.bn_read_post(p.at, &r); err != 0 {
-		return failed("queue pair", "ibv_post_send", err)
-	}
-	return nil
-}
-
-// readsAtOnce is the number of reads of a pair that are under way.
-const readsAtOnce = C.bn_reads
-
-// waitRead waits a millisecond for the end of a read of one of some devices, and gives its number; false: there was none. It
-// looks at the last one last.
-func waitRead(list []*device, last int) (which int, status uint32, ended bool, err error) {
-	var c [mostRails]*C.struct_bn_device
-	for i, d := range list {
-		c[i] = d.c
-	}
-	w := C.int(last)
-	var i C.uint64_t
-	var s C.uint32_t
-	n := C.bn_read_wait(&c[0], C.int(len(list)), &w, &i, &s)
-	if n < 0 {
-		return 0, 0, false, errQueue
-	}
-	return int(w), uint32(s), n > 0, nil
-}
 
 // newPair makes a queue pair for so many messages on their way. inlined is the longest that needs no buffer. A pair for
 // reads does nothing else.

@@ -11,7 +11,7 @@
 //
 // Short frames to one peer that follow each other at once share a call into C and a doorbell: see batch.go.
 //
-// A message from registered memory ([fabric.Registrar]) is read by the receiver's adapter, over queue pairs for reads
+// A message from registered memory ([fabric.Registrar]) is read by the receiver's adapter, many at once, over queue pairs for reads
 // alone, one for each port: see reads.go. Peers can read all registered memory. They write only what has been shared
 // ([fabric.Sharer]), by moves: see moves.go.
 //

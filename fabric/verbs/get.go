@@ -5,174 +5,281 @@ package verbs
 import (
 	"errors"
 	"fmt"
+	"slices"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// get is a Get under way. Its pieces go over all rails, several at once over each; those of one rail end in order. The pieces of a
-// rail that fails are read again over the others, once its adapter has reported them all.
-type get struct {
-	p      *Provider
-	r      *readPairs
-	local  []byte
-	from   uint64
-	keys   [mostRails]uint32
-	direct *registration // of local; nil: by way of buffers
-	posted int           // bytes whose reads have started
-	landed int           // bytes that have come
-	again  []span        // pieces of rails that have failed
-	flows  [mostRails]flow
-	last   int   // rail of which a read has ended last
-	why    error // of the last rail that has failed
+// fetch is a message that is read. Its pieces go over all rails. Those of a rail that fails are read again over the others, once
+// its adapter has reported them.
+type fetch struct {
+	token    uint64
+	local    []byte
+	from     uint64
+	keys     [mostRails]uint32
+	direct   *registration // of local; nil: by way of buffers
+	posted   int           // bytes whose reads have started
+	landed   int           // bytes that have come
+	again    []span        // pieces of rails that have failed
+	underWay int           // its pieces that are
+	why      error         // of the last rail that has failed
 }
 
-// span is a piece of the message.
+// span is a piece of a message.
 type span struct{ at, n int }
 
-// flow is what is under way over a rail: the reads from first to next, whose pieces are by their numbers modulo readsAtOnce.
-type flow struct {
-	first, next uint64
-	pieces      [readsAtOnce]span
-	fails       bool // nothing more is posted
+// piece is a read under way.
+type piece struct {
+	span
+	f   *fetch
+	id  uint64
+	via memory // the buffer; the zero one: none
 }
 
-var errReadsEnd = errors.New("verbs: the peer is gone or cut off")
+// fetched is a message whose reads have ended.
+type fetched struct {
+	peer  proc.ID
+	token uint64
+	err   error
+}
 
-func (g *get) run() error {
-	for g.landed < len(g.local) {
-		if g.post(); !g.underWay() {
-			return g.why
-		}
-		i, status, ended, err := waitRead(g.p.reading.rails, g.last)
-		g.last = i
-		switch {
-		case err != nil:
-			return g.fail(err)
-		case ended && status != 0:
-			g.breaks(i, fmt.Errorf("verbs: reading %d bytes: %s", len(g.local), statusName(status)))
-			f := &g.flows[i]
-			g.again = append(g.again, f.pieces[f.first%readsAtOnce])
-			f.first++
-		case ended:
-			g.land(i)
-		}
-		if g.r.over.Load() {
-			return g.fail(errReadsEnd)
-		}
+var errReadsEnd = errors.New("verbs: the queue pairs for reads have ended")
+
+// Fetch implements fabric.Fetcher.
+func (c *Conn) Fetch(local []byte, remote fabric.Region, token uint64) error {
+	keys, ok := readKeys(remote.Key)
+	r := c.reads
+	if !ok || r == nil || !r.joined || r.over {
+		return errNoReads
+	}
+	if uint64(len(local)) > remote.Len {
+		return fmt.Errorf("verbs: %d bytes exceed the region of %d", len(local), remote.Len)
+	}
+	p := c.p
+	r.list = append(r.list, &fetch{
+		token: token, local: local, from: remote.Addr, keys: keys, direct: p.registeredAs(local), why: errNoReads,
+	})
+	p.reading.isDue(r)
+	if p.up == nil { // else Poll posts it, with what other frames lead to
+		p.endBatch()
+		p.postReads()
+		p.roundTrip(1)
 	}
 	return nil
 }
 
-// post starts as many reads as there may be, one over each rail in turn.
-func (g *get) post() {
-	if g.why == nil {
-		g.why = errNoReads // unless there is a rail
+// EndFetches implements fabric.Fetcher. There are no reads over this lane any more.
+func (c *Conn) EndFetches() {
+	c.p.endBatch()
+	c.endReads(nil)
+}
+
+// postReads starts the reads that there may be, and ends the messages that have come, or for which there is no rail.
+func (p *Provider) postReads() {
+	a := &p.reading
+	list := a.due
+	a.due, a.posting = a.posting[:0], list
+	for _, r := range list {
+		r.due = false
+		if r.ended {
+			continue
+		}
+		for p.postOver(r) {
+		}
+		r.list = slices.DeleteFunc(r.list, func(f *fetch) bool {
+			switch {
+			case f.landed == len(f.local):
+				a.fetched = append(a.fetched, fetched{r.peer, f.token, nil})
+				return true
+			case f.underWay > 0 || slices.ContainsFunc(r.rails, func(x *rail) bool { return x.takes(f) }):
+				return false
+			}
+			r.over = true
+			a.fetched = append(a.fetched, fetched{r.peer, f.token, f.why})
+			return true
+		})
 	}
-	for more := true; more; {
-		more = false
-		for i := range g.r.rails {
-			if f := &g.flows[i]; g.usable(i) && f.next-f.first < readsAtOnce {
-				if piece, ok := g.take(); ok {
-					g.start(i, piece)
-					more = true
+}
+
+// postOver starts a read over each rail that has room; false: over none.
+func (p *Provider) postOver(r *readPairs) (more bool) {
+	for _, x := range r.rails {
+		if x.port.d.sending == most {
+			p.endBatch()
+		}
+		if !x.joined || len(x.pieces) == readsAtOnce {
+			continue
+		}
+		for _, f := range r.list {
+			if x.takes(f) && f.left() {
+				if !p.postRead(x, f) {
+					p.reading.starves(r)
+					return false
 				}
+				more = true
+				break
 			}
 		}
 	}
+	return more
 }
 
-// usable reports whether reads may be posted to a rail.
-func (g *get) usable(i int) bool {
-	return g.r.rails[i].joined && !g.flows[i].fails && g.keys[i] != 0 && (g.direct == nil || g.direct.on[i].c != nil)
+// takes reports whether pieces of a message may go over a rail.
+func (x *rail) takes(f *fetch) bool {
+	return x.joined && f.keys[x.port.n] != 0 && (f.direct == nil || f.direct.on[x.port.n].c != nil)
 }
 
-// take gives the next piece.
-func (g *get) take() (piece span, ok bool) {
-	if n := len(g.again); n > 0 {
-		piece, g.again = g.again[n-1], g.again[:n-1]
-		return piece, true
+// left reports whether reads are to be started.
+func (f *fetch) left() bool { return len(f.again) > 0 || f.posted < len(f.local) }
+
+// take gives the next piece. Precondition: left.
+func (f *fetch) take(longest int) (s span) {
+	if n := len(f.again); n > 0 {
+		s, f.again = f.again[n-1], f.again[:n-1]
+		return s
+	}
+	s = span{f.posted, min(longest, len(f.local)-f.posted)}
+	f.posted += s.n
+	return s
+}
+
+// postRead starts the next read of a message over a rail; false: there is no room for it.
+func (p *Provider) postRead(x *rail, f *fetch) bool {
+	a, port := &p.reading, x.port
+	var via memory
+	switch {
+	case port.underWay == mostReads:
+		return false
+	case f.direct == nil:
+		var ok bool
+		if via, ok = port.takeBuffer(); !ok {
+			return false
+		}
 	}
 	longest := stageBytes
-	if g.direct != nil && len(g.r.rails) == 1 {
+	if f.direct != nil && len(a.ports) == 1 {
 		longest = directBytes
 	}
-	piece = span{g.posted, min(longest, len(g.local)-g.posted)}
-	g.posted += piece.n
-	return piece, piece.n > 0
-}
-
-// start reads a piece over a rail.
-func (g *get) start(i int, piece span) {
-	x, f := &g.r.rails[i], &g.flows[i]
-	at, m := g.local[piece.at:][:piece.n:piece.n], (*memory)(nil)
-	if g.direct != nil {
-		m = &g.direct.on[i]
+	s := f.take(longest)
+	a.next++
+	w := work{id: readBit | a.next, remote: f.from + uint64(s.at), key: f.keys[port.n], what: workGet, signal: true}
+	if f.direct != nil {
+		w.at, w.m = f.local[s.at:][:s.n:s.n], &f.direct.on[port.n]
 	} else {
-		if err := g.p.reading.prepare(i); err != nil {
-			g.refused(i, piece, err)
-			return
+		w.at, w.m = via.bytes[:s.n:s.n], &via
+	}
+	port.d.send(x.at, &w)
+	x.pieces = append(x.pieces, piece{s, f, w.id, via})
+	f.underWay++
+	port.underWay++
+	if port.n > 0 {
+		a.beside++
+		p.roundBeside(port, 1)
+	}
+	return true
+}
+
+// readEnded handles the end of a read.
+func (p *Provider) readEnded(port *readingPort, done *completion) {
+	x := port.pairs[done.qp]
+	if x == nil || len(x.pieces) == 0 || x.pieces[0].id != done.id {
+		return // of a pair that has ended
+	}
+	e := x.pieces[0]
+	x.pieces = slices.Delete(x.pieces, 0, 1)
+	p.reading.leaves(port, &e)
+	if f := e.f; done.status == 0 {
+		if e.via.c != nil {
+			copy(f.local[e.at:], e.via.bytes[:e.n])
 		}
-		m = &g.p.reading.stage[i][f.next%readsAtOnce]
-		at = m.bytes[:piece.n:piece.n]
+		x.bytes += uint64(e.n)
+		f.landed += e.n
+	} else {
+		x.breaks(p, fmt.Errorf("verbs: reading %d bytes: %s", len(f.local), statusName(done.status)))
+		f.why = x.why
+		f.again = append(f.again, e.span)
 	}
-	if err := x.d.read(x.at, at, m, g.from+uint64(piece.at), g.keys[i], f.next); err != nil {
-		g.refused(i, piece, err)
-		return
-	}
-	f.pieces[f.next%readsAtOnce] = piece
-	f.next++
-}
-
-// refused leaves a rail that has not taken a piece.
-func (g *get) refused(i int, piece span, why error) {
-	g.again = append(g.again, piece)
-	g.breaks(i, why)
-}
-
-// land ends the oldest read of a rail.
-func (g *get) land(i int) {
-	f := &g.flows[i]
-	piece := f.pieces[f.first%readsAtOnce]
-	if g.direct == nil {
-		copy(g.local[piece.at:][:piece.n], g.p.reading.stage[i][f.first%readsAtOnce].bytes)
-	}
-	g.r.rails[i].bytes += uint64(piece.n)
-	g.landed += piece.n
-	f.first++
+	p.reading.isDue(x.of)
 }
 
 // breaks leaves a rail: this and later messages are read over the others. Its adapter reports what is under way.
-func (g *get) breaks(i int, why error) {
-	if f := &g.flows[i]; !f.fails {
-		f.fails, g.r.rails[i].joined = true, false
-		g.r.rails[i].at.fail()
-		g.why = why
-		g.p.log.Info("a port for reads has failed", "port", i, "bytes", g.r.rails[i].bytes, "reason", why)
+func (x *rail) breaks(p *Provider, why error) {
+	if x.joined {
+		x.joined, x.why = false, why
+		x.at.fail()
+		p.log.Info("a port for reads has failed", "peer", int(x.of.peer), "port", x.port.n, "bytes", x.bytes, "reason", why)
 	}
 }
 
-func (g *get) underWay() bool {
-	for i := range g.flows {
-		if g.flows[i].first < g.flows[i].next {
+// roundBeside is roundTrip for a port beside the first one.
+func (p *Provider) roundBeside(port *readingPort, looks int) (found int) {
+	for {
+		n, refused, err := port.d.round(looks)
+		for i := range n {
+			done := port.d.completed(i)
+			p.readEnded(port, &done)
+		}
+		if found += n; err == nil {
+			return found
+		}
+		p.refused(port, refused, err)
+		if refused == (pair{}) {
+			return found
+		}
+		looks = 0
+	}
+}
+
+// refused frees the pair that has not taken a read; the zero pair: all of the port.
+func (p *Provider) refused(port *readingPort, at pair, why error) {
+	for _, x := range port.pairs {
+		if at == (pair{}) || x.at == at {
+			x.breaks(p, why)
+			for i := range x.pieces {
+				f := x.pieces[i].f
+				f.why = why
+				f.again = append(f.again, x.pieces[i].span)
+			}
+			x.free(&p.reading)
+			p.reading.isDue(x.of)
+		}
+	}
+}
+
+// reportFetched has the sink learn of the messages whose reads have ended.
+func (p *Provider) reportFetched() {
+	a := &p.reading
+	list := a.fetched
+	a.fetched, a.reporting = a.reporting[:0], list
+	for i := range list {
+		f := &list[i]
+		if c := p.conns[f.peer]; c != nil && !c.ended && p.up.Fetched != nil {
+			p.told++
+			p.up.Fetched(f.peer, f.token, f.err)
+		}
+		*f = fetched{}
+	}
+}
+
+// pollReads looks for reads over further ports that have ended, starts others, and reports messages that have come.
+func (p *Provider) pollReads() {
+	for _, port := range p.reading.ports[1:] {
+		if port.underWay > 0 {
+			p.roundBeside(port, 1)
+		}
+	}
+	if p.postReads(); len(p.reading.fetched) > 0 {
+		p.reportFetched()
+	}
+}
+
+// armBeside has the ends of reads over further ports wake this process; true: one has come.
+func (p *Provider) armBeside() bool {
+	for _, port := range p.reading.ports[1:] {
+		if port.underWay > 0 && (port.d.arm(true) != nil || p.roundBeside(port, 1) > 0) {
 			return true
 		}
 	}
 	return false
-}
-
-// fail ends the reads that are under way.
-func (g *get) fail(why error) error {
-	for i := range g.r.rails {
-		if g.r.rails[i].at != (pair{}) {
-			g.breaks(i, why)
-		}
-	}
-	for g.underWay() {
-		i, _, ended, err := waitRead(g.p.reading.rails, 0)
-		if err != nil {
-			break
-		}
-		if ended {
-			g.flows[i].first++
-		}
-	}
-	return why
 }

@@ -89,8 +89,8 @@ func (p *Provider) refill() {
 	}
 }
 
-// receiveBit distinguishes the ids of buffers from those of messages.
-const receiveBit = 1 << 63
+// receiveBit and readBit distinguish the ids of buffers, and of reads of messages, from those of messages.
+const receiveBit, readBit = 1 << 63, 1 << 62
 
 // say sends a note over the sockets, now or later.
 func (c *Conn) say(n *note) {

@@ -45,11 +45,12 @@ func (p *Provider) Poll(s *fabric.Sink) int {
 		return 0
 	}
 	p.endBatch()
-	p.reading.free()
 	p.up = s
 	if p.armed {
 		p.armed = false
-		p.d.drain()
+		for _, port := range p.reading.ports {
+			port.d.drain()
+		}
 	}
 	n, before := 0, p.told
 	if len(p.moved) == 0 && p.lanes > 0 || len(p.arrived) > 0 { // what has been found comes first
@@ -72,6 +73,9 @@ func (p *Provider) Poll(s *fabric.Sink) int {
 	}
 	if len(p.moved) > 0 {
 		p.reportMoved()
+	}
+	if p.reading.busy() {
+		p.pollReads()
 	}
 	p.endBatch()
 	p.up = nil
@@ -110,7 +114,7 @@ func (p *Provider) mixed() bool { return p.bare || p.over < len(p.conns) }
 
 // busy reports whether Poll has more to do than look at the completion queue.
 func (p *Provider) busy() bool {
-	return p.closed || p.armed || len(p.arrived)+len(p.owing)+len(p.pending)+len(p.leaving)+len(p.moved) > 0
+	return p.closed || p.armed || len(p.arrived)+len(p.owing)+len(p.pending)+len(p.leaving)+len(p.moved) > 0 || p.reading.busy()
 }
 
 func (p *Provider) complete(done *completion) {
@@ -121,6 +125,10 @@ func (p *Provider) complete(done *completion) {
 			return
 		}
 		p.arrived = append(p.arrived, arrival{slot, done.qp, done.length})
+		return
+	}
+	if done.id&readBit != 0 {
+		p.readEnded(p.reading.ports[0], done)
 		return
 	}
 	c := p.byPair[done.qp]
@@ -288,11 +296,11 @@ func (p *Provider) Ready() bool {
 		p.returned = false
 		return true
 	}
-	if len(p.arrived)+len(p.owing)+len(p.moved) > 0 {
+	if len(p.arrived)+len(p.owing)+len(p.moved)+len(p.reading.due)+len(p.reading.fetched) > 0 {
 		return true
 	}
 	if p.lanes > 0 {
-		all := false
+		all := p.reading.ports[0].underWay > 0
 		for _, c := range p.conns {
 			// Linux's rxe does not tell a process of a failed message where only messages of peers are asked for,
 			// against InfiniBand's rule: so a process that sleeps with messages on their way asks for all.
@@ -300,7 +308,7 @@ func (p *Provider) Ready() bool {
 		}
 		p.d.drain()
 		p.armed = true
-		if p.d.arm(all) != nil || p.roundTrip(1) > 0 {
+		if p.d.arm(all) != nil || p.roundTrip(1) > 0 || p.armBeside() {
 			return true
 		}
 	}

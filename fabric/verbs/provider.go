@@ -104,7 +104,7 @@ func Open(cfg Config) (*Provider, error) {
 	}
 	peers := cfg.Sockets.MaxProcs
 	receives := uint32(min(maxReceives, peers*(p.credit+spare)+chunkSlots))
-	completions := uint32(min(maxCompletions, int(receives)+peers*(2*p.ring()+mostMoves)))
+	completions := uint32(min(maxCompletions, mostReads+int(receives)+peers*(2*p.ring()+mostMoves)))
 	var err error
 	if p.d, err = openDevice(cfg.Port.Device, cfg.Port.Number, cfg.Port.GID, receives, completions); err != nil {
 		return nil, err
@@ -116,10 +116,12 @@ func Open(cfg Config) (*Provider, error) {
 		p.closeRails()
 		return nil, err
 	}
-	if err = p.AlsoWatch(p.d.fd()); err != nil {
-		_ = p.Provider.Close()
-		p.closeRails()
-		return nil, fmt.Errorf("verbs: %w", err)
+	for _, port := range p.reading.ports {
+		if err = p.AlsoWatch(port.d.fd()); err != nil {
+			_ = p.Provider.Close()
+			p.closeRails()
+			return nil, fmt.Errorf("verbs: %w", err)
+		}
 	}
 	p.fillSink()
 	if runtime.GOMAXPROCS(0) >= 2 { // else it would take the time of the application
@@ -130,20 +132,21 @@ func Open(cfg Config) (*Provider, error) {
 
 // openRails opens the ports beside the first one. One that cannot be used is left out.
 func (p *Provider) openRails() {
-	p.reading.rails = []*device{p.d}
+	p.reading.ports = []*readingPort{{d: p.d, pairs: make(map[uint32]*rail)}}
 	for _, port := range p.cfg.Beside[:min(len(p.cfg.Beside), mostRails-1)] {
-		d, err := openDevice(port.Device, port.Number, port.GID, 1, 1)
+		d, err := openDevice(port.Device, port.Number, port.GID, 1, mostReads)
 		if err != nil {
 			p.log.Info("a port is left out", "port", port, "reason", err)
 			continue
 		}
-		p.reading.rails = append(p.reading.rails, d)
+		n := len(p.reading.ports)
+		p.reading.ports = append(p.reading.ports, &readingPort{n: n, d: d, pairs: make(map[uint32]*rail)})
 	}
 }
 
 func (p *Provider) closeRails() {
-	for _, d := range p.reading.rails {
-		d.close()
+	for _, port := range p.reading.ports {
+		port.d.close()
 	}
 }
 
@@ -276,6 +279,7 @@ var (
 	_ fabric.Registrar = (*Provider)(nil)
 	_ fabric.Sharer    = (*Provider)(nil)
 	_ fabric.Announcer = (*Conn)(nil)
+	_ fabric.Fetcher   = (*Conn)(nil)
 	_ fabric.Mover     = (*Conn)(nil)
 	_ fabric.Awaiter   = (*Conn)(nil)
 	_ fabric.Meter     = (*Conn)(nil)

@@ -3,14 +3,17 @@
 package verbs
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // registered gives memory that an endpoint has registered, with random contents.
@@ -28,6 +31,23 @@ func randomBytes(n int) []byte {
 	return mem
 }
 
+// get reads as Conn.Get does elsewhere.
+func (p *peer) get(c *Conn, local []byte, from fabric.Region) (err error) {
+	ended := false
+	p.sink.Fetched = func(_ proc.ID, token uint64, why error) {
+		require.EqualValues(p.t, 7, token)
+		require.False(p.t, ended, "it is reported twice")
+		err, ended = why, true
+	}
+	if err := c.Fetch(local, from, 7); err != nil {
+		return err
+	}
+	for !ended {
+		p.Poll(&p.sink)
+	}
+	return err
+}
+
 // A message from registered memory is read into registered memory, and by way of buffers into other memory.
 func TestReads(t *testing.T) {
 	if noAdapter(t) {
@@ -37,21 +57,21 @@ func TestReads(t *testing.T) {
 	p, c := steady(t)
 	mem, into := registered(p[0], most), registered(p[1], most)
 	for _, local := range [][]byte{into, make([]byte, most)} {
-		for _, n := range []int{1, 8, 4097, stageBytes, stageBytes + 1, readsAtOnce*stageBytes - 1, most - 1} {
+		for _, n := range []int{1, 8, 4097, stageBytes, stageBytes + 1, 4*stageBytes - 1, most - 1} {
 			require.True(t, c[0].ReadInPlace(mem[1:][:n]))
 			region, err := c[0].Expose(mem[1:][:n])
 			require.NoError(t, err)
 			clear(local)
-			require.NoError(t, c[1].Get(local[:n], region, 0))
+			require.NoError(t, p[1].get(c[1], local[:n], region))
 			require.Equal(t, mem[1:][:n], local[:n])
 			require.Zero(t, local[n], "a byte behind the message")
-			require.NoError(t, c[1].Get(local[:1], region, uint64(n-1)))
-			require.Equal(t, mem[n], local[0])
-			require.Error(t, c[1].Get(local[:2], region, uint64(n-1)), "beyond the region")
+			require.NoError(t, p[1].get(c[1], nil, region))
+			require.Error(t, p[1].get(c[1], local[:n+1], region), "beyond the region")
 		}
 	}
 	_, err := c[0].Expose(make([]byte, 8))
 	require.ErrorIs(t, err, fabric.ErrUnsupported)
+	require.ErrorIs(t, p[1].get(c[1], into[:1], fabric.Region{Addr: 1, Len: 1}), fabric.ErrUnsupported)
 	require.ErrorIs(t, c[1].Get(into[:1], fabric.Region{Addr: 1, Len: 1}, 0), fabric.ErrUnsupported)
 	p[0].Deregister(mem)
 	require.False(t, c[0].ReadInPlace(mem[:1]))
@@ -69,14 +89,12 @@ func TestReadThatFails(t *testing.T) {
 	require.NoError(t, err)
 	p[0].Deregister(mem)
 	local := make([]byte, len(mem))
-	err = c[1].Get(local, region, 0)
+	err = p[1].get(c[1], local, region)
 	require.ErrorContains(t, err, "reading")
 	require.False(t, errors.Is(err, fabric.ErrPeerGone))
 	require.Equal(t, make([]byte, len(mem)), local)
-	_, _, ended, err := waitRead(p[1].reading.rails, 0)
-	require.NoError(t, err)
-	require.False(t, ended, "a read was under way after the Get")
-	require.ErrorIs(t, c[1].Get(local, region, 0), fabric.ErrUnsupported)
+	require.Zero(t, p[1].reading.ports[0].underWay, "a read is under way after the report")
+	require.ErrorIs(t, c[1].Fetch(local, region, 0), fabric.ErrUnsupported)
 	_, err = c[1].Expose(registered(p[1], 8))
 	require.ErrorIs(t, err, fabric.ErrUnsupported, "the peer's end of a broken pair")
 
@@ -92,16 +110,16 @@ func TestRails(t *testing.T) {
 		return
 	}
 	p, c := steady(t)
-	ours, theirs := c[1].reads.Load(), c[0].reads.Load()
+	ours, theirs := c[1].reads, c[0].reads
 	require.Greater(t, len(ours.rails), 1, "a machine with two devices is needed: rdma-vm -i 2")
 	mem, into := registered(p[0], 8<<20), registered(p[1], 8<<20)
 	region, err := c[0].Expose(mem)
 	require.NoError(t, err)
 	read := func(local []byte) error {
 		clear(local)
-		err := c[1].Get(local, region, 0)
+		err := p[1].get(c[1], local, region)
 		if err == nil {
-			require.Equal(t, mem, local)
+			require.True(t, bytes.Equal(mem, local))
 		}
 		return err
 	}
@@ -112,12 +130,14 @@ func TestRails(t *testing.T) {
 			require.Greater(t, ours.rails[i].bytes-before[i], uint64(len(mem)/8), "bytes over rail %d", i)
 		}
 	}
-	go func() { // in the middle of a message
-		for p[1].reading.mu.TryLock() {
-			p[1].reading.mu.Unlock()
-		}
-		theirs.rails[1].at.fail()
-	}()
+	require.NoError(t, c[1].Fetch(into, region, 7)) // it fails in the middle of a message
+	theirs.rails[1].at.fail()
+	ended := false
+	p[1].sink.Fetched = func(_ proc.ID, _ uint64, why error) { require.NoError(t, why); ended = true }
+	for !ended {
+		p[1].Poll(&p[1].sink)
+	}
+	require.True(t, bytes.Equal(mem, into))
 	for rounds := 0; ours.rails[1].joined; rounds++ {
 		require.NoError(t, read([][]byte{into, make([]byte, len(mem))}[rounds%2]))
 	}
@@ -129,26 +149,110 @@ func TestRails(t *testing.T) {
 	require.True(t, c[0].sending && c[1].sending, "the lane has a pair of its own")
 }
 
-// A Get from a peer that is cut off while it runs ends with an error, and none of its reads is under way then.
-func TestReadFromAPeerThatIsCutOff(t *testing.T) {
+// Many messages are read at once, over all rails, by more than one connection's share of buffers; each is reported once.
+func TestManyReads(t *testing.T) {
+	if noAdapter(t) {
+		return
+	}
+	const n, length = 200, 70_001
+	p, c := steady(t)
+	mem, into, other := registered(p[0], n*length), registered(p[1], n/2*length), make([]byte, n/2*length)
+	clear(into)
+	place := func(i uint64) []byte { return [][]byte{into, other}[i%2][i/2*length:][:length] }
+	reported, most := make([]int, n), 0
+	p[1].sink.Fetched = func(from proc.ID, token uint64, why error) {
+		require.NoError(t, why)
+		require.EqualValues(t, 0, from)
+		reported[token]++
+		require.True(t, bytes.Equal(mem[token*length:][:length], place(token)), "message %d", token)
+	}
+	p[1].up = &p[1].sink // as in Poll: they start together
+	for i := range uint64(n) {
+		region, err := c[0].Expose(mem[i*length:][:length])
+		require.NoError(t, err)
+		require.NoError(t, c[1].Fetch(place(i), region, i))
+		most = max(most, len(c[1].reads.list))
+	}
+	p[1].up = nil
+	require.Equal(t, n, most)
+	for len(c[1].reads.list)+len(p[1].reading.fetched) > 0 {
+		p[1].Poll(&p[1].sink)
+	}
+	for i := range reported {
+		require.Equal(t, 1, reported[i], "message %d", i)
+	}
+	for _, port := range p[1].reading.ports {
+		require.Zero(t, port.underWay)
+		require.Len(t, port.buffers, port.made)
+	}
+	require.Zero(t, p[1].reading.beside)
+}
+
+// Reads from a peer that is cut off write nothing any more, and are not reported; nor are those that this process ends. The lane goes
+// on where the peer is not cut off.
+func TestReadsThatAreEnded(t *testing.T) {
+	if noAdapter(t) {
+		return
+	}
+	for _, end := range []func(*Conn){(*Conn).EndFetches, (*Conn).Invalidate} {
+		p, c := steady(t)
+		mem, into := registered(p[0], 8<<20), registered(p[1], 8<<20)
+		region, err := c[0].Expose(mem)
+		require.NoError(t, err)
+		for _, local := range [][]byte{into, make([]byte, len(mem))} {
+			clear(local)
+			p[1].sink.Fetched = func(proc.ID, uint64, error) { require.Fail(t, "it is reported") }
+			require.NoError(t, c[1].Fetch(local[:len(mem)/2], region, 7))
+		}
+		end(c[1])
+		before := append([]byte(nil), into...)
+		clear(mem)
+		for range 1000 {
+			p[1].Poll(&p[1].sink)
+		}
+		require.True(t, bytes.Equal(before, into), "reads go on")
+		require.Zero(t, p[1].reading.ports[0].underWay+p[1].reading.beside)
+		require.Len(t, p[1].reading.ports[0].buffers, p[1].reading.ports[0].made)
+		if !c[1].cut {
+			var sent [2]uint64
+			sendNumbered(p, c, &sent, 200, func() { poll(p) })
+			inOrder(t, p, 200)
+			require.True(t, c[0].sending && c[1].sending)
+		}
+	}
+}
+
+// A process that sleeps is woken when a read ends.
+func TestReadsWake(t *testing.T) {
 	if noAdapter(t) {
 		return
 	}
 	p, c := steady(t)
+	require.Greater(t, len(c[1].reads.rails), 1, "a machine with two devices is needed: rdma-vm -i 2")
 	mem, into := registered(p[0], 8<<20), registered(p[1], 8<<20)
 	region, err := c[0].Expose(mem)
 	require.NoError(t, err)
-	clear(into)
-	done := make(chan error)
-	go func() { done <- c[1].Get(into, region, 0) }()
-	for p[1].reading.mu.TryLock() {
-		p[1].reading.mu.Unlock()
+	for i := range c[1].reads.rails {
+		for k, x := range c[1].reads.rails {
+			x.joined = k == i // over this port alone
+		}
+		ended := false
+		p[1].sink.Fetched = func(_ proc.ID, _ uint64, why error) { require.NoError(t, why); ended = true }
+		require.NoError(t, c[1].Fetch(into, region, 7))
+		for !ended {
+			if !p[1].Ready() {
+				require.True(t, readable(t, p[1].reading.ports[i].d.fd()), "nothing wakes it")
+			}
+			p[1].Poll(&p[1].sink)
+		}
+		require.True(t, bytes.Equal(mem, into))
+		clear(into)
 	}
-	c[1].Invalidate()
-	p[1].Poll(&p[1].sink)
-	require.Error(t, <-done)
-	before := append([]byte(nil), into...)
-	p[1].Poll(&p[1].sink)
-	require.Empty(t, p[1].reading.used)
-	require.Equal(t, before, into)
+}
+
+// readable waits until a descriptor is; false: it is not after ten seconds.
+func readable(t *testing.T, fd int) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 10_000)
+	require.NoError(t, err)
+	return n > 0
 }

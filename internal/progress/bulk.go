@@ -25,6 +25,13 @@ func (e *Engine) HandleMoves(moved func(peer proc.ID, n int, lost bool)) {
 	}
 }
 
+// HandleFetches registers the function that learns of the end of reads (fabric.Sink.Fetched), as HandlePlaces does.
+func (e *Engine) HandleFetches(fetched func(peer proc.ID, token uint64, err error)) {
+	for s := range e.sinks {
+		s.Fetched = fetched
+	}
+}
+
 const (
 	// streamCheck is the number of polls of a stream between two checks of the lock's contenders,
 	// streamChecks the number of checks: ten microseconds in all.
@@ -59,5 +66,8 @@ func (ep *Endpoint) TryLend(class fabric.Class, imm uint64, payload []byte) bool
 func (ep *Endpoint) DetachBuffers() {
 	if ep.lender != nil {
 		ep.lender.DetachBuffers()
+	}
+	if f, ok := ep.conn.(fabric.Fetcher); ok {
+		f.EndFetches()
 	}
 }

@@ -337,6 +337,9 @@ func TestNonblockingCollectivesOutliveDeaths(t *testing.T) {
 			Configure: func(c *sim.Config) {
 				c.Topology.ProcsPerNode = 1 + r.IntN(3)
 				c.Get = seed%2 == 0
+				if seed%3 == 1 {
+					c.Fetch, c.MoveLoss = true, 0.05
+				}
 				c.MaxTime = fabric.Time(5 * time.Minute)
 			},
 			Faults: func(s *sim.Sim) (err error) {

@@ -38,6 +38,9 @@ func TestMatchingAgainstTheRules(t *testing.T) {
 			Seed: seed,
 			Configure: func(c *sim.Config) {
 				c.Get = seed%2 == 0
+				if seed%3 == 1 {
+					c.Fetch, c.MoveLoss = true, 0.05
+				}
 				c.Topology.ProcsPerNode = 4
 				c.Spikes = sim.Spikes{Chance: 0.02, Min: sim.Microsecond, Max: 200 * sim.Microsecond}
 			},
@@ -63,6 +66,9 @@ func TestMatchingWithDeathsAgainstTheRules(t *testing.T) {
 			Seed: seed,
 			Configure: func(c *sim.Config) {
 				c.Get = seed%2 == 0
+				if seed%3 == 1 {
+					c.Fetch, c.MoveLoss = true, 0.05
+				}
 				c.Spikes = sim.Spikes{Chance: 0.02, Min: sim.Microsecond, Max: 200 * sim.Microsecond}
 			},
 			Faults: func(s *sim.Sim) error {
