@@ -84,15 +84,10 @@ func (o Detection) round(ctx context.Context, seen *observer, victim int, startL
 	if err := pause(ctx, o.Settle/2+rand.N(o.Settle+1)); err != nil {
 		return r, err
 	}
-	killed, err := machineClock()
+	killed, err := killQuietly(ready[victim].PID)
 	if err != nil {
-		return r, err
-	}
-	if err := unix.Kill(ready[victim].PID, unix.SIGKILL); err != nil {
 		return r, fmt.Errorf("fault detect: kill rank %d, process %d: %w", victim, ready[victim].PID, err)
 	}
-	// The runtime would look for other work for a while, on the core of the victim or of a survivor.
-	_ = unix.Nanosleep(&unix.Timespec{Nsec: int64(leaveCore)}, nil)
 	noticed, err := seen.collect(ctx, stage{victim, true}, o.Ranks-1, o.Timeout)
 	if errors.Is(err, errTimeout) {
 		missing := o.missing(noticed, victim, false)
@@ -115,9 +110,6 @@ func (o Detection) round(ctx context.Context, seen *observer, victim int, startL
 	}
 	return r, nil
 }
-
-// leaveCore is the time for which the harness sleeps after a kill, less than [reportAfter].
-const leaveCore = 2 * time.Millisecond
 
 // resume lets the survivors continue.
 func resume(noticed map[int]sighting) error {
