@@ -18,9 +18,9 @@ func Code() (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("warm: %w", err)
 	}
-	skip, err := tables(exe)
+	skip, err := tables("/proc/self/exe") // also of a program that has been removed
 	if err != nil {
-		return 0, err
+		skip = section{} // it may be run and not read: everything is mapped
 	}
 	return populate(func(r *region) []region {
 		if r.file != exe {

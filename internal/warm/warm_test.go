@@ -3,6 +3,8 @@ package warm
 import (
 	"debug/elf"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -161,4 +163,28 @@ func TestHeapOfLargePrograms(t *testing.T) {
 		require.Equal(t, c.within, r.firstOf(c.at), "%+v", c)
 		require.Equal(t, c.ends, r.to, "%+v", c)
 	}
+}
+
+// A program that has been removed, as while it is built anew, is mapped all the same, without the tables.
+func TestRemovedProgram(t *testing.T) {
+	const variable = "BANYAN_WARM_REMOVED"
+	if name := os.Getenv(variable); name != "" {
+		require.NoError(t, os.Remove(name))
+		n, err := Code()
+		require.NoError(t, err)
+		skip, err := tables("/proc/self/exe")
+		require.NoError(t, err)
+		require.Greater(t, skip.size, uint64(100<<10))
+		require.Greater(t, n, 1<<20)
+		return
+	}
+	exe, err := os.ReadFile("/proc/self/exe")
+	require.NoError(t, err)
+	name := filepath.Join(t.TempDir(), "removed")
+	require.NoError(t, os.WriteFile(name, exe, 0o700))
+	cmd := exec.Command(name, "-test.run=^TestRemovedProgram$", "-test.v")
+	cmd.Env = append(os.Environ(), variable+"="+name)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "PASS: TestRemovedProgram")
 }
