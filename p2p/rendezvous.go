@@ -112,11 +112,10 @@ func (e *Engine) fetch(l *link, r *Request) {
 		return
 	}
 	l.addActive(r)
-	f, reads := l.ep.Conn().(fabric.Fetcher)
-	keyed := len(r.region.Key) > 0
+	f, keyed := l.ep.Fetcher(), len(r.region.Key) > 0
 	switch {
 	case r.region.Len == 0:
-	case keyed && reads:
+	case keyed && f != nil:
 		if f.Fetch(r.buf[:min(r.total, len(r.buf))], r.region, r.wire()) == nil {
 			r.fetching = true
 			return

@@ -67,7 +67,7 @@ func (ep *Endpoint) DetachBuffers() {
 	if ep.lender != nil {
 		ep.lender.DetachBuffers()
 	}
-	if f, ok := ep.conn.(fabric.Fetcher); ok {
-		f.EndFetches()
+	if ep.fetcher != nil {
+		ep.fetcher.EndFetches()
 	}
 }

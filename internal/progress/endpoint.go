@@ -41,9 +41,10 @@ type Endpoint struct {
 	shm  *shm.Conn // the connection, if it uses shared memory
 	conn fabric.Conn
 	by   fabric.Provider // the provider of the connection; only its reports of the peer's end count
-	// lender and awaiter are the connection, if it has these methods.
+	// lender, awaiter and fetcher are the connection, if it has these methods.
 	lender  fabric.Lender
 	awaiter fabric.Awaiter
+	fetcher fabric.Fetcher
 	// announcer is the connection, if it has that method and is not over shared memory.
 	announcer fabric.Announcer
 	reply     int // Caps.Reply
@@ -179,6 +180,9 @@ func (ep *Endpoint) Traffic() fabric.Traffic {
 // Conn is the connection, for calls that are not on every message's path.
 func (ep *Endpoint) Conn() fabric.Conn { return ep.conn }
 
+// Fetcher is the connection if its adapter reads the peer's memory; else nil.
+func (ep *Endpoint) Fetcher() fabric.Fetcher { return ep.fetcher }
+
 func (ep *Endpoint) attach(c fabric.Conn) {
 	caps := c.Caps()
 	ep.conn = c
@@ -188,6 +192,7 @@ func (ep *Endpoint) attach(c fabric.Conn) {
 		ep.lender, ep.Lends = l, l.Lends()
 	}
 	ep.awaiter, _ = c.(fabric.Awaiter)
+	ep.fetcher, _ = c.(fabric.Fetcher)
 	if s, ok := c.(*shm.Conn); ok {
 		ep.shm, ep.AlwaysEager = s, s.AlwaysEager()
 	} else if a, ok := c.(fabric.Announcer); ok {
