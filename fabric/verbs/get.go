@@ -57,9 +57,11 @@ func (c *Conn) Fetch(local []byte, remote fabric.Region, token uint64) error {
 		return fmt.Errorf("verbs: %d bytes exceed the region of %d", len(local), remote.Len)
 	}
 	p := c.p
-	r.list = append(r.list, &fetch{
-		token: token, local: local, from: remote.Addr, keys: keys, direct: p.registeredAs(local), why: errNoReads,
-	})
+	f := p.reading.newFetch()
+	*f = fetch{
+		token: token, local: local, from: remote.Addr, keys: keys, direct: p.registeredAs(local), why: errNoReads, again: f.again,
+	}
+	r.list = append(r.list, f)
 	p.reading.isDue(r)
 	if p.up == nil { // else Poll posts it, with what other frames lead to
 		p.endBatch()
@@ -90,16 +92,32 @@ func (p *Provider) postReads() {
 		r.list = slices.DeleteFunc(r.list, func(f *fetch) bool {
 			switch {
 			case f.landed == len(f.local):
-				a.fetched = append(a.fetched, fetched{r.peer, f.token, nil})
+				a.ends(r, f, nil)
 				return true
 			case f.underWay > 0 || slices.ContainsFunc(r.rails, func(x *rail) bool { return x.takes(f) }):
 				return false
 			}
 			r.over = true
-			a.fetched = append(a.fetched, fetched{r.peer, f.token, f.why})
+			a.ends(r, f, f.why)
 			return true
 		})
 	}
+}
+
+// newFetch gives a message that has ended, or a new one.
+func (a *reads) newFetch() (f *fetch) {
+	if n := len(a.spare); n > 0 {
+		f, a.spare = a.spare[n-1], a.spare[:n-1]
+		return f
+	}
+	return new(fetch)
+}
+
+// ends ends a message of which no read is under way.
+func (a *reads) ends(r *readPairs, f *fetch, why error) {
+	a.fetched = append(a.fetched, fetched{r.peer, f.token, why})
+	*f = fetch{again: f.again[:0]}
+	a.spare = append(a.spare, f)
 }
 
 // postOver starts a read over each rail that has room; false: over none.
@@ -144,17 +162,22 @@ func (f *fetch) take(longest int) (s span) {
 	return s
 }
 
-// postRead starts the next read of a message over a rail; false: there is no room for it.
+// postRead starts the next read of a message over a rail; false: it has to wait for the end of another one. A rail
+// without buffers is left.
 func (p *Provider) postRead(x *rail, f *fetch) bool {
 	a, port := &p.reading, x.port
-	var via memory
-	switch {
-	case port.underWay == mostReads:
+	if port.underWay == mostReads {
 		return false
-	case f.direct == nil:
-		var ok bool
-		if via, ok = port.takeBuffer(); !ok {
+	}
+	var via memory
+	if f.direct == nil {
+		var err error
+		if via, err = port.takeBuffer(); err == errInUse {
 			return false
+		} else if err != nil {
+			x.breaks(p, err)
+			f.why = err
+			return true
 		}
 	}
 	longest := stageBytes

@@ -3,6 +3,7 @@
 package verbs
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -38,6 +39,7 @@ type reads struct {
 	starved            []*readPairs   // that wait for reads of others to end
 	fetched, reporting []fetched      // messages of which the sink has not been told; is being told
 	beside             int            // reads under way over further ports
+	spare              []*fetch       // for later messages
 }
 
 // readingPort is a port for reads.
@@ -94,22 +96,25 @@ func (c *Conn) ReadInPlace(buf []byte) bool {
 	return r != nil && c.sending && r.joined && !r.over && c.p.registeredAs(buf) != nil
 }
 
-// takeBuffer gives a buffer that nobody uses; false: there is none.
-func (port *readingPort) takeBuffer() (m memory, ok bool) {
+// takeBuffer gives a free buffer. errInUse: one will come back; other errors: there is none, and none can be made.
+func (port *readingPort) takeBuffer() (m memory, err error) {
 	if n := len(port.buffers); n > 0 {
 		m, port.buffers = port.buffers[n-1], port.buffers[:n-1]
-		return m, true
+		return m, nil
 	}
-	if port.made == mostBuffers {
-		return memory{}, false
+	if port.made < mostBuffers {
+		m, err = port.d.newMemory(stageBytes)
 	}
-	m, err := port.d.newMemory(stageBytes)
-	if err != nil {
-		return memory{}, false
+	switch {
+	case port.made == mostBuffers, err != nil && port.made > 0:
+		return memory{}, errInUse
+	case err == nil:
+		port.made++
 	}
-	port.made++
-	return m, true
+	return m, err
 }
+
+var errInUse = errors.New("verbs: all buffers are in use")
 
 // leaves takes a read from those under way.
 func (a *reads) leaves(port *readingPort, e *piece) {

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
+	"runtime/debug"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -255,4 +256,26 @@ func readable(t *testing.T, fd int) bool {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 10_000)
 	require.NoError(t, err)
 	return n > 0
+}
+
+// A message for memory that is not registered is not read where no buffer can be made, and does not wait for one.
+func TestReadsWithoutBuffers(t *testing.T) {
+	if noAdapter(t) {
+		return
+	}
+	p, c := steady(t)
+	mem, into := registered(p[0], stageBytes), registered(p[1], stageBytes)
+	local := make([]byte, stageBytes)
+	region, err := c[0].Expose(mem)
+	require.NoError(t, err)
+	require.NoError(t, p[1].get(c[1], into, region))
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	var before unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_AS, &before))
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: 1 << 20, Max: before.Max}))
+	err = p[1].get(c[1], local, region)
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_AS, &before))
+	require.ErrorContains(t, err, "ibv_reg_mr")
+	require.Zero(t, p[1].reading.ports[0].made)
+	require.ErrorIs(t, c[1].Fetch(local, region, 0), fabric.ErrUnsupported)
 }
