@@ -276,7 +276,7 @@ func TestManyLongOperations(t *testing.T) {
 
 func TestManyLongOperationsOfProcesses(t *testing.T) {
 	for name, env := range ranktest.JoinedBy(ranktest.ByFabric) {
-		t.Run(name, func(t *testing.T) { ranktest.Succeed(t, 2, "long operations", env...) })
+		t.Run(name, func(t *testing.T) { ranktest.Succeed(t, 2, "long operations", append(env, ranktest.Steady...)...) })
 	}
 }
 
