@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -237,11 +238,17 @@ func variables(environ []string) map[string]string {
 	return vars
 }
 
+// others are the variables of users that set no knob.
+var others = []string{
+	FileVariable, prefix + "FABRIC", prefix + "NETWORKS", prefix + "VERBS_DEVICE", prefix + "NODE", prefix + "VERBOSE",
+	prefix + "EXITS", prefix + "INIT_TIMEOUT", prefix + "SECRET_FILE", prefix + "RSH",
+}
+
 // families begin the names of variables that can only be settings.
 var families = []string{prefix + "SHM_", prefix + "WAIT_", prefix + "UNEXPECTED", prefix + "DETECT"}
 
 // environment takes the values of the variables. An empty one is as good as
-// none. A name that begins like a knob's and is none's is an error.
+// none. A name that begins like a knob's, or is misspelled, is an error.
 func (s *Set) environment(environ []string) error {
 	vars := variables(environ)
 	var errs []error
@@ -261,11 +268,30 @@ func (s *Set) environment(environ []string) error {
 	}
 	for _, e := range environ {
 		name, _, _ := strings.Cut(e, "=")
-		if _, left := vars[name]; left && hasFamily(name) {
+		if _, left := vars[name]; !left || slices.Contains(others, name) {
+			continue
+		}
+		if near := misspelled(name); near != "" {
+			errs = append(errs, fmt.Errorf("%s: there is no such setting; is %s meant? docs/tuning.md has the list", name, near))
+		} else if hasFamily(name) {
 			errs = append(errs, fmt.Errorf("%s: %w", name, unknown(name, (*Knob).Variable)))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// misspelled returns the variable that a name differs from in few letters, one in five at most; "" if there is none.
+func misspelled(name string) string {
+	known := slices.Clone(others)
+	for i := range table {
+		known = append(known, table[i].Variable())
+	}
+	for _, k := range known {
+		if len(name) <= maxName && distance(name, k) <= (len(k)-len(prefix))/5 {
+			return k
+		}
+	}
+	return ""
 }
 
 func hasFamily(name string) bool {

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -274,15 +275,40 @@ func TestFileErrors(t *testing.T) {
 func TestEnvironmentErrors(t *testing.T) {
 	for variable, want := range map[string]string{
 		"BANYAN_SHM_EAGER=8z":     "BANYAN_SHM_EAGER=8z: shm.eager = 8z: auto, or 1 … 64m is possible",
-		"BANYAN_SHM_EAGR=8k":      "BANYAN_SHM_EAGR: there is no knob BANYAN_SHM_EAGR; is BANYAN_SHM_EAGER meant?",
+		"BANYAN_SHM_EAGR=8k":      "BANYAN_SHM_EAGR: there is no such setting; is BANYAN_SHM_EAGER meant?",
 		"BANYAN_WAIT_SPIN=1":      "is BANYAN_WAIT_SPINS meant?",
+		"BANYAN_COLL_DESING=x":    "is BANYAN_COLL_DESIGN meant?",
+		"BANYAN_FABRICS=tcp":      "BANYAN_FABRICS: there is no such setting; is BANYAN_FABRIC meant?",
+		"BANYAN_NETWORK=eth0":     "is BANYAN_NETWORKS meant?",
+		"BANYAN_SHM_NOTHING=1":    "there is no knob BANYAN_SHM_NOTHING",
 		"BANYAN_UNEXPECTED_MAX=1": "there is no knob BANYAN_UNEXPECTED_MAX",
 	} {
 		_, err := Load(Surroundings{Environ: []string{variable}})
 		require.ErrorContains(t, err, want, variable)
 	}
-	_, err := Load(Surroundings{Environ: []string{"BANYAN_INIT_TIMEOUT=5s", "BANYAN_JOB=x"}})
+	_, err := Load(Surroundings{Environ: []string{"BANYAN_INIT_TIMEOUT=5s", "BANYAN_FABRIC=tcp", "BANYAN_JOB=x", "BANYAN_MODE=x", "BANYAN_FOO=1"}})
 	require.NoError(t, err, "other variables of the library")
+}
+
+// No variable that a program of this module reads is taken for a misspelled one.
+func TestVariablesOfTheModule(t *testing.T) {
+	name := regexp.MustCompile(`= "(BANYAN_[A-Z_]+)"`)
+	found := 0
+	require.NoError(t, filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".go" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range name.FindAllStringSubmatch(string(text), -1) {
+			if found++; hasFamily(m[1]) {
+				continue
+			}
+			near := misspelled(m[1])
+			require.True(t, near == "" || near == m[1], "%s: %s is near to %s", path, m[1], near)
+		}
+		return err
+	}))
+	require.Greater(t, found, 20)
 }
 
 // The shown text can be parsed, with the same result.
