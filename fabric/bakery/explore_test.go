@@ -45,17 +45,17 @@ func TestExhaustive(t *testing.T) {
 // Each rule is needed, and the exploration finds it out.
 func TestMutants(t *testing.T) {
 	for name, j := range map[string]task{
-		"nobody says that it chooses":         {ops: []string{"x", "x"}, broken: hasty},
-		"nobody waits for one that chooses":   {ops: []string{"x", "x"}, broken: impatient},
-		"readers do not wait for that":        {ops: []string{"x", "s"}, broken: lax},
-		"equal numbers":                       {ops: []string{"x", "x"}, broken: level},
-		"no look after saying that it sleeps": {ops: []string{"x", "x"}, broken: blindNaps},
-		"who releases need not wake":          {ops: []string{"x", "x"}, broken: silentReleases},
-		"who has a number need not wake":      {ops: []string{"x", "x"}, broken: silentChoosers},
-		"the keeper need not wake":            {ops: []string{"x", "x"}, crashes: 1, broken: silentMarks},
-		"readers do not wait for writers":     {ops: []string{"x", "s"}, broken: greedy},
-		"readers pass writers that wait":      {ops: []string{"s", "x", "s"}, broken: unfair},
-		"numbers do not keep it from a lock":  {ops: []string{"xx", "x"}, broken: reckless},
+		"no member says that it chooses":       {ops: []string{"x", "x"}, broken: hasty},
+		"no member waits for one that chooses": {ops: []string{"x", "x"}, broken: impatient},
+		"readers do not wait for that":         {ops: []string{"x", "s"}, broken: lax},
+		"equal numbers":                        {ops: []string{"x", "x"}, broken: level},
+		"no look after saying that it sleeps":  {ops: []string{"x", "x"}, broken: blindNaps},
+		"a member that releases does not wake": {ops: []string{"x", "x"}, broken: silentReleases},
+		"a member with a number does not wake": {ops: []string{"x", "x"}, broken: silentChoosers},
+		"the keeper need not wake":             {ops: []string{"x", "x"}, crashes: 1, broken: silentMarks},
+		"readers do not wait for writers":      {ops: []string{"x", "s"}, broken: greedy},
+		"readers pass writers that wait":       {ops: []string{"s", "x", "s"}, broken: unfair},
+		"numbers do not keep it from a lock":   {ops: []string{"xx", "x"}, broken: reckless},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := explore.All(newWorld(j), 1<<22)

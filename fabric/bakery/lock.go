@@ -18,7 +18,7 @@ const (
 //
 //	number 60 | asleep 1 | choosing 1 | kind 2
 //
-// 0: it neither holds the lock nor waits for it. One that has the lock at once keeps choosing: nobody passes it.
+// 0: it neither holds the lock nor waits for it. One that has the lock at once keeps choosing: no member passes it.
 const (
 	kindMask   = 3
 	choosing   = 1 << 2
@@ -61,7 +61,7 @@ func (l Lock) Request(me int, kind Kind) (held bool) {
 func (l Lock) choose(me int, kind Kind) { l.members[me].v.Store(choosing | uint64(kind)) }
 
 // ask gives the number of a member, 0 if it has none, and whether its word lets another one have the lock with some
-// kind at once. A member that chooses and has seen that of all others has the lock: whoever asks after that sees it choose.
+// kind at once. A member that chooses and has seen that of all others has the lock: a member that asks after that sees it choose.
 func (l Lock) ask(member, me int, kind Kind) (number uint64, compatible bool) {
 	w := l.members[member].v.Load()
 	return w / numberUnit, w == 0 || member == me || w&kindMask == uint64(Shared) && kind == Shared

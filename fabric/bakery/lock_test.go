@@ -96,7 +96,7 @@ func BenchmarkAlone(b *testing.B) {
 			l := Open(make([]Word, WordsOf(members)), members)
 			for b.Loop() {
 				if !l.Request(1, Exclusive) {
-					b.Fatal("somebody has it")
+					b.Fatal("another member has it")
 				}
 				l.Release(1)
 				l.Next(0)

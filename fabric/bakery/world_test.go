@@ -54,7 +54,7 @@ type actor struct {
 	at       place
 	op, k    int
 	highest  uint64
-	free     bool   // nobody that it has looked at keeps it from the lock
+	free     bool   // no member that it has looked at keeps it from the lock
 	mine     uint64 // its word, as it was taken
 	crashed  bool
 	excluded bool

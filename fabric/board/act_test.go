@@ -135,7 +135,7 @@ func (w *world) lay(a *actor, value byte) {
 	a.phase.Lay([]byte{value})
 }
 
-// end is what follows when those who have to come have.
+// end follows when all that have to come have come.
 func (w *world) end(a *actor) {
 	if a.phase.from == Everyone && !a.condemned && !w.tooMuch(a, w.ops[a.op]) && w.ops[a.op] != 'e' {
 		for _, who := range w.members {
@@ -273,14 +273,14 @@ func (w *world) done(a *actor) {
 func (w *world) fail(a *actor) {
 	a.at = failed
 	if !a.condemned && !w.lost() && !(w.leaver > 0 && w.actors[w.leaver].departed) {
-		w.wrong = fmt.Errorf("member %d ends with an error, and nobody is gone", a.me)
+		w.wrong = fmt.Errorf("member %d ends with an error, and none is gone", a.me)
 	}
 	if !a.condemned && !w.early && w.lost() && !w.owed(a) {
 		w.wrong = fmt.Errorf("member %d ends op %d with an error, which all that are gone had completed", a.me, a.op)
 	}
 }
 
-// owed reports whether somebody who is gone had not completed a member's op.
+// owed reports whether a member that is gone had not completed a member's op.
 func (w *world) owed(a *actor) bool {
 	return slices.ContainsFunc(w.members, func(who int) bool {
 		o := &w.actors[who]
@@ -302,7 +302,7 @@ func (w *world) Check(steps []step) error {
 	return nil
 }
 
-// finished reports whether somebody has done all, so that those who have failed find nobody to validate with.
+// finished reports whether a member has done all, so that members whose op failed find none to validate with.
 func (w *world) finished() bool {
 	return slices.ContainsFunc(w.actors, func(a actor) bool { return a.at == over })
 }

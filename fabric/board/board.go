@@ -62,7 +62,7 @@ func pack(generation uint64, step uint32, s State) uint64 {
 	return generation<<(stepBits+stateBits) | uint64(step)<<stateBits | uint64(s)
 }
 
-// Format prepares cells for a new group whose next step has that number. Nobody uses them, or
+// Format prepares cells for a new group whose next step has that number. No process uses them, or
 // they are used with another generation. It is for the process that owns the memory.
 //
 // Preconditions: len(cells) == CellsOf(members, section), 0 < generation <= MaxGeneration.
@@ -99,7 +99,7 @@ func (b *Ballot) read(w uint64, step uint32) State {
 }
 
 // Post publishes a member's part in a step, and gives what the cell has come to: Posted, or Closed or Lost if
-// somebody else was first. It is for that member. Precondition: len(part) <= MaxPart.
+// another process was first. It is for that member. Precondition: len(part) <= MaxPart.
 func (b *Ballot) Post(member int, step uint32, part []byte) State {
 	c := b.cell(member, step)
 	w := c.word.Load()
@@ -153,7 +153,7 @@ func (b *Ballot) Naps(member int, step uint32) bool {
 	return b.read(b.cells[napRow*b.members+member].word.Load(), step) == Posted
 }
 
-// Copy gives cells that say the same. It is for who explores what may happen to them.
+// Copy gives cells that say the same. It is for the exploration of their states.
 func Copy(cells []Cell) []Cell {
 	out := make([]Cell, len(cells))
 	for i := range cells {

@@ -28,10 +28,10 @@ func TestStates(t *testing.T) {
 		for step := next; step != next+6; step++ {
 			require.Equal(t, Empty, b[1].Look(0, step))
 			require.Equal(t, Posted, b[0].Post(0, step, []byte{byte(step), 5}))
-			require.Equal(t, Posted, b[1].Close(0, step), "who has posted is not sealed")
+			require.Equal(t, Posted, b[1].Close(0, step), "a cell with a post is not sealed")
 			require.Equal(t, []byte{byte(step), 5}, b[1].Part(0, step))
 			require.Equal(t, Closed, b[1].Close(2, step))
-			require.Equal(t, Closed, b[2].Post(2, step, []byte{9}), "who has been sealed does not post")
+			require.Equal(t, Closed, b[2].Post(2, step, []byte{9}), "a sealed member does not post")
 			require.Equal(t, Closed, b[0].Look(2, step))
 			require.Equal(t, Empty, b[0].Look(1, step))
 			require.Equal(t, Empty, b[1].Look(0, step+1), "the other row")

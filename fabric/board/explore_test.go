@@ -13,13 +13,13 @@ import (
 )
 
 // What may happen in a segment is tried: [Phase] and [Segment] as they are, in ordinary memory, by members that do one step at a
-// time, in any order, each of which may die before any of them. What they use of the outside is here: somebody learns of a death, or that a
+// time, in any order, each of which may die before any of them. What they use of the outside is here: a member learns of a death, or that a
 // process has departed, some time after it; a frame wakes a sleeper some time after it was sent; operations that take another way end
-// when all have gone there; those who live validate together. A look that reads several slots is one step: what they say only grows, so it
+// when all have gone there; the living members validate together. A look that reads several slots is one step: what they say only grows, so it
 // is as if all had been read at the last one.
 
-// Everything that may happen to few members in few operations is right: nobody waits for ever, or ends a step to which somebody has not come, or
-// reads what does not belong there; and nobody fails while all live.
+// Everything that may happen to few members in few operations is right: no member waits for ever, or ends a step to which another has not come, or
+// reads what does not belong there; and none fails while all live.
 func TestExhaustive(t *testing.T) {
 	tasks := []task{
 		{n: 2, ops: "bmb", crashes: 1},
@@ -113,17 +113,17 @@ func TestExplore(t *testing.T) {
 // Each rule is needed, and the exploration finds it out.
 func TestMutants(t *testing.T) {
 	for name, j := range map[string]task{
-		"no waking":                       {n: 2, ops: "b", broken: silentNaps},
-		"no look after the nap":           {n: 2, ops: "b", broken: blindNaps},
-		"payload after flag":              {n: 2, ops: "m", broken: lateParts},
-		"one place for parts":             {n: 2, ops: "mm", broken: oneTurn},
-		"nobody waits for those who read": {n: 2, ops: "000000000", broken: endlessRoot},
-		"who has left need not wake":      {n: 3, ops: "00", leaver: 1, after: 1, broken: trusting},
-		"who learns of a death looks":     {n: 2, ops: "mm", crashes: 1, broken: abrupt},
-		"who speaks for a group has not":  {n: 3, ops: "b", group: 2, broken: hopeful},
-		"sums of another step":            {n: 2, ops: "mmm", group: 1, broken: staleSums},
-		"who brings last need not wake":   {n: 2, ops: "g", broken: silentBringers},
-		"memory of one that may go on":    {n: 3, ops: "mm", crashes: 1, zombies: true, broken: hasty},
+		"no waking":                        {n: 2, ops: "b", broken: silentNaps},
+		"no look after the nap":            {n: 2, ops: "b", broken: blindNaps},
+		"payload after flag":               {n: 2, ops: "m", broken: lateParts},
+		"one place for parts":              {n: 2, ops: "mm", broken: oneTurn},
+		"no member waits for readers":      {n: 2, ops: "000000000", broken: endlessRoot},
+		"a member that left does not wake": {n: 3, ops: "00", leaver: 1, after: 1, broken: trusting},
+		"a learner of a death looks":       {n: 2, ops: "mm", crashes: 1, broken: abrupt},
+		"a group is announced too early":   {n: 3, ops: "b", group: 2, broken: hopeful},
+		"sums of another step":             {n: 2, ops: "mmm", group: 1, broken: staleSums},
+		"the last to bring does not wake":  {n: 2, ops: "g", broken: silentBringers},
+		"memory of one that may go on":     {n: 3, ops: "mm", crashes: 1, zombies: true, broken: hasty},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := explore.All(newWorld(j), 1<<20)

@@ -16,8 +16,8 @@ import "sync/atomic"
 // Members are in groups of [GroupSize]. A member that has seen all of a group enter a step says so in a line
 // for all ([Common]), and others need not look at the slots of that group. So many members look at a few lines each:
 // those of their own group, which they look at first, and one for each other. The line is only a shortcut:
-// a group that nobody has spoken for yet is looked at slot by slot, so a member that dies before it has said
-// so keeps nobody.
+// a group without such a line yet is looked at slot by slot, so a member that dies before it has said
+// so delays no other.
 //
 // In the same way a member that has folded the parts of a group lays the sum for the others. Members that
 // fold the same parts at the same time lay the same bytes.

@@ -3,7 +3,7 @@ package board
 // A ballot of many members has sections. A member that has seen all of its section post may lay a sum of their
 // parts, and others need not look at the cells of that section. So many members look at a few lines each. The sum
 // is only a shortcut: a section without one is looked at cell by cell, so a member that dies before it has laid
-// the sum keeps nobody.
+// the sum delays no other.
 //
 // A member lays a sum in a cell of its own and then names itself in the line of its section, unless another member
 // has. So each part has one writer here too, and a member that others count as dead can change no sum of a later

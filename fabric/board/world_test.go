@@ -13,28 +13,28 @@ type mutant int
 const (
 	noMutant       mutant = iota
 	silentNaps            // a sleeper is not woken
-	blindNaps             // nobody looks again after saying that it naps
+	blindNaps             // no member looks again after saying that it naps
 	lateParts             // the part is written after the step has been entered
 	oneTurn               // parts have one place
 	endlessRoot           // no step of many roots' is for everyone
-	trusting              // who is missing and is not waited for does not count
+	trusting              // a missing member that is not waited for does not count
 	hasty                 // a segment serves others while one that only counts as dead may write
-	abrupt                // who learns of a death does not look once more
-	silentBringers        // who has brought its part does not wake the member that collects
+	abrupt                // a member that learns of a death does not look once more
+	silentBringers        // a member that has brought its part does not wake the member that collects
 	staleSums             // a sum counts for another step
-	hopeful               // who sees the first of a group says that all have come
+	hopeful               // a member that sees the first of a group says that all have come
 )
 
 // task is what the members are to do.
 type task struct {
 	n int
-	// ops, each of them for all: 'b' barrier, 'm' everybody brings something, 'g' the first member collects it and lays the sum, 'e' and the last member brings too much, 0 … 9 a root lays
+	// ops, each of them for all: 'b' barrier, 'm' each member brings something, 'g' the first member collects it and lays the sum, 'e' and the last member brings too much, 0 … 9 a root lays
 	// something.
 	ops     string
 	crashes int
-	// zombies: who counts as dead goes on until it crashes.
+	// zombies: a member that counts as dead goes on until it crashes.
 	zombies bool
-	// leaver is a member that departs after that many of its ops; 0: nobody.
+	// leaver is a member that departs after that many of its ops; 0: none.
 	leaver, after int
 	// early: a member that knows of a death begins no op, as in run-through stabilization.
 	early bool
@@ -284,7 +284,7 @@ func (w *world) allAway(a *actor) bool {
 // value is what a member brings or lays in an op.
 func value(op, epoch, who int) byte { return byte(1 + op*16 + epoch*5 + who) }
 
-// root is who lays something in an op: its place in the segment.
+// root is the member that lays something in an op: its place in the segment.
 func (a *actor) root(op byte) int { return int(op-'0') % a.n }
 
 // Do has a step happen.
@@ -311,7 +311,7 @@ func (w *world) Do(s step) {
 	}
 }
 
-// validate has those that live begin anew, in the memory of before if nobody can write to it any more.
+// validate has those that live begin anew, in the memory of before if no member can write to it any more.
 func (w *world) validate() {
 	was := w.actors[w.members[0]].segment
 	free := true

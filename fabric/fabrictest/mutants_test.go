@@ -40,7 +40,7 @@ var endMutants = []mutant{
 	{name: "no Down", in: "die-asleep", fault: func(b *mutantProvider) {
 		wrapSink(b, func(_, to *fabric.Sink) { to.Down = func(proc.ID, proc.Cause) {} })
 	}},
-	{name: "no Down for who waits for credit", in: "die-refusing", fault: func(b *mutantProvider) {
+	{name: "no Down for a sender that waits for credit", in: "die-refusing", fault: func(b *mutantProvider) {
 		wrapSink(b, func(_, to *fabric.Sink) { to.Down = func(proc.ID, proc.Cause) {} })
 	}},
 	{name: "Down without a heartbeat", in: "die-asleep", fault: func(b *mutantProvider) {
@@ -136,7 +136,7 @@ var endMutants = []mutant{
 	{name: "Close leaves no evidence", in: "close-in-flight", fault: func(b *mutantProvider) {
 		b.shut = func() error { b.net.mu.Lock(); defer b.net.mu.Unlock(); b.closed = true; return nil }
 	}},
-	{name: "a cut covers only who has been heard", in: "invalidate-unmet", fault: func(b *mutantProvider) {
+	{name: "a cut covers only peers that were heard", in: "invalidate-unmet", fault: func(b *mutantProvider) {
 		heard := false
 		wrapSink(b, func(s, to *fabric.Sink) {
 			for i, fn := range s.Deliver {
@@ -195,7 +195,7 @@ var callMutants = []mutant{
 	}},
 	{name: "a class without listener is fatal", in: "unhandled", fault: func(b *mutantProvider) {
 		wrapSink(b, func(_, to *fabric.Sink) {
-			to.Deliver[unhandledClass] = func(proc.ID, uint64, []byte) { panic("nobody listens") }
+			to.Deliver[unhandledClass] = func(proc.ID, uint64, []byte) { panic("no listener") }
 		})
 	}},
 	{name: "Ready sees nothing", in: "wakeups", fault: func(b *mutantProvider) { b.ready = func() bool { return false } }},

@@ -45,7 +45,7 @@ func TestRandomAllocations(t *testing.T) {
 			if len(all) > 0 && (rng.IntN(2) == 0 || len(all) > 100) {
 				i := rng.IntN(len(all))
 				b := all[i]
-				require.Equal(t, len(b), bytes.Count(b, b[:1]), "somebody else has written to it")
+				require.Equal(t, len(b), bytes.Count(b, b[:1]), "another process has written to it")
 				require.NoError(t, h.Free(b))
 				require.ErrorIs(t, h.Free(b), ErrForeign)
 				all[i] = all[len(all)-1]

@@ -204,14 +204,14 @@ func TestSleepAndPark(t *testing.T) {
 		var woken atomic.Bool
 		h.Go(func() { woken.Store(true); p.Unpark() })
 		p.Park()
-		require.True(t, woken.Swap(false), "%s: nobody has unparked", name)
+		require.True(t, woken.Swap(false), "%s: no call has unparked", name)
 		h.Go(func() { woken.Store(true); p.Unpark() })
 		p.ParkUntil(fabric.Forever)
-		require.True(t, woken.Swap(false), "%s: nobody has unparked", name)
+		require.True(t, woken.Swap(false), "%s: no call has unparked", name)
 		h.Arm()
 		h.Go(func() { woken.Store(true); h.Ring() })
 		h.Sleep(fabric.Forever)
-		require.True(t, woken.Load(), "%s: nobody has rung", name)
+		require.True(t, woken.Load(), "%s: no call has rung", name)
 	}
 }
 

@@ -38,7 +38,7 @@ func TestNoPathOneWayIsNoPathBothWays(t *testing.T) {
 	require.Nil(t, can.Lookup(0))
 	require.Nil(t, cannot.Lookup(1))
 	e := newObserver()
-	require.Zero(t, cannot.Poll(&e.Sink), "nobody has knocked")
+	require.Zero(t, cannot.Poll(&e.Sink), "no peer has knocked")
 }
 
 // A process that finds a newcomer that it can never map reports it at once, and does not return

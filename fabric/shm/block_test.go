@@ -45,7 +45,7 @@ func TestBlocksLeaveNothing(t *testing.T) {
 	require.Error(t, a.CloseBlock(theirs[1:]))
 	_, err = b.OpenBlock(0, name, 10_000)
 	require.ErrorIs(t, err, fabric.ErrPeerGone)
-	require.EqualValues(t, 7, theirs[9999], "it stays for those who use it")
+	require.EqualValues(t, 7, theirs[9999], "it stays for its users")
 	require.NoError(t, b.CloseBlock(theirs))
 	d, m := used(t)
 	require.Equal(t, []int{descriptors, mappings}, []int{d, m})

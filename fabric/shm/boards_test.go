@@ -87,5 +87,5 @@ func TestBoardsOfNoName(t *testing.T) {
 	require.True(t, ok)
 	b.Depart()
 	_, ok = b.Boards().Make(2, 1)
-	require.False(t, ok, "who has departed makes none")
+	require.False(t, ok, "a departed process makes none")
 }

@@ -90,7 +90,7 @@ func (p *Proc) step() {
 	}
 	s := p.sim
 	if s.running == nil || s.running.p != p {
-		panic(fmt.Sprintf("sim: host or provider of %v called by somebody else", p.id))
+		panic(fmt.Sprintf("sim: host or provider of %v called by another process", p.id))
 	}
 	p.count.Steps++
 	s.steps++

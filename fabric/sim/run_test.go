@@ -203,7 +203,7 @@ func TestMisuseIsCaught(t *testing.T) {
 			p.Host().Go(k.Park)
 			k.Park()
 		},
-		"host or provider of process 1 called by somebody else": func(p *Proc) { p.Sim().procs[1].Host().Now() },
+		"host or provider of process 1 called by another process": func(p *Proc) { p.Sim().procs[1].Host().Now() },
 		"TrySend of class 0": func(p *Proc) { newNode(p).connect(1).TrySend(0, 0, nil) },
 		"TrySend of class 32": func(p *Proc) {
 			newNode(p).connect(1).TrySend(fabric.NumClasses, 0, nil)

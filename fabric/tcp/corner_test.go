@@ -133,7 +133,7 @@ func TestDetachBuffers(t *testing.T) {
 	tp.read()
 	tp.write(wire(header{kind: kindTaken, taken: 1}, nil))
 	tp.Poll(&tp.sink.Sink)
-	require.Zero(t, tp.sink.returned, "nobody is to be told")
+	require.Zero(t, tp.sink.returned, "no process is to be told")
 	for tp.conn.out.unsent() {
 		tp.Poll(&tp.sink.Sink)
 		tp.read()

@@ -11,7 +11,7 @@
 // that it has received. A connection without the secret, with another version, for another process,
 // or with a handshake that takes too long is closed, counted ([Stats]) and logged once per kind; it
 // costs a descriptor for a while, of which there are at most [maxHandshakes]. After the handshake
-// nothing is signed: an attacker who can write into an established connection is not kept out.
+// nothing is signed: an attacker that can write into an established connection is not kept out.
 //
 // # A frame on the wire
 //

@@ -250,7 +250,7 @@ func (p *Provider) linger() {
 		}
 		p.settle()
 		p.roundTrip(1)
-		for _, a := range p.arrived { // nobody reads them any more
+		for _, a := range p.arrived { // not read any more
 			p.repost = append(p.repost, a.slot)
 		}
 		p.arrived = p.arrived[:0]

@@ -47,7 +47,7 @@ type readingPort struct {
 	n        int // its number
 	d        *device
 	pairs    map[uint32]*rail // by their numbers
-	buffers  []memory         // that nobody uses
+	buffers  []memory         // that are not in use
 	made     int              // of them
 	underWay int              // reads
 }

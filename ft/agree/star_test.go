@@ -75,7 +75,7 @@ func TestStarMessages(t *testing.T) {
 			if rank == 0 {
 				want = 1<<n - 2
 			}
-			require.Equal(t, want, p.sentTo, "whom rank %d of %d has sent something to", rank, n)
+			require.Equal(t, want, p.sentTo, "the receivers of rank %d of %d", rank, n)
 		}
 	}
 }

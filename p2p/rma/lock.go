@@ -89,7 +89,7 @@ func (t *target) findLock() {
 	} // else messages reach it
 }
 
-// endLock lets nobody have the lock of this rank any more: one that reaches the words asks by a message, whose answer
+// endLock lets no rank have the lock of this rank any more: one that reaches the words asks by a message, whose answer
 // says that the window has been freed.
 func (w *Window) endLock() {
 	for i := range w.targets {

@@ -5,7 +5,7 @@ import "github.com/banyan-hpc/banyan/fabric/bakery"
 // Operations on memory that this process reaches, and locks whose words it reaches, go without the engine's lock while
 // nothing has failed. The state of a target says so. What the engine's lock guards decides on it: each change of that is
 // followed by refresh. A Lock and its Unlock change nothing but the state and the word of the lock, by a
-// compare-and-swap each, which fails after a refresh; t.held and t.granted learn of such a lock when somebody with the
+// compare-and-swap each, which fails after a refresh; t.held and t.granted learn of such a lock when a caller with the
 // engine's lock asks (account).
 
 // Bits of the state of a target.

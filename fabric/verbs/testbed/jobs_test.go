@@ -94,14 +94,14 @@ func TestLostMachine(t *testing.T) {
 		finish`))
 }
 
-// A rank that is stopped answers nobody, although its adapter does. It counts as failed, and ends when it goes on.
+// A rank that is stopped answers no peer, although its adapter does. It counts as failed, and ends when it goes on.
 func TestStoppedRank(t *testing.T) {
 	survived(t, job(t, `begin waits
 		`+whenGoing+`kill -STOP $pids; await over; kill -CONT $pids; ! wait $pids; exit; fi
 		finish; touch $RDMA_VM_SHARE/over`))
 }
 
-// A machine that is frozen answers nobody, nor does its adapter. Its rank counts as failed, and ends when the machine goes on.
+// A machine that is frozen answers no peer, nor does its adapter. Its rank counts as failed, and ends when the machine goes on.
 func TestFrozenMachine(t *testing.T) {
 	survived(t, job(t, `begin waits
 		`+whenGoing+`touch $RDMA_VM_SHARE/freeze.1; await over; ! wait $pids; exit; fi
