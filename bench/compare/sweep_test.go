@@ -70,7 +70,7 @@ func TestSweep(t *testing.T) {
 	require.Equal(t, Met, c.Middle[0].Verdict)
 	require.Len(t, c.Rows(), 7)
 	require.InDelta(t, 5*m.distance, c.Seconds("ours", 0.15)[2].Median, 0.03*5*m.distance)
-	require.Zero(t, c.Points[0].Result.Seconds("nobody", 0.15).N)
+	require.Zero(t, c.Points[0].Result.Seconds("absent", 0.15).N)
 }
 
 // A round in which the distance changes within a part loses that part's pairs only. The median over

@@ -72,6 +72,6 @@ func silence() finding {
 	return check(what, s.On(settings.Detect),
 		fmt.Sprintf("of %s is death, heartbeats each %s (detect.timeout, detect.period)",
 			value(settings.DetectTimeout), value(settings.DetectPeriod)),
-		"nobody looks for it (detect = off, "+s.Origin(settings.Detect)+"): ranks whose machine is lost are "+
-			"waited for, and who has never talked to a dead rank may wait for it", "")
+		"not detected (detect = off, "+s.Origin(settings.Detect)+"): ranks whose machine is lost are "+
+			"waited for, and a rank that has never talked to a dead one may wait for it", "")
 }

@@ -37,10 +37,10 @@ node 3: deaths are told of first by robust words
 between nodes: by connection
 `, deaths([]*rankReport{{Detection: on}, {Detection: on}, nil, {Detection: words}}, node))
 	text := deaths([]*rankReport{{Detection: off}, {Detection: on}}, func(int) int { return 0 })
-	require.Contains(t, text, "silence: nobody looks for it (detect is off)")
+	require.Contains(t, text, "silence: not detected (detect is off)")
 	require.Contains(t, text, "warning: rank 1 has other values than rank 0 (on true, timeout 12s, ")
 	require.Contains(t, text, "node 0: deaths are told of first by connection, by other ranks by pidfd\n")
-	require.Contains(t, deaths([]*rankReport{{Detection: off}}, node), "there is nobody to observe")
+	require.Contains(t, deaths([]*rankReport{{Detection: off}}, node), "there is no rank to observe")
 }
 
 // Sockets are listed once a pair; ranks that have refused or healed connections are named.
@@ -145,7 +145,7 @@ func TestChecksOfFiles(t *testing.T) {
 // Variables that affect the detection of failures are reported with their source.
 func TestDoctorOfDetection(t *testing.T) {
 	for environment, want := range map[string]string{
-		"BANYAN_DETECT=off":                          `^warning +silence +nobody looks for it \(detect = off, BANYAN_DETECT\)`,
+		"BANYAN_DETECT=off":                          `^warning +silence +not detected \(detect = off, BANYAN_DETECT\)`,
 		"BANYAN_DETECT_TIMEOUT=7s":                   `^ok +silence +of 7s is death`,
 		"BANYAN_DETECT_TIMEOUT=1":                    `^warning +silence +not known`,
 		exits.Env + "=off":                           `^ok +agent +BANYAN_EXITS=off: not asked`,

@@ -207,9 +207,9 @@ func silences(all []*rankReport) string {
 	first := all[0].Detection
 	switch {
 	case !first.On && len(all) == 1:
-		b.WriteString("silence: there is nobody to observe\n")
+		b.WriteString("silence: there is no rank to observe\n")
 	case !first.On:
-		b.WriteString("silence: nobody looks for it (detect is off): ranks whose machine is lost are waited for\n")
+		b.WriteString("silence: not detected (detect is off): ranks whose machine is lost are waited for\n")
 	default:
 		why := ""
 		if first.Longer > 1 {

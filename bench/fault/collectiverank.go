@@ -61,7 +61,7 @@ func (o Collective) Rank(w *banyan.World, out io.Writer) error {
 	return o.rank(w, out, Collective.survivors, killSelf)
 }
 
-// rank is Rank with victims that end themselves by die. Who returns the survivors.
+// rank is Rank with victims that end themselves by die. Function who returns the survivors.
 func (o Collective) rank(w *banyan.World, out io.Writer, who func(Collective) *survivors, die func() error) error {
 	o.Ranks = w.Comm().Size()
 	if err := o.Check(); err != nil {

@@ -148,7 +148,7 @@ func (b *builder) scale() string {
 	first := b.m.Jobs[len(b.m.Jobs)-1].Options
 	return fmt.Sprintf("Measured: %s real processes over shared memory, on %d CPUs of one machine (%s), where the "+
 		"paper had a core for each of 512. "+
-		"With more processes than cores they take turns, so a time here is mostly the sum of everybody's work, and "+
+		"With more processes than cores they take turns, so a time here is mostly the sum of the work of all, and "+
 		"not the longest way through the tree. "+
 		"Compare ratios within a column, not times between columns. Ranks are ended with SIGKILL, the others "+
 		"validate; each value is the median of %d sets of %d operations "+

@@ -58,7 +58,7 @@ func (b *builder) predictedDiffers() []string {
 			"what counts is the busiest port. How far ahead it may be (64 messages for each " +
 			"connection) stands in for the buffers of TCP, which the paper does not state.",
 		"Placement by slots (ranks 0 to 15 on the first node) is an assumption. It explains table 2: 64 messages of " +
-			"the first node make the best order slower than the worst. Placed by nodes, the low ranks, who send " +
+			"the first node make the best order slower than the worst. Placed by nodes, the low ranks, which send " +
 			"most, would each have a port.",
 		"The kills of the average order are not listed in the paper. Here: rank 1 and the leaf that hangs from it, " +
 			"rank 2 and its leaf, and so on: that leaves the root 128 children, half of the worst order, as the " +

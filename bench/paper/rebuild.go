@@ -44,7 +44,7 @@ func (b *builder) rebuilding() Section {
 	s := Section{Title: "4.2 Rebalancing overhead", Words: []string{
 		"The time of a rank to make its plan, in the worst order. There is nothing for the simulator to predict: no " +
 			"message is sent. Measured: each living rank's plan in turn, on one core, the median of a few times " +
-			"for each rank; minimum, mean and maximum are over the ranks, so N is the number of those who live. The " +
+			"for each rank; minimum, mean and maximum are over the ranks, so N is the number of living ranks. The " +
 			"paper's prototype projects ranks in a loop over all processes; here the living are counted in words " +
 			"of 64."}}
 	t := Table{Caption: fmt.Sprintf("Time to make the plan at %d processes: minimum, average, maximum over the ranks "+

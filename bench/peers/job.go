@@ -171,7 +171,7 @@ func serveOne(line string, run func(Job) (time.Duration, error), answers Answers
 		if tell := answers[what]; tell != nil {
 			return answerWord + tell(), nil
 		}
-		return fmt.Sprintf("err nobody here can tell %q", what), nil
+		return fmt.Sprintf("err no process here knows %q", what), nil
 	}
 	j, err := parseJob(line)
 	if err != nil {

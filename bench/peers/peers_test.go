@@ -101,7 +101,7 @@ func TestServerThatFails(t *testing.T) {
 	require.NoError(t, err)
 	defer s2.Close()
 	_, err = s2.Ask(t.Context(), "the way")
-	require.ErrorContains(t, err, "nobody here can tell")
+	require.ErrorContains(t, err, "no process here knows")
 
 	for _, role := range []string{"mute", "fake"} {
 		s, err := Start(t.Context(), "x", self(role))

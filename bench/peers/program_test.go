@@ -39,7 +39,7 @@ func TestTimeStartup(t *testing.T) {
 	require.ErrorContains(t, err, "1 lines of ranks that have passed the barrier, 3 were to come")
 
 	file := t.TempDir() + "/none"
-	require.Error(t, Pass(file), "the file is made by who measures")
+	require.Error(t, Pass(file), "the measuring program makes the file")
 	passed, ended, err := TimeStartup(t.Context(), 2, func(_ int, args []string) Command {
 		require.NoError(t, Pass(args[0]))
 		require.NoError(t, Pass(args[0]))

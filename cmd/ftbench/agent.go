@@ -27,12 +27,12 @@ some 30 microseconds, however much memory the dead leaves. For ranks that ftbenc
 did not start: it does the same by itself where it may, see ftbench run --help.
 
 One on each node, in the foreground until SIGINT or SIGTERM. It needs CAP_BPF and
-CAP_PERFMON (root has them) and Linux 5.14 with BTF; ftbench doctor says what lacks.
-A rank connects when it starts and is registered, itself and nobody else; users are kept
-apart. When the agent ends, ranks that are registered keep what they have.
+CAP_PERFMON (root has them) and Linux 5.14 with BTF; ftbench doctor reports what is missing.
+A rank connects when it starts and is registered, itself and no other process; users are
+kept apart. When the agent ends, ranks that are registered keep what they have.
 
 It makes the socket's directory, in which other users must not be able to write: they could
-take its place. Anybody may take an abstract name, so @NAME is for trials. For ranks in containers
+take its place. Any process may take an abstract name, so @NAME is for trials. For ranks in containers
 mount the directory, or give it a path that they see and say so with BANYAN_EXITS=/PATH in their
 environment; the agent must run in the host's pid namespace or theirs, on the host as root or with
 CAP_SYS_PTRACE besides. BANYAN_EXITS=off keeps ranks from asking.

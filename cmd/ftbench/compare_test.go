@@ -31,7 +31,7 @@ func comparison(t *testing.T, args string) (out string, results suite.Results, o
 		return "", results, false
 	}
 	require.Contains(t, []int{0, exitMissed}, code, errs)
-	require.Empty(t, errs, "no progress where nobody watches")
+	require.Empty(t, errs, "no progress without a terminal")
 	b, err := os.ReadFile(file)
 	require.NoError(t, err)
 	stored := struct{ Results *suite.Results }{&results}

@@ -49,7 +49,7 @@ func (c *collectiveOptions) undetectedChart(rows []undetectedRow) []figure.Chart
 		}
 		shares.add(name, float64(r.Failed), 100*float64(r.Reached)/float64(r.Living))
 	}
-	x := figure.Axis{Title: "failures that nobody knows", Unit: figure.Decimal}
+	x := figure.Axis{Title: "failures that no rank knows", Unit: figure.Decimal}
 	return []figure.Chart{
 		{Title: fmt.Sprintf("%s, %d ranks: until all living have completed", c.Op, c.N), Series: times.list, X: x,
 			Y: figure.Axis{Title: "time (µs)", Unit: figure.Decimal}},

@@ -34,7 +34,7 @@ type collectiveOptions struct {
 	Sets       *int          `placeholder:"N" help:"Sets of each design, in turn. Default: 30, with --fabric sim 2."`
 	Ops        *int          `placeholder:"N" help:"Operations of a set. Default: 300, with --fabric sim 20."`
 	Unknown    bool          `help:"Kill ranks one after another while the operation runs, and measure how long it takes until all others have the error, and have validated. --failures is then how many die in a job (default: three quarters), --sets how many deaths each design sees at least."`
-	Undetected bool          `help:"For barrier and bcast: --failures ranks are dead when the operation starts and nobody knows; predict, for a machine described by --machine and up to 1048576 ranks, which living ranks complete without any detection, when, and with how many messages, and when all have completed after a detection."`
+	Undetected bool          `help:"For barrier and bcast: --failures ranks are dead when the operation starts and no rank knows; predict, for a machine described by --machine and up to 1048576 ranks, which living ranks complete without any detection, when, and with how many messages, and when all have completed after a detection."`
 	Machine    string        `default:"infiniband" placeholder:"NAME" help:"With --undetected: a profile of ftbench sim, or a file of parameters. Default: ${default}."`
 	Detection  time.Duration `default:"3s" placeholder:"DURATION" help:"With --undetected: the time after which all living ranks know of all dead ones. Default: ${default}, that of a machine that falls silent."`
 	Plot       []string      `placeholder:"FILE" help:"Draw the times against the number of failures; .svg or .png, or both with a comma."`

@@ -28,7 +28,7 @@ func TestFaultDrill(t *testing.T) {
 	require.NoError(t, json.Unmarshal(text, &stored))
 	require.Equal(t, 4, stored.Results.Runs)
 	require.Positive(t, stored.Results.Killed)
-	require.Positive(t, stored.Results.Operations["Dup"].Ended, "each phase has one, and somebody survives")
+	require.Positive(t, stored.Results.Operations["Dup"].Ended, "each phase has one, and a rank survives")
 	require.Empty(t, stored.Results.Findings)
 }
 

@@ -51,7 +51,7 @@ func (c *collectiveOptions) predictUndetected(jobs []fault.Collective, to *call)
 	out := to.words(c.JSON).out
 	t := table.Table{
 		W: out, Keys: 4,
-		Title: fmt.Sprintf("# %s, %s among %d ranks, some dead and nobody knows: living ranks that complete before the detection, "+
+		Title: fmt.Sprintf("# %s, %s among %d ranks, some dead and no rank knows: living ranks that complete before the detection, "+
 			"their time, messages; and until all have, with a detection after %v, virtual µs", machine.Name, c.Op, c.N, c.Detection),
 		Columns: []table.Column{{Name: "# Failed", Left: true}, {Name: "Order", Width: 7, Left: true},
 			{Name: "Design", Width: 9, Left: true}, {Name: "Tree", Width: 8, Left: true}, {Name: "Living", Width: 8},

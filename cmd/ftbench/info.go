@@ -12,7 +12,7 @@ import (
 )
 
 type infoCmd struct {
-	Changed bool   `short:"c" help:"Only the knobs that somebody has set."`
+	Changed bool   `short:"c" help:"Only the knobs that are set."`
 	JSON    string `placeholder:"FILE" help:"Store the knobs and the environment; -: print them, and the text on standard error."`
 }
 

@@ -31,7 +31,7 @@ func TestNetpipe(t *testing.T) {
 			"--plot", plot, "--json", file)
 		code, text, errs := ftbench(t, args...)
 		require.Zero(t, code, errs)
-		require.NotContains(t, errs, "left", "no progress where nobody watches")
+		require.NotContains(t, errs, "left", "no progress without a terminal")
 		lines := strings.Split(strings.TrimSpace(text), "\n")
 		sizes := netpipe.Sizes(16, 64, 3)
 		require.Regexp(t, `^# No +Size +Repeats +Throughput +Time`, lines[0])

@@ -21,7 +21,7 @@ import (
 type simCmd struct {
 	Machine  string       `arg:"" optional:"" default:"paper-2011" help:"A profile or a file of parameters. Default: ${default}."`
 	Op       []string     `default:"barrier" placeholder:"OP" help:"barrier, bcast, reduce, allreduce, gather, scatter. Default: ${default}."`
-	Design   []string     `default:"unaware,reroute,lookup,rebalance" placeholder:"D" help:"Designs. With failures, unaware stands for the same operation on a communicator of only those who live. Default: ${default}."`
+	Design   []string     `default:"unaware,reroute,lookup,rebalance" placeholder:"D" help:"Designs. With failures, unaware stands for the same operation on a communicator of only the living ranks. Default: ${default}."`
 	Tree     []string     `default:"binomial" placeholder:"TREE" help:"binomial, knomial:K, binary, chain, flat, node. Default: ${default}."`
 	N        []int        `short:"n" type:"ranks" default:"512" placeholder:"RANKS" help:"Ranks, up to 1048576. Default: ${default}."`
 	Failures []int        `default:"0" placeholder:"N" help:"How many of them are dead. Default: ${default}."`

@@ -14,7 +14,7 @@ import (
 func simulate(t *testing.T, args ...string) [][]string {
 	var out, errs strings.Builder
 	require.Zero(t, run(&call{append([]string{"sim"}, args...), &out, &errs}), errs.String())
-	require.Empty(t, errs.String(), "silent where nobody watches")
+	require.Empty(t, errs.String(), "silent without a terminal")
 	var rows [][]string
 	for line := range strings.Lines(out.String()) {
 		if !strings.HasPrefix(line, "#") {

@@ -34,7 +34,7 @@ func TestTune(t *testing.T) {
 
 	code, out, errs := ftbench(t, "tune", "--quick", "--sample", "1ms", "--out", conf, "--json", log)
 	require.Zero(t, code, errs)
-	require.Empty(t, errs, "no progress where nobody watches")
+	require.Empty(t, errs, "no progress without a terminal")
 	require.Regexp(t, `(?m)^shm.eager +eager over announced +bw +16384 `, out)
 	require.Contains(t, out, "written: "+conf)
 

@@ -139,7 +139,7 @@ func decodeGroup(list []byte, here p2p.Group) (p2p.Group, error) {
 	for i := 0; i < len(list); i += 4 {
 		p := proc.ID(binary.LittleEndian.Uint32(list[i:]))
 		if !p.Valid() || seen[p] || here.Rank(p) >= 0 {
-			return p2p.Group{}, fmt.Errorf("%w: %v is on both sides, twice on one, or nobody", ft.ErrArgument, p)
+			return p2p.Group{}, fmt.Errorf("%w: %v is on both sides, twice on one, or no process", ft.ErrArgument, p)
 		}
 		seen[p] = true
 		procs = append(procs, p)

@@ -18,7 +18,7 @@ const DefaultAgent = "/run/banyan/agent.sock"
 
 // ErrNone is in the errors of [Open] if no agent or launcher offers a record. It is no mistake of
 // the user.
-var ErrNone = errors.New("nobody on this machine tells of exits")
+var ErrNone = errors.New("no process on this machine reports exits")
 
 // Open makes the table of this process: of the descriptors in [Env], else from the agent. Call it
 // once, after the launcher has answered, since that registers a rank before it answers. An error

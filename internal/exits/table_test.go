@@ -50,7 +50,7 @@ func TestMoreEndsThanTheLogHasRoomFor(t *testing.T) {
 	require.True(t, tab.Watched(late))
 	_, ended = tab.Ended(early)
 	require.False(t, ended, "it is lost")
-	require.False(t, tab.Watched(reused), "who has the pid now is not known")
+	require.False(t, tab.Watched(reused), "the process that has the pid now is not known")
 	require.False(t, tab.Watched(100_000))
 	require.True(t, tab.Watched(100_000+many-1))
 	k.write(late, 9)

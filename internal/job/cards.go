@@ -176,7 +176,7 @@ func (l *launched) Address(provider string, peer proc.ID) ([]byte, error) {
 		case !v.OK:
 			why = append(why, v.String())
 		case !open || addr == nil:
-			why = append(why, fmt.Sprintf("not %v: all ranks seemed to share memory, so nobody has opened it: "+
+			why = append(why, fmt.Sprintf("not %v: all ranks seemed to share memory, so no rank has opened it: "+
 				"%s=unix,tcp does",
 				v.Fabric, fabricVariable))
 		default:

@@ -69,7 +69,7 @@ func TestBrokenPipe(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 128+int(unix.SIGPIPE), res.Code)
 	require.ErrorIs(t, res.Output, unix.EPIPE)
-	require.Empty(t, errs.String(), "who ends a pipe early does not want to read of it")
+	require.Empty(t, errs.String(), "a reader that ends a pipe early gets no report")
 	require.False(t, res.Ends[0].Failed())
 }
 

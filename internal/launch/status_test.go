@@ -35,8 +35,8 @@ func TestExitStatus(t *testing.T) {
 		"rank 0 has an error":   {[]spawn.End{exit(6), kill, well, well}, codes{6, 6, 6}, codes{6, 6, 6}},
 		"a code after Finalize": {[]spawn.End{well, {Code: join.ExitFenced, Joined: true, Finalized: true}, well}, codes{71, 0, 71}, codes{71, 0, 71}},
 		"too many are killed":   {[]spawn.End{well, segv, kill, kill}, codes{139, 0, 0}, codes{139, 139, 139}},
-		"nobody survives":       {[]spawn.End{segv, kill, kill}, codes{139, 139, 139}, codes{139, 139, 139}},
-		"nobody survives, late": {[]spawn.End{kill, exit(3)}, codes{137, 137, 3}, codes{137, 137, 3}},
+		"none survives":         {[]spawn.End{segv, kill, kill}, codes{139, 139, 139}, codes{139, 139, 139}},
+		"none survives, late":   {[]spawn.End{kill, exit(3)}, codes{137, 137, 3}, codes{137, 137, 3}},
 	} {
 		for rule := range 3 {
 			for limit, want := range map[int]codes{0: c.free, 2: c.bounded} {

@@ -157,7 +157,7 @@ func checkPlaced(t *tree) []finding {
 var floorWord = regexp.MustCompile(`\bFloor (\d)\b`)
 
 // checkFloorStated: doc.go states the floor on which the table has the package. The root and the
-// examples are for users, who need no floors.
+// examples are for users and have no floors.
 func checkFloorStated(t *tree) []finding {
 	var out []finding
 	for _, p := range t.pkgs {

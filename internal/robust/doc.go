@@ -1,14 +1,14 @@
-// Package robust has the kernel tell processes of a machine that one of them has
+// Package robust lets the kernel report to processes of a machine that one of them has
 // died, within tens of microseconds and without privileges.
 //
 // A robust futex list is meant for locks: when a thread ends, the kernel walks its
-// list, marks each word that holds the thread's id, and wakes who waits there. It
+// list, marks each word that holds the thread's id, and wakes a waiter there. It
 // does so before it takes the process's memory apart, which is what everything
 // tied to descriptors waits for: about 20 µs per resident megabyte. Here the words
 // are no locks. A process holds words in memory that it shares:
 //
 //	h, err := robust.Hold(words) // a thread of its own, on whose list they are
-//	defer h.Release()            // an orderly end: nobody takes it for a death
+//	defer h.Release()            // an orderly end: not taken for a death
 //
 // and each of the others watches one:
 //
@@ -17,8 +17,8 @@
 //	w.Add(key, &words[i], seen)  // died(key) is called, from another goroutine
 //
 // The kernel wakes one waiter for each word, so observers have words of their own as
-// long as there are some; who shares one is woken by who was woken. A waiter that has
-// been killed or stopped at that moment wakes nobody: this is the fast way to
+// long as there are some; those that share one wake each other in turn. A waiter that has
+// been killed or stopped at that moment wakes no other: this is the fast way to
 // learn of a death, and a certain one, a pidfd, must stand behind it.
 //
 // # Trust
@@ -26,9 +26,9 @@
 // The list is in the holder's private memory; only the words are shared, so what
 // others write cannot lead the kernel astray. A mark in a word is only a reason
 // to ask the kernel, which forgets a thread's list when it has walked it
-// (get_robust_list). So a word that says what is not true harms nobody: it is
+// (get_robust_list). So a word with a wrong value does no harm: it is
 // not watched any longer. That the thread is gone says that the process is
-// ending, or calls exec, or has lost that thread: whoever reports a death makes sure
+// ending, or calls exec, or has lost that thread: the caller that reports a death makes sure
 // of it.
 //
 // # Why unsafe

@@ -27,7 +27,7 @@ type Holder struct {
 }
 
 // Hold takes hold of words, which lie in shared memory and stay mapped until
-// Release. Preconditions: 1 to MaxWords words, held by nobody.
+// Release. Preconditions: 1 to MaxWords words, none of them held.
 func Hold(words []Word) (*Holder, error) {
 	if len(words) < 1 || len(words) > MaxWords {
 		return nil, fmt.Errorf("robust: %d words, want 1 to %d: the kernel walks no more", len(words), MaxWords)

@@ -12,14 +12,14 @@ import (
 
 // Word is a futex word that may lie on a robust list. Its holder writes its thread
 // id, watchers the bit that asks for a wake-up, and the kernel the mark; 0 means that
-// nobody holds it. It has the size of a list's node, so that both can be
+// it is not held. It has the size of a list's node, so that both can be
 // counted through with one offset.
 type Word struct {
 	v atomic.Uint32
 	_ uint32
 }
 
-// Marked reports whether the kernel, or somebody else, has marked the word: for a process that polls, at the price of a load.
+// Marked reports whether the kernel, or another process, has marked the word: for a process that polls, at the price of a load.
 // Seen.Gone answers whether the mark is true.
 func (w *Word) Marked() bool { return w.v.Load()&diedBit != 0 }
 
@@ -84,11 +84,11 @@ type waiter struct {
 }
 
 const (
-	maxWaiters   = 128 // FUTEX_WAITV_MAX
-	size32       = 2   // FUTEX2_SIZE_U32
-	private      = 128 // FUTEX2_PRIVATE: no other process waits there
-	opWake       = 1   // FUTEX_WAKE
-	everybody    = 1 << 30
+	maxWaiters   = 128     // FUTEX_WAITV_MAX
+	size32       = 2       // FUTEX2_SIZE_U32
+	private      = 128     // FUTEX2_PRIVATE: no other process waits there
+	opWake       = 1       // FUTEX_WAKE
+	all          = 1 << 30 // waiters that a call wakes
 	clockOfWaitv = unix.CLOCK_MONOTONIC
 )
 
@@ -121,12 +121,12 @@ func waitAny(list []waiter, d time.Duration) (int, unix.Errno) {
 
 // wake wakes all threads that wait at the word with an address. One that is not mapped any longer does no harm.
 func wake(word uintptr) {
-	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, word, opWake, everybody, 0, 0, 0)
+	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, word, opWake, all, 0, 0, 0)
 }
 
 // wakePrivate is wake for a word on which this process waits with the flag private.
 func wakePrivate(word *atomic.Uint32) {
-	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), opWake|private, everybody, 0, 0, 0)
+	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), opWake|private, all, 0, 0, 0)
 }
 
 // Supported tells whether this kernel lets a thread wait on many words, and why

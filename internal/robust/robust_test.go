@@ -156,7 +156,7 @@ func TestDeathIsTold(t *testing.T) {
 	}
 }
 
-// Who lets go has not died: the watcher gives the word up and says nothing.
+// A process that lets go has not died: the watcher gives the word up and says nothing.
 func TestReleaseIsNoDeath(t *testing.T) {
 	v := spawn(t, 1)
 	w, told := news(t)
@@ -197,7 +197,7 @@ func TestManyWatchers(t *testing.T) {
 	require.Equal(t, len(others), count[n])
 }
 
-// Whatever is written into a word, nobody is declared dead, and other words are
+// Whatever is written into a word, no process is declared dead, and other words are
 // watched as before.
 func TestLiesAreNotBelieved(t *testing.T) {
 	v := spawn(t, 4)
@@ -217,7 +217,7 @@ func TestLiesAreNotBelieved(t *testing.T) {
 	require.Empty(t, told)
 }
 
-// One look at a word of any value: who lives is not taken for dead, and a word is watched
+// One look at a word of any value: a living process is not taken for dead, and a word is watched
 // further only if its holder may have written it, or for a hundred doubts.
 func FuzzWord(f *testing.F) {
 	for _, v := range []uint32{0, diedBit, waitersBit | diedBit, waitersBit, tidMask, ^uint32(0)} {

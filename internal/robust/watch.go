@@ -25,7 +25,7 @@ type group struct {
 	w *Watch
 	// entries are guarded by w.mu.
 	entries []entry
-	// kick is raised by who has added an entry, or has closed the Watch.
+	// kick is raised after an entry is added, or the Watch is closed.
 	kick atomic.Uint32
 	// roused: the thread has been woken and has not looked since; guarded by w.mu.
 	roused bool
@@ -49,7 +49,7 @@ type entry struct {
 func NewWatch(died func(key int32)) *Watch { return &Watch{died: died} }
 
 // Add begins to watch a word. It must stay mapped until Remove or the end of
-// Close. A word that nobody holds is not watched.
+// Close. A word that is not held is not watched.
 func (w *Watch) Add(key int32, word *Word, of Seen) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -164,7 +164,7 @@ type round struct {
 	doubted bool
 }
 
-// passOn wakes who waits at a word that this look was the first to find marked.
+// passOn wakes the threads that wait at a word that this look was the first to find marked.
 func (r *round) passOn() {
 	for _, word := range r.marked {
 		wake(word)

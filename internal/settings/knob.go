@@ -141,7 +141,7 @@ var table = [numKnobs]Knob{
 	EagerReply: {
 		Name: "shm.eager.reply", Unit: Bytes, Min: 64, Max: maxMiddle, Default: providers.EagerReply,
 		Meaning: []string{
-			"The eager limit for who takes turns with its peer, 8k at most while lines move",
+			"The eager limit for a rank that takes turns with its peer, 8k at most while lines move",
 			"slowly. Less where the kernel copies fast, or caches are small.",
 		},
 	},
@@ -176,7 +176,7 @@ var table = [numKnobs]Knob{
 	TCPReply: {
 		Name: "tcp.reply", Unit: Bytes, Min: 64, Max: p2p.LongestEager, Default: sockets.Reply,
 		Meaning: []string{
-			"The same for who takes turns with its peer: what is asked for has a receiver.",
+			"The same for a rank that takes turns with its peer: a reply has a receiver.",
 			"Less where memory is short: a message that comes too early is kept.",
 		},
 	},
@@ -263,22 +263,22 @@ var table = [numKnobs]Knob{
 	DetectPartition: {
 		Name: "detect.partition", Unit: Word, Words: partitions(), Max: int(detect.Off), Default: int(detect.Majority),
 		Meaning: []string{
-			"Who goes on when many ranks fall silent at once. majority: the side with more than",
-			"half of those not proven dead, the others end themselves. off: each side goes on.",
+			"The ranks that continue when many fall silent at once. majority: the side with more than",
+			"half of those not proven dead; the others end themselves. off: each side continues.",
 		},
 	},
 	Errors: {
 		Name: "errors", Unit: Word, Words: []string{"return", "fatal"}, Max: Fatal, Default: Return,
 		Meaning: []string{
-			"What becomes of an operation's error where the program sets no handler. return: the",
+			"The use of an operation's error where the program sets no handler. return: the",
 			"caller gets it. fatal: it ends the job, for programs that do not look at errors.",
 		},
 	},
 	CollDesign: {
 		Name: "coll.design", Unit: Word, Words: designs(), Max: int(tree.Corrected), Default: int(tree.Rebalance),
 		Meaning: []string{
-			"What becomes of the trees of collectives when ranks are gone. rebalance: a tree of those who are",
-			"left. The others are there to be compared with it. Alike on all ranks, as the next.",
+			"The trees of collectives after failures. rebalance: a tree of the living ranks.",
+			"The others are there to be compared with it. Alike on all ranks, as the next.",
 		},
 	},
 	CollTree: {

@@ -48,8 +48,8 @@ func (r *region) without(s section) []region {
 // heapMost is the most memory that Heap maps: twice what Go takes at once from the kernel, and what it has used when it first collects garbage.
 const heapMost = 8 << 20
 
-// Heap maps the memory from which Go allocates next, at most 8 MiB of it, and says how many bytes that is: for who measures what is
-// done in memory that has been used before, as in a process that has run for a while. As Code otherwise.
+// Heap maps the memory from which Go allocates next, at most 8 MiB of it, and returns their number: for measurements of work
+// in memory that has been used before, as in a process that has run for a while. As Code otherwise.
 func Heap() (int, error) {
 	at := heapAddress()
 	return populate(func(r *region) []region {

@@ -47,7 +47,7 @@ func TestWrite(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), mode(t, path), "the permissions stay")
 	b, err := io.ReadAll(old)
 	require.NoError(t, err)
-	require.Equal(t, "one", string(b), "who reads meanwhile has the whole old file")
+	require.Equal(t, "one", string(b), "a concurrent reader has the whole old file")
 
 	require.NoError(t, Write(path, []byte("three"), 0o644))
 	require.Equal(t, os.FileMode(0o644), mode(t, path), "whatever the umask")

@@ -79,7 +79,7 @@ type said peers.Answers
 // Ask implements asker.
 func (s said) Ask(_ context.Context, what string) (string, error) {
 	if s[what] == nil {
-		return "", errors.New("nobody can tell")
+		return "", errors.New("it is not known")
 	}
 	return s[what](), nil
 }
@@ -136,7 +136,7 @@ func TestFlood(t *testing.T) {
 // A rank without a port, or a flood that does not reach it, is an error and not a result.
 func TestFloodOfTheWrongPort(t *testing.T) {
 	_, err := prepareFlood(t.Context(), said(nil))
-	require.ErrorContains(t, err, "which TCP port the rank listens on: nobody can tell")
+	require.ErrorContains(t, err, "which TCP port the rank listens on: it is not known")
 	d := newDoor(t)
 	for what, answer := range map[string]string{AskListening: "here", AskForgery: "xyz", AskRefused: "-1",
 		AskJoined: "many"} {

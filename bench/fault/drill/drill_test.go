@@ -159,7 +159,7 @@ func TestDrill(t *testing.T) {
 	var table strings.Builder
 	require.NoError(t, d.Report.Write(&table))
 	t.Logf("%v, %d runs aimed\n%s", time.Since(start).Round(time.Second), aimed, table.String())
-	require.Empty(t, missed(), "nobody was killed within\n%s", table.String())
+	require.Empty(t, missed(), "no rank was killed within\n%s", table.String())
 }
 
 // TestDrillSimulated carries out runs in the simulator, and then kills ranks within each operation that

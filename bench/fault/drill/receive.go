@@ -114,7 +114,7 @@ func (r *rank) caught(wild map[int]*transfer, st banyan.Status, buf []byte, err 
 	}
 	t := wild[st.Source]
 	if t == nil {
-		return fmt.Errorf("a receive from any source got %+v, which nobody sent, or which came before", st)
+		return fmt.Errorf("a receive from any source got %+v, which no rank sent, or which came before", st)
 	}
 	delete(wild, st.Source)
 	return t.check(st, buf)

@@ -76,7 +76,7 @@ static double revocation(int revoker) {
         code = MPI_Barrier(c);
         at = now();
     }
-    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL); /* who has left leaves the cores to the others */
+    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL); /* a rank that has left yields its core to the others */
     MPI_Error_class(code, &class);
     must(class == MPIX_ERR_REVOKED, "the barrier did not end with MPIX_ERR_REVOKED");
     double all[ranks], last = 0;

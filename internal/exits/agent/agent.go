@@ -110,7 +110,7 @@ func prepare(dir string) error {
 	}
 	switch {
 	case st.Uid != 0 && int(st.Uid) != os.Geteuid():
-		return fmt.Errorf("agent: %s belongs to user %d, who could replace the agent's socket: name another address with --address and %s", dir, st.Uid, exits.Env)
+		return fmt.Errorf("agent: %s belongs to user %d, which could replace the agent's socket: name another address with --address and %s", dir, st.Uid, exits.Env)
 	case st.Mode&0o022 != 0 && st.Mode&unix.S_ISVTX == 0:
 		return fmt.Errorf("agent: other users may write in %s and replace the agent's socket: chmod go-w %s", dir, dir)
 	}
@@ -127,9 +127,9 @@ func occupant(addr *net.UnixAddr) string {
 	peer, err := exits.Peer(conn)
 	switch {
 	case err != nil:
-		return fmt.Sprintf("by somebody (%v)", err)
+		return fmt.Sprintf("by an unknown process (%v)", err)
 	case peer.Uid != 0 && int(peer.Uid) != os.Geteuid():
-		return fmt.Sprintf("by process %d of user %d, whom no other user believes", peer.Pid, peer.Uid)
+		return fmt.Sprintf("by process %d of user %d, which no other user trusts", peer.Pid, peer.Uid)
 	}
 	return fmt.Sprintf("an agent runs already (process %d of user %d)", peer.Pid, peer.Uid)
 }

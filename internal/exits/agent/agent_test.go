@@ -356,7 +356,7 @@ func TestFullQueueOfAnotherUser(t *testing.T) {
 	a = start(t, "impostor", address, nobody)
 	require.Equal(t, "listening", a.line(t))
 	_, err = Listen(address)
-	require.ErrorContains(t, err, fmt.Sprintf("is taken: by process %d of user 65534, whom no other user believes", a.Process.Pid))
+	require.ErrorContains(t, err, fmt.Sprintf("is taken: by process %d of user 65534, which no other user trusts", a.Process.Pid))
 }
 
 // A user's idle connections make way for each other, and do not keep other users out.

@@ -32,7 +32,7 @@ func TestDirectory(t *testing.T) {
 	if os.Geteuid() == 0 {
 		require.NoError(t, os.Chown(dir, 65534, 65534))
 		_, err = Listen(address)
-		require.ErrorContains(t, err, "belongs to user 65534, who could replace")
+		require.ErrorContains(t, err, "belongs to user 65534, which could replace")
 	}
 	_, err = Listen(filepath.Join(dir, "none", "none", "agent.sock"))
 	require.ErrorContains(t, err, "name another address with --address and BANYAN_EXITS")

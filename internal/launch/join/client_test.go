@@ -188,7 +188,7 @@ func TestWrongArguments(t *testing.T) {
 	require.ErrorContains(t, err, "no rank 1 in a job of 1")
 	_, err = j.Get(ctx, 0, "")
 	require.Error(t, err)
-	require.NoError(t, j.Abort(3, "nobody to end"))
+	require.NoError(t, j.Abort(3, "no rank to end"))
 }
 
 func TestDescriptorIsChecked(t *testing.T) {

@@ -295,7 +295,7 @@ func (j *Job) Abort(code int, msg string) error {
 	}
 	if !j.launched {
 		return fmt.Errorf("launch: abort: %w: the ranks were started without launcher; "+
-			"exit with a code other than 0, for whoever started them to see", pmi.ErrRefused)
+			"exit with a code other than 0, which their parent process sees", pmi.ErrRefused)
 	}
 	return j.pmi.abort(code, msg)
 }

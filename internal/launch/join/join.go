@@ -65,7 +65,7 @@ func joinLauncher(ctx context.Context, p place) (*Job, error) {
 	// starts. The channel is never read.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("nothing has answered on PMI_FD=%d within %v (%s): "+
-		"is the launcher stopped, or the descriptor somebody else's? Unset PMI_FD, PMI_RANK and PMI_SIZE to run alone: %w",
+		"is the launcher stopped, or the descriptor that of another program? Unset PMI_FD, PMI_RANK and PMI_SIZE to run alone: %w",
 		p.fd, limit, InitTimeoutEnv, context.DeadlineExceeded))
 	defer cancel()
 	j, err := newJob(ctx, p, f)
@@ -87,7 +87,7 @@ func joinRankZero(ctx context.Context, p place) (*Job, error) {
 	if err == nil && id != "" && id != j.id {
 		conn.Close()
 		err = fmt.Errorf("launch: %w: rank 0 at %s has proved to be of another job than the one whose name came after that: "+
-			"somebody changes what is sent", pmi.ErrProtocol, p.at.Addr)
+			"another process changes the messages", pmi.ErrProtocol, p.at.Addr)
 	}
 	if err != nil {
 		if server != nil {

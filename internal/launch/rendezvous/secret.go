@@ -65,7 +65,7 @@ func ReadSecret(path string) (*Secret, error) {
 	case !st.Mode().IsRegular():
 		return nil, wrong("is no regular file but %s", st.Mode().Type())
 	case st.Mode().Perm()&0o004 != 0:
-		return nil, wrong("everybody may read it (mode %04o): chmod 0400, or 0440 if its group is to read it "+
+		return nil, wrong("every user may read it (mode %04o): chmod 0400, or 0440 if its group is to read it "+
 			"(Kubernetes: defaultMode); where the mode cannot be set, use a copy", st.Mode().Perm())
 	case st.Mode().Perm()&0o022 != 0:
 		return nil, wrong("others than its owner may write it (mode %04o): "+

@@ -50,7 +50,7 @@ func TestSecretFiles(t *testing.T) {
 		write("short", sixteen[1:], 0o600): "has 15 bytes, at least 16 are needed",
 		write("empty", "", 0o600):          "has 0 bytes",
 		write("longer", strings.Repeat(sixteen, 1+SecretFileMax/16), 0o600): "has more than 4096 bytes",
-		write("read", sixteen, 0o644):                                       "everybody may read it (mode 0644): chmod 0400",
+		write("read", sixteen, 0o644):                                       "every user may read it (mode 0644): chmod 0400",
 		write("write", sixteen, 0o602):                                      "others than its owner may write it (mode 0602)",
 		write("group", sixteen, 0o660):                                      "others than its owner may write it (mode 0660)",
 	} {

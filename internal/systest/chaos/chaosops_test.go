@@ -82,7 +82,7 @@ func (k *chaosRank) hear() error {
 	} else {
 		_, err = d.Recv(nil, (d.Rank()+1)%d.Size(), 5)
 		if err == nil {
-			return errors.New("a receive got a message that nobody has sent")
+			return errors.New("a receive got a message that no rank has sent")
 		}
 		if err = k.excuse(err); err == nil {
 			err = d.Revoke() // also if only the source has died

@@ -265,7 +265,7 @@ func rangedRank(w *banyan.World) error {
 		return err
 	}
 	if c.GetFailed().Size() == 0 { // at first another rank's notice may be the only one
-		return errors.New("revoked, shrunk, and nobody has failed")
+		return errors.New("revoked, shrunk, and none has failed")
 	}
 	return left.Barrier()
 }

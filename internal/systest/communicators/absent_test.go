@@ -89,7 +89,7 @@ func onNoCommunicator() map[string]error {
 		"Ssend":               banyan.Ssend(none, one, 0, 0),
 		"Recv":                second(banyan.Recv(none, one, 0, 0)),
 		"Recv from any":       second(banyan.Recv(new(banyan.Comm), one, banyan.AnySource, 0)),
-		"Send to nobody":      banyan.Send(new(banyan.Comm), one, banyan.ProcNull, 0),
+		"Send to ProcNull":    banyan.Send(new(banyan.Comm), one, banyan.ProcNull, 0),
 		"Sendrecv":            second(banyan.Sendrecv(none, one, 0, 0, one, 0, 0)),
 		"Isend":               waited(banyan.Isend(none, one, 0, 0)),
 		"Issend":              waited(banyan.Issend(none, one, 0, 0)),
@@ -188,7 +188,7 @@ func TestNoCommunicator(t *testing.T) {
 		require.Zero(t, c.Size())
 		require.Zero(t, c.Group().Size())
 		require.Equal(t, banyan.Identical, c.Compare(nil))
-		c.SetErrorHandler(func(*banyan.Comm, error) { t.Error("the handler of nobody was called") })
+		c.SetErrorHandler(func(*banyan.Comm, error) { t.Error("the handler of a nil communicator was called") })
 		require.EqualError(t, c.Send(nil, 0, 0),
 			"banyan: Send(dst 0, tag 0, 0 bytes) on no communicator: wrong argument: it is nil, or no call has made it")
 	}

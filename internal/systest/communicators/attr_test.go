@@ -34,7 +34,7 @@ func TestAttributes(t *testing.T) {
 		}, drop)
 		number := banyan.NewKey[int](nil, nil)
 		if _, ok := banyan.Attr(c, kept); ok {
-			return errors.New("there is an attribute that nobody has set")
+			return errors.New("there is an attribute that was not set")
 		}
 		err := errors.Join(banyan.SetAttr(c, kept, "a"), banyan.SetAttr(c, mine, "b"), banyan.SetAttr(c, changed, "c"),
 			banyan.SetAttr(c, number, 1), banyan.SetAttr(c, number, 2))

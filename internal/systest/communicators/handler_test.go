@@ -141,7 +141,7 @@ func TestHandlerIsToldOnceOfEachFailedOperation(t *testing.T) {
 			case h.on[0] != c || !strings.Contains(err.Error(), h.errs[0].Error()):
 				return fmt.Errorf("%s: told of %v, returned %w", name, h.errs[0], err)
 			case !strings.Contains(h.stack, "TestHandlerIsToldOnceOfEachFailedOperation"):
-				return fmt.Errorf("%s: called by somebody else:\n%s", name, h.stack)
+				return fmt.Errorf("%s: called from elsewhere:\n%s", name, h.stack)
 			case h.own != nil:
 				return fmt.Errorf("%s: within the handler: %w", name, h.own)
 			}

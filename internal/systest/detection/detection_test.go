@@ -32,7 +32,7 @@ func loneDeath(w *banyan.World) error {
 		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	case 1:
 		_, err := c.Recv(make([]byte, 8), banyan.AnySource, 7)
-		return ranktest.WantFailure("a receive from anybody", err)
+		return ranktest.WantFailure("a receive from any source", err)
 	default:
 		return ranktest.WantFailure("barrier", ranktest.BarrierUntilError(c))
 	}

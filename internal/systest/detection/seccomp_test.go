@@ -88,7 +88,7 @@ var unrefusable = map[string]string{
 	"SetNonblock": "as CloseOnExec", "Getpid": "cannot be refused without harm to Go's signals",
 	"Gettid": "as Getpid", "ClockGettime": "no system call (vDSO)",
 	"SchedSetaffinityDynamic": "of the launcher",
-	"GetsockoptUcred":         "of the agent's clients, who do without an agent", "Fstat": "as fstat",
+	"GetsockoptUcred":         "of the agent's clients, which do without an agent", "Fstat": "as fstat",
 	"Readlink": "as readlinkat",
 	"Getpgrp":  "of the launcher", "IoctlGetTermios": "of the launcher", "Kill": "of the launcher",
 	"Socketpair": "of the launcher", "Waitid": "of the launcher",

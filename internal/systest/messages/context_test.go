@@ -191,7 +191,7 @@ func TestContextInASimulation(t *testing.T) {
 		buf := make([]byte, size)
 		_, err := c.WithContext(ctx).Recv(buf, 1, 7)
 		if !errors.Is(err, context.Canceled) {
-			return fmt.Errorf("nobody sends: %v", err)
+			return fmt.Errorf("no rank sends: %v", err)
 		}
 		if _, err := c.Recv(buf, 1, tagTested); err != nil || !bytes.Equal(buf, ranktest.Pattern(1, size)) {
 			return fmt.Errorf("the message: %w", err)

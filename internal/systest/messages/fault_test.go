@@ -98,7 +98,7 @@ func TestWildcardAfterAFailure(t *testing.T) {
 		}
 		_, err := c.Recv(buf, banyan.AnySource, 1)
 		if !errors.Is(err, banyan.ErrProcFailed) {
-			return fmt.Errorf("a receive from anybody: %v", err)
+			return fmt.Errorf("a receive from any source: %v", err)
 		}
 		return nil
 	}))

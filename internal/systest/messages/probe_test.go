@@ -160,7 +160,7 @@ func TestProbeOfTheDead(t *testing.T) {
 						_, err = c.Probe(src, 5)
 					}
 					if src == banyan.AnySource && !errors.Is(err, banyan.ErrProcFailed) {
-						return fmt.Errorf("probe of anybody: %v", err)
+						return fmt.Errorf("probe of any source: %v", err)
 					}
 					if src == 2 {
 						if err := ranktest.WantFailed(err, 2); err != nil {

@@ -256,7 +256,7 @@ func dieInMidStream(w *banyan.World) error {
 			return fmt.Errorf("a send to the dead: %v", err)
 		}
 		if _, err := c.Recv(buf, banyan.AnySource, 7); !errors.Is(err, banyan.ErrProcFailed) {
-			return fmt.Errorf("a receive from anybody: %v", err)
+			return fmt.Errorf("a receive from any source: %v", err)
 		}
 		return survivors(c)
 	}

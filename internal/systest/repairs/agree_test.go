@@ -276,5 +276,5 @@ func TestAgreeAndDeathAtEveryStep(t *testing.T) {
 			}
 		}
 	}
-	require.NotZero(t, cut, "nobody died in the middle of its agreements")
+	require.NotZero(t, cut, "no rank died in the middle of its agreements")
 }

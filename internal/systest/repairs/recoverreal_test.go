@@ -75,7 +75,7 @@ func survive(w *banyan.World) error {
 		}
 	}
 	if _, err = inter.Agree(1); !errors.Is(err, banyan.ErrProcFailed) {
-		return fmt.Errorf("agree of two sides, of which nobody has acknowledged: %w", err)
+		return fmt.Errorf("agree of two sides, of which none has acknowledged: %w", err)
 	}
 	left, err := inter.Shrink()
 	if err != nil {

@@ -71,7 +71,7 @@ func barred(c *banyan.Comm) map[string]func() error {
 		case slices.Contains(unbarred, m.Name), slices.Contains(bridged, m.Name):
 		case sends.MatchString(m.Name):
 			for size, buf := range map[string][]byte{"": b, " long": make([]byte, 1<<20)} {
-				for who, to := range map[string]int{"another": 1, "itself": c.Rank(), "nobody": banyan.ProcNull} {
+				for who, to := range map[string]int{"another": 1, "itself": c.Rank(), "ProcNull": banyan.ProcNull} {
 					ops[m.Name+size+" to "+who] = call(buf, to)
 				}
 			}

@@ -86,7 +86,7 @@ func TestShrinkKeepsTheOrder(t *testing.T) {
 					return err
 				}
 				if again, err := c.Shrink(); err != nil || c.Compare(again) != banyan.Congruent {
-					return fmt.Errorf("nobody has died since: %w", err)
+					return fmt.Errorf("no rank has died since: %w", err)
 				}
 				return c.Free()
 			}), "%d ranks, %v dead", n, dead)

@@ -102,7 +102,7 @@ func TestBlocksOfCollectivesUnderFailures(t *testing.T) {
 					continue
 				}
 				if err != nil {
-					return fmt.Errorf("nobody is new, and yet: %w", err)
+					return fmt.Errorf("no failure is new, and yet: %w", err)
 				}
 				*history = append(*history, fmt.Sprint("sum ", sum[0]))
 				block++

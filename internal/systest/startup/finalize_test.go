@@ -80,7 +80,7 @@ func TestFinalizeAmongDeaths(t *testing.T) {
 		killed += part(t, seed)
 	}
 	t.Logf("%d runs, %d ranks killed", runs, killed)
-	require.True(t, killed > 0 || runs == 1, "nobody was killed")
+	require.True(t, killed > 0 || runs == 1, "no rank was killed")
 }
 
 // part runs the job of a seed and returns the number of ranks killed in time.
@@ -156,7 +156,7 @@ func unmetFailure(err error) error {
 		errors.Is(err, join.ErrLauncherGone) {
 		return nil
 	}
-	return fmt.Errorf("first contact with a rank whose address nobody can tell: %w", err)
+	return fmt.Errorf("first contact with a rank without a known address: %w", err)
 }
 
 // Without the launcher nothing synchronizes ranks in Finalize. A rank that has left still does not
