@@ -11,6 +11,7 @@ import (
 
 	"github.com/banyan-hpc/banyan/internal/epoll"
 	"github.com/banyan-hpc/banyan/internal/robust"
+	"github.com/banyan-hpc/banyan/internal/warm"
 )
 
 // watcher waits for the end of peers: on their robust words, which are first, on Config.Exits, and
@@ -63,7 +64,7 @@ func newWatcher(cfg *Config, ring func()) (*watcher, error) {
 	} else {
 		w.log.Info("ends of peers are seen late, by pidfd", "reason", err)
 	}
-	go w.run()
+	go warm.Stack(w.run)
 	return w, nil
 }
 

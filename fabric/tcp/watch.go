@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/banyan-hpc/banyan/internal/epoll"
+	"github.com/banyan-hpc/banyan/internal/warm"
 )
 
 // watcher is the goroutine that rings the bell while the process sleeps.
@@ -33,7 +34,7 @@ func newWatcher(inner int, ring func(), warn func(format string, args ...any)) (
 		w.set.Close()
 		return nil, fmt.Errorf("tcp: %w", err)
 	}
-	go w.run()
+	go warm.Stack(w.run)
 	return w, nil
 }
 

@@ -37,5 +37,5 @@
 // passed as numbers; the list lies in the heap, which does not move, and is referenced until
 // the kernel has been told to forget it.
 //
-// Floor 0. It imports nothing of Banyan's.
+// Floor 0. Of Banyan's packages it imports only warm.
 package robust

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/internal/warm"
 )
 
 // Watch waits for the deaths of holders. Its methods may be called by any
@@ -60,7 +62,7 @@ func (w *Watch) Add(key int32, word *Word, of Seen) {
 	if i < 0 {
 		i = len(w.groups)
 		w.groups = append(w.groups, &group{w: w, done: make(chan struct{})})
-		go w.groups[i].run()
+		go warm.Stack(w.groups[i].run)
 	}
 	g := w.groups[i]
 	g.entries = append(g.entries, entry{key: key, word: word, of: of})
