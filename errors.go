@@ -32,9 +32,9 @@ var (
 	ErrRankFailStop = ft.ErrRankFailStop
 )
 
-// OpError is the error of an operation, for errors.As: the operation, its arguments, and the cause. All
-// operations on communicators return one. Its text is like "banyan: Recv(src 3, tag 7) on world at rank 0: rank
-// 3 has failed: killed by SIGKILL".
+// OpError is the error of an operation, for errors.As: the operation, its arguments, and the cause. A message that is
+// part of a collective is not named: the collective is. All operations on communicators return one. Its text is like
+// "banyan: Recv(src 3, tag 7) on world at rank 0: rank 3 has failed: killed by SIGKILL".
 //
 //	Op   string  // the operation: "Recv", "Bcast", "Ibcast", …; Irecv is "Recv" too, and every send is "Send"
 //	Args Args    // of package ft: its numeric arguments, such as src, dst, tag, bytes, root, color

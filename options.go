@@ -154,7 +154,7 @@ func WithAlgorithms(table string) Option { return func(o *options) { o.Algorithm
 
 // WithDebug makes every call check the rules that MPI leaves to the program: types of both sides, buffers
 // that change during an operation, collectives that differ among ranks, requests and communicators that are
-// left at Finalize (docs/guide.md, "Finding mistakes"). Mistakes are ErrArgument, or a report on the
+// left at Finalize (docs/debugging.md). Mistakes are ErrArgument, or a report on the
 // standard error. It costs time and a copy of each message. Without this option the user's settings decide
 // (BANYAN_DEBUG), off by default. All ranks choose the same, or Init is ErrArgument at each.
 func WithDebug(on bool) Option { return func(o *options) { o.Debug = &on } }

@@ -116,7 +116,8 @@ func WaitAll(reqs []Request) error {
 // matched.
 
 // WaitAny waits until one of the requests is complete, ends it, and returns its index and outcome.
-// If several are complete it takes the first. The index is -1 if none is active.
+// If several are complete it takes the first. Where none is complete it reports a pending one
+// ([ErrProcFailedPending]), and so do WaitSome and TestAny. The index is -1 if none is active.
 //
 // If none is complete when the context of any of them ends, all stay as they are, and the index is -1.
 // If several contexts have ended, the error is that of the first in the order of the requests.
