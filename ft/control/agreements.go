@@ -38,7 +38,7 @@ func StartAgreements(e *progress.Engine, shape agree.Shape, out *Outbox,
 	}
 	a.watcher = progress.Watcher{Look: a.lookAtBoards, Doze: a.m.Doze}
 	e.Handle(fabric.ClassAgree, a.onFrame)
-	e.OnEnd(a.onEnd)
+	e.OnEndLater(a.onEnd)
 	return a
 }
 
@@ -56,6 +56,7 @@ func (a *Agreements) Close(id agree.GroupKey) { a.m.Close(id) }
 // the lock held, in this call or in any goroutine that makes progress, and must not keep it. By
 // then all members that have been agreed to have failed are in the View.
 func (a *Agreements) Propose(id agree.GroupKey, p agree.Proposal) error {
+	a.e.FinishEnds()
 	_, err := a.m.Propose(id, p)
 	a.drain()
 	return err

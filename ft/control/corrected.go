@@ -93,7 +93,7 @@ const (
 func StartCorrected(e *progress.Engine, out *Outbox, comms Comms, log *slog.Logger) *Corrected {
 	c := &Corrected{e: e, out: out, comms: comms, log: log, in: inbox{longest: corrected.MaxFrame}}
 	e.Handle(fabric.ClassCorrected, c.onFrame)
-	e.OnEnd(c.onEnd)
+	e.OnEndLater(c.onEnd)
 	return c
 }
 

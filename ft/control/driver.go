@@ -87,7 +87,8 @@ func Start(cfg Config) *Driver {
 		silentRunning: make(map[proc.ID]*silentRun), timeout: cfg.Detect.Timeout,
 	}
 	p.e.HandleBackground(fabric.ClassDetect, p.onFrame)
-	p.e.OnEnd(p.onEnd)
+	p.e.OnEndLater(p.onEnd)
+	p.e.OnEnd(p.endFound)
 	p.e.OnBacklog(p.sendUnsent)
 	p.e.Lock()
 	defer p.e.Unlock()
@@ -102,6 +103,7 @@ func Start(cfg Config) *Driver {
 func (p *Driver) Finalizing() {
 	p.e.Lock()
 	defer p.e.Unlock()
+	p.e.FinishEnds() // they came before
 	p.finalizing = true
 }
 
@@ -110,6 +112,7 @@ func (p *Driver) Finalizing() {
 func (p *Driver) Stop() {
 	p.e.Lock()
 	defer p.e.Unlock()
+	p.e.FinishEnds() // others learn of them
 	p.stopped = true
 	p.wake.Unpark()
 	for p.running > 0 {
@@ -123,7 +126,10 @@ func (p *Driver) Stop() {
 // unreachable from here.
 //
 // Precondition: the engine's lock is held.
-func (p *Driver) Ended(id proc.ID) bool { return p.m.Ended(id) }
+func (p *Driver) Ended(id proc.ID) bool {
+	p.e.FinishEnds()
+	return p.m.Ended(id)
+}
 
 // spawn starts a goroutine that runs with the lock held.
 func (p *Driver) spawn(body func()) {
@@ -227,6 +233,22 @@ func (p *Driver) onFrame(from proc.ID, _ uint64, payload []byte) {
 		p.e.Report(from, proc.Cause{Kind: proc.Corrupt})
 	}
 	p.drain()
+}
+
+// endFound makes watch go on soon, so that onEnd runs if the application computes and makes no progress: not
+// at once, for this process has an error to return. Where processes share cores the others return theirs first.
+func (p *Driver) endFound(_ *progress.Endpoint, cause proc.Cause) {
+	if p.stopped || p.busy || !cause.Failed() {
+		return
+	}
+	pause := retryInterval
+	if p.e.Crowded() {
+		pause = p.grace
+	}
+	if due := p.e.Host().Now() + pause; due < p.due {
+		p.due = due
+		p.wake.Unpark()
+	}
 }
 
 // onEnd forwards an end that the engine reports.

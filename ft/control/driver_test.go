@@ -30,8 +30,12 @@ type detectorJob struct {
 	leave  []fabric.Time // the same for each process
 	faults func(*sim.Sim) error
 	// busy processes make no call between their beginning and end.
-	busy func(id proc.ID) bool
-	node func(id proc.ID) int // nil: each process has a machine of its own
+	busy      func(id proc.ID) bool
+	node      func(id proc.ID) int // nil: each process has a machine of its own
+	postponed bool                 // ends are postponed, and each process computes when it has learned of the first
+	// found is a process that 0 finds to have ended, right before it declares Finalizing; 0: none.
+	found      proc.ID
+	finalizing []bool // whether it had when the postponed end was reported
 
 	known [][]proc.ID               // failures that each process knew at its end; nil: it did not get there
 	when  []map[proc.ID]fabric.Time // when it learned of each
@@ -74,11 +78,16 @@ func (x *detectorJob) body(p *sim.Proc) {
 		},
 	})
 	x.when[p.ID()] = make(map[proc.ID]fabric.Time)
+	var done progress.Completion
 	e.OnEnd(func(ep *progress.Endpoint, cause proc.Cause) {
 		if cause.Failed() {
 			x.when[p.ID()][ep.Proc] = p.Host().Now()
 		}
 	})
+	if x.postponed {
+		e.PostponeEnds()
+		e.OnEnd(func(*progress.Endpoint, proc.Cause) { done.Finish() })
+	}
 	driver := Start(Config{
 		Engine: e,
 		Detect: detect.Config{Self: p.ID(), Procs: x.n, Period: DefaultPeriod, Timeout: DefaultTimeout,
@@ -88,6 +97,13 @@ func (x *detectorJob) body(p *sim.Proc) {
 			p.Die(proc.Cause{Kind: proc.Exited, Code: 71})
 		},
 	})
+	if p.ID() == 0 && x.found != 0 {
+		e.OnEndLater(func(*progress.Endpoint, proc.Cause) { x.finalizing = append(x.finalizing, driver.finalizing) })
+		e.Lock()
+		e.Report(x.found, proc.Cause{Kind: proc.Unknown})
+		e.Unlock()
+		driver.Finalizing()
+	}
 	until := x.until
 	if x.leave != nil {
 		until = x.leave[p.ID()]
@@ -95,11 +111,11 @@ func (x *detectorJob) body(p *sim.Proc) {
 	if x.busy != nil && x.busy(p.ID()) {
 		p.Host().Pause(until)
 	} else {
-		var done progress.Completion
 		e.Lock()
 		e.After(until, done.Finish)
 		e.Wait(&done)
 		e.Unlock()
+		p.Host().Pause(max(0, until-p.Host().Now()))
 	}
 	driver.Stop()
 	e.Lock()

@@ -59,3 +59,26 @@ func TestPostponedNotices(t *testing.T) {
 		})
 	}
 }
+
+// Processes that have been notified of a failure by the kernel and compute from then on notify the others of their
+// machine within two grace periods.
+func TestPostponedEnds(t *testing.T) {
+	const n, victim, at = 16, proc.ID(5), 5*second + DefaultPeriod/4
+	x := detectorJob{n: n, until: 20 * second, node: func(proc.ID) int { return 0 }, postponed: true}
+	x.faults = func(s *sim.Sim) error { return s.Kill(victim, at) }
+	require.NoError(t, x.run())
+	require.NoError(t, x.check([]proc.ID{victim}))
+	for id, known := range x.when {
+		if proc.ID(id) != victim {
+			require.Less(t, known[victim], at+2*DefaultPeriod/gracePart, "process %d", id)
+		}
+	}
+}
+
+// The detector gets a postponed failure before Finalizing: after that it would not notify others of an end of
+// unknown cause.
+func TestPostponedEndBeforeFinalizing(t *testing.T) {
+	x := detectorJob{n: 4, until: 5 * second, node: func(proc.ID) int { return 0 }, postponed: true, found: 3}
+	require.NoError(t, x.run())
+	require.Equal(t, []bool{false}, x.finalizing)
+}

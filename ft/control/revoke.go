@@ -122,7 +122,7 @@ func StartRevocations(
 		flatSize: notifyAllMax}
 	r.catchUp = r.recordRecent
 	e.Handle(fabric.ClassRevoke, r.onFrame)
-	e.OnEnd(r.onEnd)
+	e.OnEndLater(r.onEnd)
 	return r
 }
 
@@ -132,6 +132,7 @@ func (r *Revocations) Notify(context uint32, members agree.Group) {
 	if r.stopped {
 		return
 	}
+	r.e.FinishEnds() // so that the notice of a failure is sent before
 	n := notice{context: context, root: uint32(members.Rank(r.e.Self()))}
 	if r.handling && r.current.context == context {
 		n = r.current

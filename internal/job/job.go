@@ -85,9 +85,13 @@ func newJob(boot bootstrap, cfg progress.Config, c *config) (*Job, error) {
 		Self: cfg.Self, Progress: progress.New(cfg), Trees: c.trees, Unaware: c.Unaware, Fatal: c.fatal, Debug: c.debug,
 		boot: boot, sockets: socketsOf(&cfg), log: c.Log, detection: c.detector.describe(&cfg, boot.Size() == 1),
 	}
+	if j.onOneNode() {
+		j.Progress.PostponeEnds()
+	}
 	// The end of a peer is reported to these parts in this order, which each joins when it starts.
 	// Messages come first: whatever the others do finds the communicators marked and the requests
-	// ended. An unreachable peer comes before agreements, as this rank may have to exit before its
+	// ended. On one node a failure is reported to agreements and the parts behind them after an operation
+	// that waits has returned. An unreachable peer comes before agreements, as this rank may have to exit before its
 	// contribution could name the peer. The detector is last: it informs other ranks.
 	for _, start := range []func(*progress.Config, *config) error{
 		j.startMessages, j.startUnreachable, j.startAgreements, j.startRevocations, j.startDetector,
@@ -217,6 +221,7 @@ func (j *Job) startRevocations(*progress.Config, *config) error {
 func (j *Job) stopControl() {
 	j.Progress.Lock()
 	defer j.Progress.Unlock()
+	j.Progress.FinishEnds()
 	j.agreements.Stop()
 	j.corrected.Stop()
 	j.revocations.Stop()
@@ -240,6 +245,15 @@ func (j *Job) Size() int { return j.boot.Size() }
 
 // NodeOf is the number of the node of a rank: equal for ranks that can share memory.
 func (j *Job) NodeOf(rank int) int { return j.boot.Node(rank) }
+
+func (j *Job) onOneNode() bool {
+	for rank := range j.Size() {
+		if j.NodeOf(rank) != j.Node() {
+			return false
+		}
+	}
+	return true
+}
 
 // Now is the time since the job was joined.
 func (j *Job) Now() time.Duration { return time.Duration(j.Progress.Host().Now() - j.origin) }

@@ -39,27 +39,31 @@ type Config struct {
 // have a precondition on the lock.
 type Engine struct {
 	lock
-	self       proc.ID
-	host       fabric.Host
-	shm        *shm.Provider
-	others     []*other
-	bursters   []fabric.Burster  // of others
-	media      []fabric.Provider // that reach other processes, in order of preference
-	loopback   *loopback
-	resolve    Resolver
-	sparse     bool
-	routed     func(*Endpoint)
-	sink       fabric.Sink // of shared memory and of the loopback
-	endpoints  table
-	view       ft.View
-	timers     timers
-	ended      []func(*Endpoint, proc.Cause)
-	stalled    func() int // retries frames that were refused credit
-	backlogs   []func() (sent int, left bool)
-	backlogged bool     // frames of the control classes wait for credit
-	deferred   []func() // functions for the next round
-	watchers   []*Watcher
-	newWatcher bool // a watcher was added since the process last went to sleep
+	self         proc.ID
+	host         fabric.Host
+	shm          *shm.Provider
+	others       []*other
+	bursters     []fabric.Burster  // of others
+	media        []fabric.Provider // that reach other processes, in order of preference
+	loopback     *loopback
+	resolve      Resolver
+	sparse       bool
+	routed       func(*Endpoint)
+	sink         fabric.Sink // of shared memory and of the loopback
+	endpoints    table
+	view         ft.View
+	timers       timers
+	ended        []func(*Endpoint, proc.Cause)
+	endedLater   []func(*Endpoint, proc.Cause)
+	ends         []peerEnd  // of which the listeners in endedLater have not been told
+	finishing    bool       // FinishEnds runs
+	postponeEnds bool       // see PostponeEnds
+	stalled      func() int // retries frames that were refused credit
+	backlogs     []func() (sent int, left bool)
+	backlogged   bool     // frames of the control classes wait for credit
+	deferred     []func() // functions for the next round
+	watchers     []*Watcher
+	newWatcher   bool // a watcher was added since the process last went to sleep
 
 	spins, yields    int
 	yieldMost        fabric.Time // longest time of yields without result; Forever: their number decides
@@ -145,10 +149,6 @@ func (e *Engine) EndBursts() (all bool) {
 	return all
 }
 
-// OnEnd registers a function that is called, with the lock held, when a peer has departed or
-// failed; once per peer, in the order of registration.
-func (e *Engine) OnEnd(fn func(*Endpoint, proc.Cause)) { e.ended = append(e.ended, fn) }
-
 // OnStall registers a function that retries frames that were refused credit. It is called in every
 // round, with the lock held, after those registered before, and returns the number of frames that it
 // sent.
@@ -230,12 +230,6 @@ func (e *Engine) Sparse() bool { return e.sparse }
 // View lists the failed processes that are known to this process. Its Epoch may be read at any
 // time, the rest with the lock held.
 func (e *Engine) View() *ft.View { return &e.view }
-
-func (e *Engine) notifyEnd(ep *Endpoint, cause proc.Cause) {
-	for _, fn := range e.ended {
-		fn(ep, cause)
-	}
-}
 
 // Depart announces to all peers that this process leaves in order.
 func (e *Engine) Depart() {

@@ -238,6 +238,9 @@ const timerStride = 256
 
 // round polls every provider once and returns the number of events.
 func (e *Engine) round() int {
+	if len(e.ends) > 0 {
+		e.FinishEnds()
+	}
 	if len(e.deferred) > 0 {
 		e.runDeferred()
 	}
@@ -327,7 +330,7 @@ func (e *Engine) ready() bool {
 			return true
 		}
 	}
-	return e.contenders.Load() != 0 || len(e.jobs) > 0
+	return e.contenders.Load() != 0 || len(e.jobs) > 0 || len(e.ends) > 0
 }
 
 // Kick wakes the progressing goroutine if it sleeps, after other goroutines have queued work.
