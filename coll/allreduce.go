@@ -19,7 +19,7 @@ func (s *Schedule) allreduce(in, out []byte, f Fold) {
 		s.spread(s.o.to(0), to)
 		s.result = result{to: out, from: to}
 	default:
-		to, scratch := s.toFold(out, len(in))
+		to, scratch := s.toFold(out, len(in), 1)
 		s.result = result{to: out, from: to}
 		if !s.alone(func(g *sm.Segment, most int) (bool, error) { return g.Allreduce(in, to, f.Op, most) }) {
 			s.fold = f.Op

@@ -1,6 +1,7 @@
 package coll
 
 import (
+	"math/bits"
 	"slices"
 
 	"github.com/banyan-hpc/banyan/p2p"
@@ -41,18 +42,26 @@ func segments(length int) int { return (length + segment - 1) / segment }
 // climb folds up the tree, in the order in which subtrees are ready: the smallest first. It gives the
 // place of the result at the root.
 func (s *Schedule) climb(r *route, in, out []byte, f Fold) (to []byte) {
-	to, scratch := s.toFold(out, len(in))
+	to, scratch := s.toFold(out, len(in), bits.Len(uint(r.group())))
 	s.climbIn(r, in, to, scratch, f)
 	return to
 }
 
-// climbIn is climb in two buffers as long as in; to is the place of the result, and may be in.
+// climbIn is climb in buffers as long as in; to is the place of the result, and may be in. Children of a group are
+// folded as they are in a binomial tree, where the first one is a parent of the second and so on: so all trees whose
+// subtrees are runs of ranks give the same bytes. Scratch has a place for each child on such a path.
 func (s *Schedule) climbIn(r *route, in, to, scratch []byte, f Fold) {
 	if m := s.climbing(); m != nil {
-		s.climbLong(r, in, to, scratch, f.streams(m, len(in)))
+		s.climbLong(r, in, to, scratch[:len(in)], f.streams(m, len(in)))
 		return
 	}
-	acc, got, with := in, scratch, scratch
+	place := func(child int) []byte { // within its group, from 1 on; 0: this rank
+		if child == 0 {
+			return to
+		}
+		return scratch[(bits.OnesCount(uint(child))-1)*stride(len(in)):][:len(in)]
+	}
+	acc, got, with := in, place(1), place(1)
 	switch {
 	case len(r.children) > 0 && f.swaps() && !sameMemory(to, in):
 		got, with = to, in // the first child's part comes to where it stays, and nothing is copied
@@ -61,11 +70,22 @@ func (s *Schedule) climbIn(r *route, in, to, scratch []byte, f Fold) {
 		copyTo(to, in)
 		acc = to
 	}
-	for _, child := range slices.Backward(r.children) {
-		s.add(stepRecv, child, got, nil)
-		s.wait()
-		s.add(stepFold, 0, acc, with)
-		got, with = scratch, scratch
+	for left := len(r.children); left > 0; left -= r.group() { // the smallest subtree is the last
+		group := min(r.group(), left)
+		for child := 1; child <= group; child++ {
+			if child > 1 || left < len(r.children) {
+				got, with = place(child), place(child)
+			}
+			s.add(stepRecv, r.children[left-child], got, nil)
+			s.wait()
+			for at, bit := child, 1; at > 0 && (at&bit != 0 || child == group); bit *= 2 {
+				if at&bit != 0 {
+					s.add(stepFold, 0, place(at&^bit), with)
+					at &^= bit
+					with = place(at)
+				}
+			}
+		}
 	}
 	if r.parent >= 0 {
 		s.add(stepSend, r.parent, nil, acc)

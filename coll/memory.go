@@ -40,7 +40,9 @@ func (m *Memory) bytes(n int) []byte {
 
 // two gives two parts of n bytes each, which share no cache line, until the next call.
 func (m *Memory) two(n int) (a, b []byte) {
-	at := (n + line - 1) &^ (line - 1)
-	both := m.bytes(at + n)
-	return both[:n:n], both[at:]
+	both := m.bytes(stride(n) + n)
+	return both[:n:n], both[stride(n):]
 }
+
+// stride is the distance of buffers of a length that share no cache line.
+func stride(length int) int { return (length + line - 1) &^ (line - 1) }

@@ -53,7 +53,7 @@ func (s *Schedule) reduce(in, out []byte, f Fold, root int) {
 func (s *Schedule) reduceTo(in, out []byte, f Fold, root int) (to []byte) {
 	s.fold = f.Op
 	if f.AnyOrder {
-		return s.climb(s.o.to(root), in, out, f)
+		return s.climb(s.upTo(root), in, out, f)
 	}
 	to = s.climb(s.inOrder(), in, out, f)
 	switch me := s.w.Rank(); {
@@ -71,14 +71,26 @@ func (s *Schedule) reduceTo(in, out []byte, f Fold, root int) (to []byte) {
 // inOrder returns this rank's place in the tree whose subtrees are neighbours, with root 0.
 func (s *Schedule) inOrder() *route {
 	if s.free() {
-		return s.o.to(0)
+		return s.upTo(0)
 	}
 	r := s.ownRoute()
+	r.root = 0
 	r.neighbours(s.w.Rank(), s.w.Size())
 	return r
 }
 
-// ownRoute is memory for a place in a tree with root 0 that is not the communicator's.
+// upTo is this rank's place in the tree of a reduction with that root.
+func (s *Schedule) upTo(root int) *route {
+	if s.kind != Reduce || !s.free() || s.menu().First() != choose.Knomial {
+		return s.o.to(root)
+	}
+	r := s.ownRoute()
+	r.root = root
+	r.knomial(s.w.Rank(), s.w.Size())
+	return r
+}
+
+// ownRoute is memory for a place in a tree that is not the communicator's.
 func (s *Schedule) ownRoute() *route {
 	if s.place == nil {
 		s.place = new(route)
@@ -86,13 +98,15 @@ func (s *Schedule) ownRoute() *route {
 	return s.place
 }
 
-// toFold gives memory of a length to fold in, which is out where that may be written, and as much to
-// receive into.
-func (s *Schedule) toFold(out []byte, length int) (to, scratch []byte) {
+// toFold gives memory of a length to fold in, which is out where that may be written, and a number of buffers to receive
+// into, of which each begins a stride after the one before.
+func (s *Schedule) toFold(out []byte, length, buffers int) (to, scratch []byte) {
+	n := (buffers-1)*stride(length) + length
 	if !s.staged() && len(out) == length {
-		return out, s.mem.bytes(length)
+		return out, s.mem.bytes(n)
 	}
-	return s.mem.two(length)
+	both := s.mem.bytes(stride(length) + n)
+	return both[:length:length], both[stride(length):]
 }
 
 // copyTo copies from to to, unless that is the same memory.

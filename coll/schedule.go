@@ -49,7 +49,7 @@ type Schedule struct {
 	moved  moved   // memory for that of result
 	stream *stream // nil until there is need, and for most operations
 	ascent *ascent // likewise
-	place  *route  // in the tree that keeps the order of ranks, with root 0; nil until there is need
+	place  *route  // in a tree of this operation alone; nil until there is need
 
 	err     error // the first error
 	ended   bool  // err is fatal: no further step runs

@@ -3,6 +3,7 @@ package coll
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"github.com/banyan-hpc/banyan/coll/choose"
 	"github.com/banyan-hpc/banyan/coll/sm"
@@ -112,6 +113,7 @@ type route struct {
 	root     int // noRoot: there is nothing here yet
 	parent   int // -1 at the root
 	children []int
+	fan      int // of a k-nomial tree: k; else 0
 
 	// The blocks of a subtree travel in one message, a rank's own first. order has the ranks of the blocks;
 	// those of the i-th child are order[first[i]:last[i]]. Empty: not computed yet.
@@ -228,7 +230,7 @@ func (t *Trees) find(r *route, root int) {
 // of ranks. The farthest and largest comes first.
 func (r *route) neighbours(me, n int) {
 	v, top := (me-r.root+n)%n, 1<<bits.Len(uint(n-1))
-	r.parent, r.children = -1, r.children[:0]
+	r.parent, r.children, r.fan = -1, r.children[:0], 0
 	if v != 0 {
 		top = v & -v
 		r.parent = (v - top + r.root) % n
@@ -239,6 +241,31 @@ func (r *route) neighbours(me, n int) {
 		}
 	}
 }
+
+// knomial takes the k-nomial tree, in which the numbers counted from the root have digits of base k: a rank has the parent
+// without its lowest digit that is not 0, and as children all with another digit in place of one of the zeros behind
+// that. Subtrees are runs of ranks. The farthest child comes first.
+func (r *route) knomial(me, n int) {
+	v := (me - r.root + n) % n
+	r.parent, r.children, r.fan = -1, r.children[:0], knomialFan
+	for weight := 1; weight < n; weight *= r.fan {
+		if digit := v / weight % r.fan; digit > 0 {
+			r.parent = (v - digit*weight + r.root) % n
+			break
+		}
+		for at := v + weight; at < min(n, v+r.fan*weight); at += weight {
+			r.children = append(r.children, (at+r.root)%n)
+		}
+	}
+	slices.Reverse(r.children)
+}
+
+// knomialFan is k of k-nomial trees: a power of two.
+const knomialFan = 8
+
+// group is the number of children that have the same distance from each other, of which those of a smaller subtree come
+// first on the way up.
+func (r *route) group() int { return max(1, r.fan-1) }
 
 // arrangeNeighbours is arrange for that tree: the blocks travel in the order of ranks, from this one on.
 func (r *route) arrangeNeighbours(me, n int) {

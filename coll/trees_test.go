@@ -37,3 +37,32 @@ func TestPlacesAreFoundOnce(t *testing.T) {
 		require.Equal(t, 3, ts.away.root)
 	}
 }
+
+// In both trees every rank but the root has one parent, and the subtrees of the children of a rank are runs of ranks after
+// it, from which a reduction folds in the order of ranks.
+func TestSubtreesAreRuns(t *testing.T) {
+	for n := 1; n <= 140; n++ {
+		for _, root := range []int{0, n / 3, n - 1} {
+			for name, place := range map[string]func(r *route, me, n int){
+				"binomial": (*route).neighbours, "knomial": (*route).knomial,
+			} {
+				size := make([]int, n) // of subtrees, by the distance from the root
+				for v := n - 1; v >= 0; v-- {
+					r := route{root: root}
+					place(&r, (v+root)%n, n)
+					size[v] = 1
+					for i := len(r.children) - 1; i >= 0; i-- {
+						child := (r.children[i] - root + n) % n
+						require.Equal(t, v+size[v], child, "%s: rank %d of %d", name, v, n)
+						size[v] += size[child]
+						back := route{root: root}
+						place(&back, r.children[i], n)
+						require.Equal(t, (v+root)%n, back.parent, "%s: rank %d of %d", name, v, n)
+					}
+					require.Equal(t, v == 0, r.parent < 0)
+				}
+				require.Equal(t, n, size[0], "%s of %d", name, n)
+			}
+		}
+	}
+}

@@ -37,7 +37,9 @@ const (
 	Dissemination
 	// Binomial tree whose subtrees are runs of ranks.
 	Binomial
-	// Pipelined: over the binomial tree in segments.
+	// Knomial: a tree in which a rank receives from up to seven others at once.
+	Knomial
+	// Pipelined: over the tree of the shortest lengths in segments.
 	Pipelined
 	// Chain of ranks, in segments.
 	Chain
@@ -54,7 +56,7 @@ const (
 )
 
 var algorithms = [numAlgorithms]string{
-	Memory: "memory", Levels: "levels", Dissemination: "dissemination", Binomial: "binomial", Pipelined: "pipelined",
+	Memory: "memory", Levels: "levels", Dissemination: "dissemination", Binomial: "binomial", Knomial: "knomial", Pipelined: "pipelined",
 	Chain: "chain", Straight: "straight", Doubling: "doubling", Halving: "halving", Ring: "ring",
 }
 
@@ -75,16 +77,18 @@ type operation struct {
 	// first are the algorithms that handle lengths from 0 on, later those that need a length header. Without later
 	// ones, rules of messages do not depend on bytes.
 	first, later []Algorithm
+	// oneTree: data go up the tree by which headers come, so that of the shortest lengths is the tree of all.
+	oneTree bool
 }
 
 var operations = [NumOps]operation{
 	Barrier:            {name: "barrier", first: []Algorithm{Memory, Levels, Dissemination, Binomial}},
-	Bcast:              {"bcast", []Algorithm{Memory, Levels, Binomial, Straight}, []Algorithm{Pipelined, Chain}},
-	Reduce:             {"reduce", []Algorithm{Binomial}, []Algorithm{Pipelined}},
-	Allreduce:          {"allreduce", []Algorithm{Memory, Levels, Doubling}, []Algorithm{Halving}},
+	Bcast:              {name: "bcast", first: []Algorithm{Memory, Levels, Binomial, Straight}, later: []Algorithm{Pipelined, Chain}},
+	Reduce:             {name: "reduce", first: []Algorithm{Binomial, Knomial}, later: []Algorithm{Pipelined}, oneTree: true},
+	Allreduce:          {name: "allreduce", first: []Algorithm{Memory, Levels, Doubling}, later: []Algorithm{Halving}},
 	Gather:             {name: "gather", first: []Algorithm{Binomial, Straight}},
 	Scatter:            {name: "scatter", first: []Algorithm{Binomial, Straight}},
-	Allgather:          {"allgather", []Algorithm{Memory, Doubling, Straight}, []Algorithm{Ring}},
+	Allgather:          {name: "allgather", first: []Algorithm{Memory, Doubling, Straight}, later: []Algorithm{Ring}},
 	Allgatherv:         {name: "allgatherv", first: []Algorithm{Memory, Straight}},
 	Alltoall:           {name: "alltoall", first: []Algorithm{Memory, Straight}},
 	ReduceScatterBlock: {name: "reduce_scatter_block", first: []Algorithm{Memory, Straight}},

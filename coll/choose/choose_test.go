@@ -50,6 +50,9 @@ func TestDefaults(t *testing.T) {
 		{Bcast, several(2), "levels, 0 binomial"},
 		{Bcast, several(3), "levels ..524287, 0 binomial, 524288 pipelined"},
 		{Reduce, one(3), "0 binomial"},
+		{Reduce, crowd(4), "0 binomial"},
+		{Reduce, crowd(5), "0 knomial"},
+		{Reduce, one(128), "0 binomial"},
 		{Reduce, several(2), "0 binomial"},
 		{Reduce, several(3), "0 binomial, 524288 pipelined"},
 		{Allreduce, one(9), "memory, 0 doubling, 16384 halving"},
@@ -99,6 +102,8 @@ func TestRules(t *testing.T) {
 		{"allreduce * 4.. * * doubling", Allreduce, apart, "0 doubling"},
 		{"allgather 2..8 2..4 * 1k.. ring\nallgather * * * 8k.. straight", Allgather, apart, "0 doubling, 1024 ring"},
 		{"barrier * * * * binomial", Barrier, at, "0 binomial"},
+		{"reduce * * * 64k.. binomial", Reduce, at, "0 knomial"}, // one tree for all lengths
+		{"reduce * * * 64k..1m pipelined", Reduce, at, "0 knomial, 65536 pipelined, 1048577 knomial"},
 	} {
 		table, err := Parse("t", c.table)
 		require.NoError(t, err)
@@ -125,7 +130,7 @@ func TestWrongTables(t *testing.T) {
 		"barrier * * * 8 memory":                                `t:1: barrier has no bytes: write *`,
 		"bcast * * * 8..64 memory":                              `t:1: bytes: memory takes the shortest lengths: write ..64`,
 		"gather * * * 8.. straight":                             `t:1: bytes: messages of gather go one way whatever their length`,
-		"bcast\nreduce * * * * chain":                           "t:1: 1 fields: want six: operation, ranks, per-node, cores, bytes, algorithm\nt:2: reduce has no algorithm chain: take one of binomial, pipelined",
+		"bcast\nreduce * * * * chain":                           "t:1: 1 fields: want six: operation, ranks, per-node, cores, bytes, algorithm\nt:2: reduce has no algorithm chain: take one of binomial, knomial, pipelined",
 		strings.Repeat("reduce * * * * binomial\n", maxRules+1): `t:4097: more than 4096 rules`,
 	} {
 		_, err := Parse("t", text)
@@ -155,7 +160,7 @@ func randomTable(r *rand.Rand) string {
 }
 
 // A menu contains for each length the first rule that fits, except for the shortest lengths of algorithms that
-// cannot carry headers.
+// cannot carry headers, and for the tree of an operation that has one for all lengths.
 func TestMenusAgainstRules(t *testing.T) {
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -176,6 +181,9 @@ func TestMenusAgainstRules(t *testing.T) {
 						want = rule.By
 						break
 					}
+				}
+				if operations[op].oneTree && op.carries(want) {
+					want = m.First()
 				}
 				require.Equal(t, want, m.At(bytes), "%v of %d bytes at %+v by %s", op, bytes, p, text)
 			}
