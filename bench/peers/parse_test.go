@@ -48,6 +48,8 @@ func TestPerftestArguments(t *testing.T) {
 	j := Job{Test: Bandwidth, Size: 4096, Window: 8, Iters: 100}
 	require.Equal(t, "taskset -c 1 /bin/ib_write_bw -F -d rxe0 -i 1 -x 3 -p 7 -s 4096 --output=message_rate -N -t 8 -n 800 127.0.0.1",
 		strings.Join(p.argv(7, 1, j), " "))
+	j.Iters = 2 // as few messages as asked for, not so many of each window
+	require.Contains(t, strings.Join(p.argv(7, 0, j), " "), "-t 8 -n 16")
 	p.Alone, j.Iters, j.Window = true, 1, 1
 	require.Contains(t, strings.Join(p.argv(7, 0, j), " "), "-N -t 1 -n 5")
 	p.Program = "none such"

@@ -78,7 +78,7 @@ func (p *Perftest) argv(port, side int, j Job) []string {
 		argv = append(argv, "--output=latency")
 	} else {
 		window := j.Window
-		if n *= j.Window; p.Alone {
+		if n = max(leastExchanges, j.Iters*j.Window); p.Alone {
 			window = 1
 		}
 		argv = append(argv, "--output=message_rate", "-N", "-t", strconv.Itoa(window))

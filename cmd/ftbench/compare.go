@@ -58,8 +58,8 @@ Examples:
 func (compareCmd) Help() string {
 	return `Banyan and each peer that is installed are sampled in turn on the same two CPUs, with
 a bare cache-line ping-pong before and after each sample. A sample around which that
-control changed is dropped; near and far cores (the host moves them) have results of
-their own. Printed is the median of the paired ratios with its 95 %
+control changed is dropped, but in group verbs; near and far cores (the host moves them)
+have results of their own. Printed is the median of the paired ratios with its 95 %
 interval, and whether the bounds of docs/status.md are met. A measure ends when its
 interval's half-width is 3 % (0.3 % for aware against unaware, 10 % for rma) on near
 cores and on far ones, which the host moves by itself, or its time is spent; with

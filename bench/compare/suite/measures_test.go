@@ -1,7 +1,10 @@
 package suite
 
 import (
+	"context"
+	"io"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -133,4 +136,36 @@ func TestMissed(t *testing.T) {
 func TestVariables(t *testing.T) {
 	require.Equal(t, []string{"GOMAXPROCS=1", "UCX_TLS=posix"},
 		variables([]string{"UCX_TLS=posix", "HOME=/", "GOMAXPROCS=1"}))
+}
+
+// constant is an implementation whose messages take a microsecond.
+type constant struct{}
+
+func (constant) Run(_ context.Context, j peers.Job) (time.Duration, error) {
+	return time.Duration(j.Messages() * float64(time.Microsecond)), nil
+}
+
+// The control of cores does not spoil samples of an adapter.
+func TestAdaptersHaveNoControl(t *testing.T) {
+	c := &Comparison{Options: Options{Sample: time.Millisecond}, runners: map[string]peers.Runner{oursVerbs: constant{}}}
+	for name := range perftests {
+		c.runners[name] = constant{}
+	}
+	changes := 1e-6
+	r := &compare.Runner{
+		Measure: func(context.Context) (float64, error) {
+			changes *= 2
+			return changes, nil
+		},
+		Limits: compare.Limits{MinPairs: 9, MaxRounds: 9, MaxDrift: MaxDrift},
+	}
+	var got Results
+	require.NoError(t, c.group(t.Context(), groupVerbs, r, &got, io.Discard))
+	require.Len(t, got.Measures, 5)
+	for _, m := range got.Measures {
+		require.Zero(t, m.Dropped, m.Name)
+		for _, row := range m.Rows {
+			require.Equal(t, 9, row.Ratio.N, m.Name)
+		}
+	}
 }

@@ -143,6 +143,9 @@ func (c *Comparison) Measures() int {
 func (c *Comparison) group(ctx context.Context, group string, r *compare.Runner, results *Results,
 	out io.Writer) error {
 	plans := c.plans(group)
+	if group == groupVerbs {
+		r = &compare.Runner{Measure: noControl, Limits: r.Limits, Progress: r.Progress}
+	}
 	if group == groupFlood {
 		var err error
 		if results.Flood, err = prepareFlood(ctx, c.servers[overTCP]); err != nil {
