@@ -359,7 +359,8 @@ static int take(struct ibv_cq *cq, struct ibv_wc *wc, int looks) {
 	return found;
 }
 
-void bn_go(struct bn_device *d, struct bn_round *r) {
+void bn_go(struct bn_round *r) {
+	struct bn_device *d = r->device;
 	r->posted = 0;
 	r->err = post_receives(d, r->receives, r->receiving);
 	if (!r->err && r->sending > 0)

@@ -57,6 +57,7 @@ struct bn_round {
 	// queue is broken. tick changes every few milliseconds.
 	int32_t posted, err, found;
 	int64_t tick;
+	struct bn_device *device;
 	struct bn_receive receives[bn_most];
 	struct bn_send sends[bn_most];
 	struct bn_done done[bn_most];
@@ -90,6 +91,6 @@ int bn_pair_join(struct bn_device *d, void *qp, uint32_t psn, const struct bn_en
 int bn_pair_fail(void *qp); // to the error state: nothing more is sent or received
 void bn_pair_free(void *qp);
 
-void bn_go(struct bn_device *d, struct bn_round *r);
+void bn_go(struct bn_round *r); // it may run on a stack of 256 KiB
 
 #endif

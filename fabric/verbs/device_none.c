@@ -35,6 +35,6 @@ int bn_pair_join(struct bn_device *d, void *qp, uint32_t psn, const struct bn_en
 }
 int bn_pair_fail(void *qp) { return ENOSYS; }
 void bn_pair_free(void *qp) {}
-void bn_go(struct bn_device *d, struct bn_round *r) { r->posted = r->found = 0, r->err = ENOSYS; }
+void bn_go(struct bn_round *r) { r->posted = r->found = 0, r->err = ENOSYS; }
 
 #endif

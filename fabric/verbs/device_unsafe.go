@@ -21,6 +21,8 @@ import (
 	"fmt"
 	"syscall"
 	"unsafe"
+
+	"github.com/banyan-hpc/banyan/internal/ccall"
 )
 
 // Why unsafe: libibverbs reads and writes memory outside of Go's heap, and the arguments of a round lie there
@@ -36,6 +38,7 @@ type device struct {
 	// receiving and sending are the numbers of buffers and messages of the next round.
 	receiving, sending int
 	calls              Calls
+	stack              *ccall.Stack // nil: rounds go by cgo
 }
 
 // Calls counts the calls into C that post messages or take completions, and those that have found nothing to do.
@@ -77,7 +80,20 @@ func openDevice(name string, port, gid int, receives, completions uint32) (*devi
 		return nil, failed(name, C.GoString(step), err)
 	}
 	d.r = (*C.struct_bn_round)(C.calloc(1, C.sizeof_struct_bn_round))
+	d.r.device = d.c
+	if ccall.Possible {
+		d.stack, _ = ccall.NewStack() // without one rounds go by cgo
+	}
 	return d, nil
+}
+
+// goOn does the round.
+func (d *device) goOn() {
+	if d.stack != nil {
+		d.stack.Call(unsafe.Pointer(C.bn_go), unsafe.Pointer(d.r))
+		return
+	}
+	C.bn_go(d.r)
 }
 
 // failed is the error of a step, with its cure where one is known.
@@ -93,6 +109,9 @@ func failed(device, step string, code C.int) error {
 }
 
 func (d *device) close() {
+	if d.stack != nil {
+		d.stack.Close()
+	}
 	C.bn_close(d.c)
 	C.free(unsafe.Pointer(d.r))
 }
@@ -257,7 +276,7 @@ var errQueue = errors.New("verbs: the completion queue is broken")
 func (d *device) round(looks int) (found int, refused pair, err error) {
 	sending := d.sending
 	d.r.receiving, d.r.sending, d.r.looks = C.int32_t(d.receiving), C.int32_t(sending), C.int32_t(looks)
-	C.bn_go(d.c, d.r)
+	d.goOn()
 	found = int(d.r.found)
 	if found != 0 || d.receiving+sending > 0 {
 		d.calls.Busy++
@@ -288,7 +307,7 @@ func (d *device) round(looks int) (found int, refused pair, err error) {
 func (d *device) post() {
 	sending := d.sending
 	d.r.receiving, d.r.sending, d.r.looks = 0, C.int32_t(sending), 0
-	C.bn_go(d.c, d.r)
+	d.goOn()
 	d.calls.Busy++
 	d.sending = copy(d.r.sends[:], d.r.sends[int(d.r.posted):sending])
 }

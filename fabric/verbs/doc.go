@@ -29,5 +29,7 @@
 // The part in C needs cgo and the headers of libibverbs. The library is loaded when an endpoint is opened, so a
 // program runs where there is none. Without cgo, or the headers, Open says so.
 //
-// Floor 2. It imports package tcp.
+// What posts and looks at completions is called by package ccall where that knows the machine, else by cgo.
+//
+// Floor 2. It imports packages ccall and tcp.
 package verbs

@@ -101,8 +101,8 @@ func (p *Provider) socketsDue() bool {
 		return false
 	}
 	if p.ticked != tick {
-		// A goroutine that runs for 10 ms without a turn of the scheduler loses its processor if it is in C just then.
-		// Go's monitor then looks every 20 µs for other such processors, on the core of this thread if all are busy.
+		// Go's monitor interrupts a goroutine that runs for 10 ms without a turn of the scheduler, by signals, and if it
+		// is in a call of cgo takes its processor.
 		runtime.Gosched()
 	}
 	p.polls, p.ticked = 0, tick
