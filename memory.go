@@ -64,6 +64,11 @@ func Free[T Number](w *World, memory []T) error {
 // ([Request.Wait]). ErrProcFailed and ErrDeparted: the receiver has ended, and its loan with it. After a
 // revocation Lend returns ErrRevoked as soon as the receiver has returned its loan.
 func (c *Comm) Lend(buf []byte, dst, tag int) error {
+	if c.plain() && c.mode != modeDebug {
+		if done, err := p2p.LendNow(c.core, buf, dst, tag); done {
+			return err
+		}
+	}
 	c, ctx, err := c.enter("Send")
 	switch {
 	case err != nil:
@@ -106,6 +111,11 @@ type Loan = p2p.Loan
 // Errors as for Recv, and ErrNoMemory if a message must be copied and is longer than [Alloc] allows: it is
 // dropped. A context ends the wait for a message.
 func (c *Comm) Borrow(src, tag int) (*Loan, error) {
+	if c.plain() && c.mode != modeDebug {
+		if l := p2p.BorrowNow(c.core, src, tag); l != nil {
+			return l, nil
+		}
+	}
 	m, err := c.probeToBorrow(src, tag)
 	if err != nil {
 		return nil, err
@@ -367,15 +377,6 @@ func (w *Window) Detach(at int) error {
 		return misuse("Detach", errAbsent)
 	}
 	return w.end("Detach", w.core.Detach(at))
-}
-
-// SizeAt returns the length of a rank's memory in bytes; 0 for a rank that does not exist, and in a dynamic
-// window.
-func (w *Window) SizeAt(rank int) int {
-	if !w.valid() || rank < 0 || rank >= w.c.Size() {
-		return 0
-	}
-	return w.core.SizeAt(rank)
 }
 
 // Free ends the window after all ranks have called it: it is collective. After an error the window

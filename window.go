@@ -358,6 +358,15 @@ func (w *Window) TestNotice(counter int, n uint64) (ok bool, err error) {
 	return ok, err
 }
 
+// SizeAt returns the length of a rank's memory in bytes; 0 for a rank that does not exist, and in a dynamic
+// window.
+func (w *Window) SizeAt(rank int) int {
+	if !w.valid() || rank < 0 || rank >= w.c.Size() {
+		return 0
+	}
+	return w.core.SizeAt(rank)
+}
+
 // Validate makes the window work again after failures, among the remaining ranks; see [Comm.Validate]. All living
 // ranks call it. It ends all epochs, locks and waiting notices; memory and counters keep their values. Operations on
 // the agreed failed ranks do nothing under [RTS]; under [ULFM] synchronisation with only such ranks is

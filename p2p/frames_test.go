@@ -135,7 +135,7 @@ func FuzzRTS(f *testing.F) {
 	f.Add(appendRTS(nil, rts{sender: 7, total: 100, region: fabric.Region{Addr: 1, Len: 100, Key: []byte("key")}}))
 	f.Add(appendRTS(nil, rts{sender: 7, total: 100, lent: true, region: fabric.Region{Addr: 1, Len: 100}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, ok := decodeRTS(b, nil)
+		m, ok := decodeRTS(b)
 		if ok {
 			require.Equal(t, b, appendRTS(nil, m))
 		}

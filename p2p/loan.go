@@ -28,6 +28,66 @@ func Lend[M Mode](c *Comm, buf []byte, dst, tag int) Handle {
 	return c.begin(buf, dst, tag, lent)
 }
 
+// LendNow is Lend and Wait, if the announcement can leave at once; else it does nothing.
+func LendNow(c *Comm, buf []byte, dst, tag int) (done bool, err error) {
+	l := c.link(dst)
+	if l == nil || uint(tag) > MaxTag {
+		return false, nil
+	}
+	c.e.p.Lock()
+	r := c.e.announceNow(c, l, buf, c.ctx|uint64(tag), lent)
+	if r == nil {
+		c.e.p.Unlock()
+		return false, nil
+	}
+	return true, c.e.waitAnnounced(r)
+}
+
+// BorrowNow is Borrow of a message that is lent and that this process reaches, if it is the next frame of rank src and
+// comes soon; nil: it is not, or does not, and nothing has changed.
+func BorrowNow(c *Comm, src, tag int) *Loan {
+	l := c.link(src)
+	if l == nil || uint(tag) > MaxTag || l.ep.Viewer() == nil || c.state.Load() != 0 {
+		return nil
+	}
+	e, imm := c.e, c.ctx|uint64(tag)
+	ln := &Loan{comm: c, st: Status{Source: src, Tag: tag}, link: l} // while it is not urgent
+	e.p.Lock()
+	if e.posted.n != 0 || e.unexpected.n != 0 || e.probing.first != nil ||
+		e.p.AwaitFrame(l.ep, fabric.ClassRTS, imm) == progress.NotYet || !e.lookNow(ln, imm) {
+		ln = nil
+	}
+	e.p.Unlock()
+	return ln
+}
+
+// lookNow makes a loan of the next frame of its link, if that announces one; false: Poll delivers the frame.
+func (e *Engine) lookNow(ln *Loan, imm uint64) (ok bool) {
+	l := ln.link
+	a, ok := decodeRTS(l.ep.Next(fabric.ClassRTS, imm))
+	if !ok || !a.lent || a.region.Len == 0 || l.ep.State != progress.Alive {
+		return false
+	}
+	var err error
+	if ln.mem, ln.end, err = l.ep.Viewer().View(a.region, false); err != nil {
+		return false
+	}
+	l.ep.Advance()
+	ln.remote, ln.st.Count = a.sender, int(a.total)
+	l.heardEver.add(int(a.total))
+	e.borrow(ln)
+	return true
+}
+
+// borrow enters a view.
+func (e *Engine) borrow(ln *Loan) {
+	ln.link.borrowedEver.InPlace++
+	if ln.next = e.borrowed; ln.next != nil {
+		ln.next.prev = ln
+	}
+	e.borrowed = ln
+}
+
 // Borrowed counts the messages that a peer has lent and Borrow has taken.
 type Borrowed struct{ InPlace, Copied uint64 }
 
@@ -78,7 +138,7 @@ func (g *Message) View(alone bool) *Loan {
 	}
 	l := m.link
 	ln := &Loan{comm: g.comm, st: g.st, link: l, remote: m.remote}
-	if v, ok := l.ep.Conn().(fabric.Viewer); ok && m.region.Len != 0 {
+	if v := l.ep.Viewer(); v != nil && m.region.Len != 0 {
 		var err error
 		if ln.mem, ln.end, err = v.View(m.region, alone); err != nil {
 			ln.end = nil // it is copied: the copy reports the peer's error
@@ -88,15 +148,11 @@ func (g *Message) View(alone bool) *Loan {
 		l.borrowedEver.Copied++
 		return nil
 	}
-	l.borrowedEver.InPlace++
 	g.m = nil
 	e.unexpected.unclaim(m)
 	l.waiting--
 	e.unexpected.release(m)
-	if ln.next = e.borrowed; ln.next != nil {
-		ln.next.prev = ln
-	}
-	e.borrowed = ln
+	e.borrow(ln)
 	return ln
 }
 

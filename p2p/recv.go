@@ -22,7 +22,11 @@ func Recv[M Mode](c *Comm, buf []byte, src, tag int) (Status, error) {
 	// Nothing else is posted and nothing has arrived: the next message from src, if it matches,
 	// belongs to this receive and needs no queue.
 	if e.posted.n == 0 && e.unexpected.n == 0 {
-		if n := e.p.Await(l.ep, fabric.ClassEager, c.ctx|uint64(tag), buf); n >= 0 {
+		n := e.p.Await(l.ep, fabric.ClassEager, c.ctx|uint64(tag), buf)
+		if n < progress.NotYet {
+			n = e.takeAnnounced(l, c.ctx|uint64(tag), buf)
+		}
+		if n >= 0 {
 			e.p.Unlock()
 			return Status{Source: src, Tag: tag, Count: n}, nil
 		}

@@ -33,12 +33,58 @@ func (e *Engine) sendRendezvous(l *link, r *Request, imm uint64, how manner) {
 			region = fabric.Region{} // the receiver will ask for a stream
 		}
 	}
-	l.addActive(r)
+	e.control(l, fabric.ClassRTS, imm, appendRTS(e.scratch[:0],
+		rts{sender: r.wire(), total: uint64(len(r.buf)), lent: how == lent, region: region}))
+	l.addActive(r) // the rest while the frame is under way
 	r.total, r.announced = len(r.buf), true
 	l.announced++
 	l.announcedEver.add(len(r.buf))
-	e.control(l, fabric.ClassRTS, imm, appendRTS(e.scratch[:0],
-		rts{sender: r.wire(), total: uint64(len(r.buf)), lent: how == lent, region: region}))
+}
+
+// announceNow is sendRendezvous of a new request, if nothing keeps the message from that; else nil.
+func (e *Engine) announceNow(c *Comm, l *link, buf []byte, imm uint64, how manner) *Request {
+	if l.small < 0 || l.announced == maxAnnounced || c.state.Load() != 0 {
+		return nil
+	}
+	r := e.newRequest(c, reqSend, buf)
+	r.imm, r.link = imm, l
+	e.sendRendezvous(l, r, imm, how)
+	return r
+}
+
+// waitAnnounced waits for a send of announceNow. Precondition: the lock is held; waitAnnounced releases it.
+func (e *Engine) waitAnnounced(r *Request) error {
+	c := r.comm
+	_, err := e.Take(Handle{r, r.gen})
+	e.p.Unlock()
+	return c.notifyHandler(err)
+}
+
+// awaitFin waits for the answer to an announced send as Recv does for a message, and reports whether it has come.
+func (e *Engine) awaitFin(r *Request) bool {
+	l := r.link
+	if e.p.AwaitFrame(l.ep, fabric.ClassFin, r.wire()) < 0 {
+		return false
+	}
+	e.answered(l, r)
+	return true
+}
+
+// copiedNow is the length up to which Recv copies an announced message itself, with the lock held: 10 µs or less.
+const copiedNow = 64 << 10
+
+// takeAnnounced receives the message that the next frame of the peer announces, if it lies where it can be copied from
+// at once; else it returns a negative number, and Poll delivers the frame.
+func (e *Engine) takeAnnounced(l *link, imm uint64, buf []byte) int {
+	a, ok := decodeRTS(l.ep.Next(fabric.ClassRTS, imm))
+	n := int(a.total)
+	if !ok || a.region.Len == 0 || n > min(len(buf), copiedNow) || !l.ep.ReadNow(buf[:n], a.region) {
+		return -1
+	}
+	l.ep.Advance()
+	e.control(l, fabric.ClassFin, a.sender, nil)
+	l.heardEver.add(n)
+	return n
 }
 
 // onCTS streams the data of an announced message.
@@ -62,6 +108,11 @@ func (e *Engine) onFin(from proc.ID, imm uint64, _ []byte) {
 		e.refused++
 		return
 	}
+	e.answered(l, r)
+}
+
+// answered completes a send whose Fin has come.
+func (e *Engine) answered(l *link, r *Request) {
 	l.finCount++
 	e.endAnnouncement(l, r)
 	r.Finish()
@@ -78,7 +129,7 @@ func (e *Engine) announced(wire uint64, l *link) *Request {
 func (e *Engine) onRTS(from proc.ID, imm uint64, payload []byte) {
 	ep := e.p.Lookup(from)
 	m := e.unexpected.newMessage()
-	a, ok := decodeRTS(payload, m.region.Key)
+	a, ok := decodeRTS(payload)
 	var l *link
 	if ok && ep != nil {
 		l = e.linkFor(ep)
@@ -96,6 +147,7 @@ func (e *Engine) onRTS(from proc.ID, imm uint64, payload []byte) {
 	l.waiting++
 	l.heardEver.add(int(a.total))
 	m.from, m.imm, m.total, m.rts, m.link = from, imm, int(a.total), true, l
+	a.region.Key = append(m.region.Key[:0], a.region.Key...) // the payload is borrowed
 	m.region, m.remote, m.lent = a.region, a.sender, a.lent
 	if r := e.posted.match(from, imm); r != nil {
 		e.take(r, m)

@@ -13,7 +13,12 @@ import (
 
 // connectedPair makes two engines in this process, connected by shared memory.
 func connectedPair(t *testing.T) (e [2]*Engine, c [2]*Comm) {
-	var p [2]*shm.Provider
+	_, e, c = connectedProviders(t)
+	return e, c
+}
+
+// connectedProviders is connectedPair with the providers.
+func connectedProviders(t *testing.T) (p [2]*shm.Provider, e [2]*Engine, c [2]*Comm) {
 	for i := range p {
 		var err error
 		p[i], err = shm.Open(shm.Config{Self: proc.ID(i), MaxProcs: 2})
@@ -30,7 +35,7 @@ func connectedPair(t *testing.T) (e [2]*Engine, c [2]*Comm) {
 		c[i], err = e[i].NewComm("world", WorldGroup(2), i, 1)
 		require.NoError(t, err)
 	}
-	return e, c
+	return p, e, c
 }
 
 // A link knows whether the peer has sent anything since the last call; a notice that the peer has

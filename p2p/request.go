@@ -252,9 +252,11 @@ func (e *Engine) await(r *Request) error {
 	}
 	r.awaited = true
 	var err error
-	if r.ways != 0 {
+	switch {
+	case r.ways != 0:
 		err = e.waitSpecially(r)
-	} else {
+	case r.announced && e.awaitFin(r):
+	default:
 		e.p.WaitFor(&r.Completion, e.partner(r))
 	}
 	r.awaited = false

@@ -23,8 +23,20 @@ func Send[M Mode](c *Comm, buf []byte, dst, tag int) error {
 			return nil
 		}
 		l.budget += len(buf) + perMessage
-		e.p.Unlock()
+		return c.sendRest(l, buf, dst, tag)
 	}
+	return c.sendSlow(buf, dst, tag)
+}
+
+// sendRest is Send of a message that cannot leave at once in one frame. Precondition: the lock is held; sendRest
+// releases it.
+func (c *Comm) sendRest(l *link, buf []byte, dst, tag int) error {
+	if len(buf) > l.small && l.limit == 0 && l.ep.ReadInPlace(buf) {
+		if r := c.e.announceNow(c, l, buf, c.ctx|uint64(tag), standard); r != nil {
+			return c.e.waitAnnounced(r)
+		}
+	}
+	c.e.p.Unlock()
 	return c.sendSlow(buf, dst, tag)
 }
 

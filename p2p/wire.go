@@ -14,10 +14,14 @@ type rts struct {
 	region fabric.Region
 }
 
-// lentBit marks the length of a message that is lent.
-const lentBit = 1 << 63
+// Marks in the length of an announced message: it is lent; it has a region, which is as long. The length of the
+// region would make an announcement from a block too long for one line of shared memory.
+const (
+	lentBit   = 1 << 63
+	regionBit = 1 << 62
+)
 
-const rtsFixed = 4 * 8
+const rtsFixed = 3 * 8
 
 // maxMessage bounds the length that a peer may announce: more than any memory holds.
 const maxMessage = 1 << 46
@@ -32,24 +36,29 @@ func appendRTS(b []byte, m rts) []byte {
 	if m.lent {
 		total |= lentBit
 	}
+	if m.region.Len != 0 {
+		total |= regionBit
+	}
 	b = le.AppendUint64(b, total)
 	b = le.AppendUint64(b, m.region.Addr)
-	b = le.AppendUint64(b, m.region.Len)
 	return append(b, m.region.Key...)
 }
 
-// decodeRTS decodes an announcement. The payload is borrowed, so the region's key is copied into
-// key.
-func decodeRTS(b, key []byte) (m rts, ok bool) {
+// decodeRTS decodes an announcement. The region's key is a part of b.
+func decodeRTS(b []byte) (m rts, ok bool) {
 	if len(b) < rtsFixed || len(b) > rtsFixed+maxKey {
 		return m, false
 	}
 	le := binary.LittleEndian
 	m.sender, m.total = le.Uint64(b), le.Uint64(b[8:])
-	m.total, m.lent = m.total&^lentBit, m.total&lentBit != 0
-	m.region.Addr, m.region.Len = le.Uint64(b[16:]), le.Uint64(b[24:])
-	m.region.Key = append(key[:0], b[rtsFixed:]...)
-	return m, m.total <= maxMessage && (m.region.Len == 0 || m.region.Len == m.total)
+	m.lent = m.total&lentBit != 0
+	located := m.total&regionBit != 0
+	m.total &^= lentBit | regionBit
+	m.region.Addr, m.region.Key = le.Uint64(b[16:]), b[rtsFixed:]
+	if located {
+		m.region.Len = m.total
+	}
+	return m, m.total <= maxMessage && (m.total != 0 || !located)
 }
 
 func appendUint64(b []byte, v uint64) []byte { return binary.LittleEndian.AppendUint64(b, v) }

@@ -164,6 +164,10 @@ func FuzzBlock(f *testing.F) {
 			require.Equal(t, name[:], from)
 			require.Less(t, uint64(n), uint64(12_288), "beyond the block's pages")
 		}
+		if len(local) > 0 && ba.ReadNow(local, fabric.Region{Addr: uint64(n), Len: 256, Key: from}) {
+			require.Equal(t, name[:], from)
+			require.LessOrEqual(t, uint64(n), uint64(12_288-len(local)))
+		}
 		if view, end, err := ba.View(fabric.Region{Addr: uint64(n), Len: uint64(len(local)), Key: from}, n&1 == 0); err == nil {
 			require.Equal(t, name[:], from)
 			require.Len(t, view, len(local))
@@ -181,4 +185,53 @@ func FuzzBlock(f *testing.F) {
 		got[n-1] = 1
 		require.NoError(t, b.CloseBlock(got))
 	})
+}
+
+// The next frame is seen where it lies, if it is short and the expected one, and taken by Advance. Memory of a block is read
+// at once when it is mapped.
+func TestNextFrame(t *testing.T) {
+	a, b, ab, ba := pair(t, Config{})
+	sink := new(fabric.Sink)
+	require.Nil(t, ba.Next(fabric.ClassTest, 7), "there is no connection")
+	require.True(t, ab.TrySend(fabric.ClassTest, 7, []byte("first")))
+	require.True(t, ab.TrySend(fabric.ClassTest, 7, make([]byte, inlineBytes+1)))
+	b.Poll(sink) // finds the connection, and drops both
+	require.True(t, ab.TrySend(fabric.ClassTest, 7, []byte("second")))
+	require.True(t, ab.TrySend(fabric.ClassTest, 7, make([]byte, inlineBytes+1)))
+	require.Nil(t, ba.Next(fabric.ClassTest, 8))
+	require.Nil(t, ba.Next(fabric.ClassRTS, 7))
+	received := ba.Received()
+	require.Equal(t, "second", string(ba.Next(fabric.ClassTest, 7)))
+	require.Equal(t, "second", string(ba.Next(fabric.ClassTest, 7)), "it is still there")
+	ba.Advance()
+	require.Equal(t, received+1, ba.Received())
+	require.Nil(t, ba.Next(fabric.ClassTest, 7), "it is longer than a line")
+	taken := 0
+	for range 2 * shortLines { // credit comes back
+		require.True(t, ab.TrySend(fabric.ClassTest, 7, nil))
+		if ba.Next(fabric.ClassTest, 7) != nil {
+			ba.Advance()
+			taken++
+		} else {
+			b.Poll(sink) // a frame before it, or the way to the long ring
+		}
+	}
+	require.Greater(t, taken, shortLines)
+	require.True(t, ab.TrySend(fabric.ClassTest, 7, nil))
+	ba.Invalidate()
+	require.Nil(t, ba.Next(fabric.ClassTest, 7), "the peer has been cut off")
+
+	mem, _, err := a.MakeBlock(10_000)
+	require.NoError(t, err)
+	mem[5001] = 9
+	r, err := ab.Expose(mem[5000:])
+	require.NoError(t, err)
+	got := make([]byte, 2)
+	require.False(t, ba.ReadNow(got, r), "it is not mapped")
+	require.NoError(t, ba.Get(got, r, 0))
+	clear(got)
+	require.True(t, ba.ReadNow(got, r))
+	require.Equal(t, []byte{0, 9}, got)
+	require.False(t, ba.ReadNow(make([]byte, 8192), r), "beyond the block")
+	require.NoError(t, a.CloseBlock(mem))
 }

@@ -38,7 +38,7 @@ type Conn struct {
 
 	segment *segment
 	theirs  theirs
-	short   uint32  // messages that ReadInPlace has looked at and that near cores send in frames
+	short   uint32  // messages of a length that near cores send in frames; one in placedTry is announced
 	address address // the peer's, once live
 	reader  reader
 	// watchKey identifies the connection to the watcher.
@@ -191,20 +191,43 @@ func (c *Conn) Await(class fabric.Class, imm uint64, buf []byte, spins int) int 
 	}
 	n := c.in.await(class, imm, buf, spins)
 	if n >= 0 {
-		settled := c.in.headPublished
-		if c.in.returnCredit(); c.in.headPublished != settled {
-			c.returnCredit()
-		}
+		c.taken()
 	}
 	return n
+}
+
+// taken returns credit after a frame.
+func (c *Conn) taken() {
+	settled := c.in.headPublished
+	if c.in.returnCredit(); c.in.headPublished != settled {
+		c.returnCredit()
+	}
+}
+
+// Next gives the payload of the next frame from the peer where it lies, if the frame has arrived, has that class and
+// immediate and no more than a line; else nil. Advance takes that frame.
+func (c *Conn) Next(class fabric.Class, imm uint64) []byte {
+	if !c.hasIn || c.in.cut {
+		return nil
+	}
+	return c.in.next(class, imm)
+}
+
+// Advance takes the frame that Next has given.
+func (c *Conn) Advance() {
+	c.in.head++
+	c.taken()
 }
 
 // Expose implements fabric.Conn. Memory of a block is named by it; other memory needs no registration.
 func (c *Conn) Expose(buf []byte) (fabric.Region, error) {
 	from, n := addressOf(buf), uint64(len(buf))
 	if o := c.p.blocks.holding(from, n); o != nil {
+		if c.short%placedTry == 0 {
+			c.short++
+		}
 		for i := range o.markers {
-			o.markers[i].Add(1)
+			o.markers[i].touch()
 		}
 		return fabric.Region{Addr: from - o.from, Len: n, Key: o.name[:]}, nil
 	}

@@ -108,6 +108,20 @@ func (c *consumer) await(class fabric.Class, imm uint64, buf []byte, spins int) 
 	return c.take(l, buf, int(uint32(word)))
 }
 
+// next gives the payload of the next frame in its line, if the frame has that class and immediate and needs no other
+// line; else nil.
+//
+//banyan:decodes
+func (c *consumer) next(class fabric.Class, imm uint64) []byte {
+	l := c.line(c.head)
+	word := atomic.LoadUint64(&l.word)
+	n := uint32(word)
+	if word>>classShift != c.lap(c.head)<<(lapShift-classShift)|uint64(class) || l.imm != imm || n > inlineBytes {
+		return nil
+	}
+	return l.data[:n]
+}
+
 // take copies the frame of n bytes that l holds into buf, if it fits.
 func (c *consumer) take(l *line, buf []byte, n int) int {
 	switch {

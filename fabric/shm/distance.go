@@ -17,18 +17,22 @@ import (
 // and only as long as that helps.
 const (
 	markers      = 2
-	markerStride = 4
+	markerStride = 16
 	// farMarker separates near cores from far ones, in nanoseconds; nearMarker separates them again, once
 	// they are far. worstMarker bounds a sample.
 	farMarker, nearMarker, worstMarker = 130, 100, 1000
 	// nearPiece is the length of one copy into a near cache: from 1 MiB on the built-in copy bypasses the
 	// caches by itself.
 	nearPiece = 256 << 10
+	// mostTaken is the length up to which it helps to ask for the lines of the destination ahead.
+	mostTaken = 128 << 10
 	// placedNear is the length up to which frames are faster between near cores than an announcement.
 	placedNear = 32 << 10
 	placedTry  = 64
 	// timedCopy is the length from which copies are timed; untimed are the first of a pair, as they map pages.
 	timedCopy, untimedCopies = 16 << 10, 4
+	// copyStride: one in so many is timed, as reading the clock twice takes as long as 512 bytes.
+	copyStride = 4
 	// A method is judged after enoughCopies. One that did not help is not tried again for barredCopies.
 	enoughCopies, barredCopies = 16, 4096
 )
@@ -88,12 +92,9 @@ type distance struct {
 
 // measure loads the markers of a block, if the peer has touched them.
 func (d *distance) measure(p *[markers]marker) {
-	if n := d.reads.Add(1); n%markerStride != 1 || n == 1 { // the first read maps the page
-		return
-	}
 	start := time.Now()
-	first := p[0].Load()
-	second := p[1-first>>63].Load() // after the first
+	first := p[0].load()
+	second := p[1-first>>63].load() // after the first
 	took := int64(time.Since(start))
 	if d.seen.Swap(second) == second {
 		return // it has not been touched, and was here
@@ -132,22 +133,32 @@ func (d *distance) streams() bool {
 // copy copies from a block of the peer.
 func (t *theirs) copy(to, from []byte, s *segment) {
 	d := &t.distance
-	d.measure(s.markers())
+	n := d.reads.Add(1)
+	if n%markerStride == 1 && n > 1 { // the first read maps the page
+		d.measure(s.markers())
+	}
 	if len(to) < timedCopy || !d.far.Load() {
 		copyNear(to, from)
 		return
 	}
-	start, pace := time.Now(), &d.plain
+	copies, pace := copyNear, &d.plain
 	if d.streams() {
-		pace = &d.streamed
-		vector.Stream(to, from)
-	} else {
-		copyNear(to, from)
+		copies, pace = vector.Stream, &d.streamed
 	}
+	if n%copyStride != 0 {
+		copies(to, from)
+		return
+	}
+	start := time.Now()
+	copies(to, from)
 	pace.note(len(to), time.Since(start))
 }
 
 func copyNear(to, from []byte) {
+	if len(to) <= mostTaken {
+		vector.Take(to, from)
+		return
+	}
 	for len(to) > 0 {
 		n := copy(to[:min(len(to), nearPiece)], from)
 		to, from = to[n:], from[n:]
@@ -157,8 +168,9 @@ func copyNear(to, from []byte) {
 // ReadInPlace reports whether a message is better announced, as the peer reads it from a block.
 func (c *Conn) ReadInPlace(buf []byte) bool {
 	if len(buf) <= placedNear && c.out.pace.line <= slowLine && !c.theirs.far.Load() {
-		// Some are announced all the same, so that both sides notice when their cores are far.
-		if c.short++; c.short%placedTry != 0 {
+		// Some are announced all the same, so that both sides notice when their cores are far: see Expose.
+		if c.short%placedTry != 0 {
+			c.short++
 			return false
 		}
 	}

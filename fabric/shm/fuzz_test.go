@@ -127,6 +127,10 @@ func FuzzAwait(f *testing.F) {
 			copy(l.data[:], data)
 			l.word = word&(1<<lapShift-1) | c.lap(c.head)<<lapShift
 			before := c.head
+			if next := c.next(fabric.ClassTest, 0); next != nil {
+				require.Len(t, next, int(uint32(word)))
+				require.LessOrEqual(t, len(next), inlineBytes)
+			}
 			switch n := c.await(fabric.ClassTest, 0, memory[:room:room], 1); n {
 			case takeNone, takeOther:
 				require.Equal(t, before, c.head)

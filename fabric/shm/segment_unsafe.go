@@ -14,6 +14,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/futex"
 	"github.com/banyan-hpc/banyan/internal/nodemem"
 	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/release"
 	"github.com/banyan-hpc/banyan/internal/robust"
 )
 
@@ -79,9 +80,15 @@ func (s *segment) word(id proc.ID) *robust.Word {
 
 // marker is a line in the header of a block that its owner writes to and the others read; see distance.
 type marker struct {
-	atomic.Uint64
-	_ [56]byte
+	word uint64
+	_    [56]byte
 }
+
+// touch changes it. Only the owner calls it, one goroutine at a time.
+func (m *marker) touch() { release.Store64(&m.word, m.word+1) }
+
+// load is for the others.
+func (m *marker) load() uint64 { return atomic.LoadUint64(&m.word) }
 
 const markersAt = 1024
 

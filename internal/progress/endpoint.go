@@ -45,6 +45,7 @@ type Endpoint struct {
 	lender  fabric.Lender
 	awaiter fabric.Awaiter
 	fetcher fabric.Fetcher
+	viewer  fabric.Viewer // the same
 	// announcer is the connection, if it has that method and is not over shared memory.
 	announcer fabric.Announcer
 	reply     int // Caps.Reply
@@ -99,6 +100,37 @@ const (
 func (e *Engine) patientAwait(polls int) {
 	e.awaitLooks, e.awaitSpins = min(polls, awaitMax)/awaitCheck, min(polls, awaitCheck)+1
 }
+
+// AwaitFrame is Await over shared memory; elsewhere it does not wait. NotYet: no frame has come.
+func (e *Engine) AwaitFrame(ep *Endpoint, class fabric.Class, imm uint64) int {
+	if ep.shm == nil {
+		return NotYet
+	}
+	return e.Await(ep, class, imm, nil)
+}
+
+// NotYet is the result of Await without a frame.
+const NotYet = shm.NotYet
+
+// Next gives the payload of the next frame of the peer where it lies, if the frame has come over shared memory, has
+// that class and immediate and is short; else nil. Advance takes that frame.
+func (ep *Endpoint) Next(class fabric.Class, imm uint64) []byte {
+	if ep.shm == nil {
+		return nil
+	}
+	return ep.shm.Next(class, imm)
+}
+
+// Advance takes the frame that Next has given.
+func (ep *Endpoint) Advance() { ep.shm.Advance() }
+
+// ReadNow copies memory of the peer that this process has mapped, or does nothing.
+func (ep *Endpoint) ReadNow(local []byte, remote fabric.Region) bool {
+	return ep.shm != nil && ep.shm.ReadNow(local, remote)
+}
+
+// Viewer is the connection if this process can look at memory of the peer; else nil.
+func (ep *Endpoint) Viewer() fabric.Viewer { return ep.viewer }
 
 // Await receives the next frame of the peer into buf, if it comes at once, has that class and
 // immediate, and fits. It returns the length, or a negative number. It is a shortcut past Poll for
@@ -193,6 +225,7 @@ func (ep *Endpoint) attach(c fabric.Conn) {
 	}
 	ep.awaiter, _ = c.(fabric.Awaiter)
 	ep.fetcher, _ = c.(fabric.Fetcher)
+	ep.viewer, _ = c.(fabric.Viewer)
 	if s, ok := c.(*shm.Conn); ok {
 		ep.shm, ep.AlwaysEager = s, s.AlwaysEager()
 	} else if a, ok := c.(fabric.Announcer); ok {

@@ -4,3 +4,6 @@ package vector
 
 // Stream copies len(from) bytes to the beginning of to.
 func Stream(to, from []byte) { copy(to, from) }
+
+// Take copies len(from) bytes to the beginning of to.
+func Take(to, from []byte) { copy(to, from) }
