@@ -16,7 +16,7 @@ import (
 type compareCmd struct {
 	Only    []string      `enum:"latency,bw,aware,netpipe,match,startup,coll,crowd,hosts,many,ulfm,rma,memory,verbs,tcp,unix,unauthenticated,strangers" default:"latency,bw,aware,netpipe,match,startup,coll,crowd,rma,tcp,unauthenticated" placeholder:"GROUPS" help:"Groups of measures: ${enum}. Default: ${default}."`
 	Pairs   int           `default:"9" help:"Pairs below which nothing is decided."`
-	MaxTime time.Duration `default:"2m" help:"Budget for each measure; what is not decided by then is undecided, and a round that is under way is dropped, but for the first."`
+	MaxTime time.Duration `default:"2m" help:"Budget for each measure. A measure without a decision by then is undecided; a round under way is dropped, except the first."`
 	quickFlag
 	Sample      time.Duration `default:"40ms" help:"Duration of one sample."`
 	Sizes       string        `placeholder:"MIN:MAX" help:"netpipe, memory, tcp, unix: only the runs that measure these sizes, in bytes; for a quicker answer."`
@@ -24,7 +24,7 @@ type compareCmd struct {
 	Ranks       int           `short:"n" type:"ranks" default:"64" help:"startup: ranks of the job. Default: ${default}."`
 	CrowdRanks  []int         `default:"16,64" placeholder:"RANKS" help:"crowd: numbers of ranks. Default: ${default}."`
 	Collectives []string      `placeholder:"NAMES" help:"coll, crowd: collectives, as ftbench osu names them, or all. Default of coll: barrier, bcast, allreduce."`
-	Seek        bool          `default:"true" negatable:"" help:"Go on until near and far cores are decided, within the time; --no-seek: those that are met."`
+	Seek        bool          `default:"true" negatable:"" help:"Continue until near and far cores are decided, within the time; --no-seek: measure only the distances that occur."`
 	ManyRanks   []int         `default:"16,32" placeholder:"RANKS" help:"many: numbers of ranks. Default: ${default}."`
 	ManySizes   []int         `default:"8,4096,65536" placeholder:"BYTES" help:"many: sizes of the messages. Default: ${default}."`
 	OSU         string        `name:"osu" placeholder:"DIR" help:"coll, crowd: compare ftbench osu with OSU's own programs, which you have built in DIR/openmpi and DIR/mpich with the compilers of these."`

@@ -63,7 +63,7 @@ func (f anyFabric) Validate() error {
 // fabricFlags are those of benchmarks.
 type fabricFlags struct {
 	Fabric  anyFabric `placeholder:"LIST" help:"shm, verbs, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it. sim: simulated network, virtual time, all ranks in this process. Default: BANYAN_FABRIC, else all."`
-	Verbose bool      `help:"Say by which fabric each peer is reached, and why."`
+	Verbose bool      `help:"Print the fabric of each peer and the reason."`
 }
 
 // simulated reports whether no real job is wanted.
@@ -140,6 +140,6 @@ func (c *runCmd) validateNetworks() error {
 // runFabrics are the flags of run that concern fabrics.
 type runFabrics struct {
 	Fabric   fabricList `placeholder:"LIST" help:"The fabrics that ranks may use: shm, verbs, unix, tcp, or several with commas; each pair takes the first that joins it. Default: all (BANYAN_FABRIC)."`
-	Networks string     `placeholder:"LIST" help:"Where other machines reach the ranks by TCP: interfaces and networks with commas, ! before those not to use, as eth0,!10.1.0.0/16. Default: all that are up (BANYAN_NETWORKS)."`
-	Verbose  bool       `help:"Have each rank say by which fabric it reaches each peer, and why (BANYAN_VERBOSE=1)."`
+	Networks string     `placeholder:"LIST" help:"Addresses at which other machines reach the ranks by TCP: interfaces and networks with commas, ! before those to exclude, as eth0,!10.1.0.0/16. Default: all that are up (BANYAN_NETWORKS)."`
+	Verbose  bool       `help:"Each rank prints the fabric to each peer and the reason (BANYAN_VERBOSE=1)."`
 }

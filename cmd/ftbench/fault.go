@@ -19,19 +19,19 @@ import (
 
 // faultCmd has the measurements of failures.
 type faultCmd struct {
-	Detect    faultDetectCmd    `cmd:"" help:"Time from the death of a rank to the error at those that wait for it."`
-	Silence   faultSilenceCmd   `cmd:"" help:"Time from the cut of a host's network to the error at the ranks of the others."`
-	Soak      faultSoakCmd      `cmd:"" help:"Ranks under full load, none of which may be taken for dead."`
+	Detect    faultDetectCmd    `cmd:"" help:"Time from the death of a rank to the error at the ranks that wait for it."`
+	Silence   faultSilenceCmd   `cmd:"" help:"Time from the cut of a host's network to the error at the ranks of other hosts."`
+	Soak      faultSoakCmd      `cmd:"" help:"Ranks under full load, none of which may be declared dead."`
 	Agree     faultAgreeCmd     `cmd:"" help:"Time of an agreement, against a reduction and a broadcast."`
-	Shrink    faultShrinkCmd    `cmd:"" help:"Time to make a communicator of the ranks that live, against an agreement."`
+	Shrink    faultShrinkCmd    `cmd:"" help:"Time to make a communicator of the living ranks, against an agreement."`
 	Revoke    faultRevokeCmd    `cmd:"" help:"Time until all ranks have left a communicator that one revokes, against a barrier."`
 	Rebalance faultRebalanceCmd `cmd:"" help:"Time to compute a rank's place in the tree of a collective, after failures."`
-	Barrier   faultBarrierCmd   `cmd:"" help:"A barrier of the ranks that live, in each design, against one that knows of no failures among as many."`
-	Bcast     faultRootedCmd    `cmd:"" help:"A broadcast among the ranks that live, measured like the barrier."`
+	Barrier   faultBarrierCmd   `cmd:"" help:"A barrier of the living ranks, in each design, against one without failures among as many ranks."`
+	Bcast     faultRootedCmd    `cmd:"" help:"A broadcast among the living ranks, measured like the barrier."`
 	Reduce    faultRootedCmd    `cmd:"" help:"A reduction to one rank, measured like the barrier."`
-	Allreduce faultAllreduceCmd `cmd:"" help:"A reduction whose result all get, measured like the barrier."`
-	Gather    faultRootedCmd    `cmd:"" help:"The blocks of all ranks, collected at one; measured like the barrier."`
-	Scatter   faultRootedCmd    `cmd:"" help:"The blocks of one rank, dealt out to all; measured like the barrier."`
+	Allreduce faultAllreduceCmd `cmd:"" help:"An allreduce, measured like the barrier."`
+	Gather    faultRootedCmd    `cmd:"" help:"A gather, measured like the barrier."`
+	Scatter   faultRootedCmd    `cmd:"" help:"A scatter, measured like the barrier."`
 	Drill     faultDrillCmd     `cmd:"" help:"Random programs whose ranks are killed anywhere: the survivors must end, with the right data."`
 }
 

@@ -46,7 +46,7 @@ type collectiveOptions struct {
 
 // sizeFlag is that of operations with data.
 type sizeFlag struct {
-	Size int `default:"1024" placeholder:"BYTES" help:"Of what each rank gives or gets. Default: ${default}."`
+	Size int `default:"1024" placeholder:"BYTES" help:"Bytes that each rank sends or receives. Default: ${default}."`
 }
 
 type (

@@ -21,8 +21,8 @@ import (
 type faultDetectCmd struct {
 	N         int           `short:"n" type:"ranks" default:"2" placeholder:"RANKS" help:"Ranks of a round, the victim included. Default: ${default}."`
 	Kills     int           `default:"100" help:"How many ranks are killed, one after another. Default: ${default}."`
-	PerJob    int           `default:"1" placeholder:"KILLS" help:"Victims that each job starts with, which saves start-ups; those whose turn has not come sleep. Default: ${default}."`
-	Wait      string        `enum:"victim,any,barrier,poll" default:"victim" help:"What survivors wait in: ${enum}; a receive from the victim, a receive from any source, a barrier, a loop that tests a receive from the victim and never sleeps. Default: ${default}."`
+	PerJob    int           `default:"1" placeholder:"KILLS" help:"Victims that each job starts with, which saves start-ups; victims sleep until their turn. Default: ${default}."`
+	Wait      string        `enum:"victim,any,barrier,poll" default:"victim" help:"The operation in which survivors wait: ${enum}; a receive from the victim, a receive from any source, a barrier, a loop that tests a receive from the victim and never sleeps. Default: ${default}."`
 	VictimRSS int           `name:"victim-rss" default:"0" placeholder:"MB" help:"MiB that a victim has touched beside those of any rank: the kernel frees them before some detectors notice the death. Default: ${default}."`
 	Settle    time.Duration `default:"20ms" help:"Time between the last survivor's report that it is about to wait, and the kill; varied by half. Default: ${default}."`
 	Timeout   time.Duration `default:"10s" help:"How long a survivor may take to learn of the death. Default: ${default}."`

@@ -47,7 +47,7 @@ func (r rankRange) String() string { return fmt.Sprintf("%d-%d", r.min, r.max) }
 type faultDrillCmd struct {
 	Runs            int           `default:"100" help:"How many runs, each with a seed of its own. Default: ${default}."`
 	N               rankRange     `short:"n" type:"ranks" default:"2-32" placeholder:"MIN-MAX" help:"Ranks of a run; most have few. Default: ${default}."`
-	Fabric          []string      `enum:"shm,unix,tcp,mixed,hosts,sim" default:"shm,unix,tcp,mixed" placeholder:"LIST" help:"What connects the ranks of a run, drawn from this list: ${enum}; mixed: each rank may use others; hosts: network namespaces, which takes the privileges of ftbench run --netns; or sim alone: the simulator, in which a seed is always the same run. Default: ${default}."`
+	Fabric          []string      `enum:"shm,unix,tcp,mixed,hosts,sim" default:"shm,unix,tcp,mixed" placeholder:"LIST" help:"The fabrics of a run, drawn from this list: ${enum}; mixed: each rank may use others; hosts: network namespaces, which takes the privileges of ftbench run --netns; or sim alone: the simulator, in which a seed is always the same run. Default: ${default}."`
 	Profile         []string      `enum:"ulfm,rts" default:"ulfm,rts" placeholder:"LIST" help:"The rules after failures, drawn from this list: ${enum}. Default: ${default}."`
 	Seed            uint64        `placeholder:"SEED" help:"The first run's, the others follow. Default: by the clock."`
 	Within          string        `placeholder:"OPERATION" help:"Have the first death of each run be within this operation, as the table names it."`

@@ -27,7 +27,7 @@ type recoverOptions struct {
 
 	N        []int    `short:"n" type:"ranks" default:"2,4,8,16" placeholder:"RANKS" help:"Numbers of ranks, a job for each, the failed ones included. Default: ${default}."`
 	Failures int      `default:"0" placeholder:"RANKS" help:"How many ranks of each job are killed before anything is measured. Default: ${default}."`
-	Rounds   int      `default:"40" help:"Rounds: a block of calls and one of what they are compared with. Default: ${default}."`
+	Rounds   int      `default:"40" help:"Rounds: a block of calls and one of the calls that they are compared with. Default: ${default}."`
 	Calls    *int     `placeholder:"N" help:"Calls of a block. Default: 100, of shrink 20."`
 	Plot     []string `placeholder:"FILE" help:"Draw the times against the number of ranks; .svg or .png, or both with a comma."`
 	JSON     string   `placeholder:"FILE" help:"Store all rounds and the environment; -: print them, and the table on standard error."`

@@ -28,7 +28,7 @@ type faultSoakCmd struct {
 	Timeout time.Duration `placeholder:"TIME" help:"detect.timeout. Default: as the library has it, which is longer where ranks share cores."`
 	paceFlags
 	exitsFlag
-	JSON   string     `placeholder:"FILE" help:"Store what each rank has seen, and the environment; -: print it, and the table on standard error."`
+	JSON   string     `placeholder:"FILE" help:"Store the observations of each rank and the environment; -: print them, and the table on standard error."`
 	Fabric fabricList `placeholder:"LIST" help:"shm, verbs, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it. Default: BANYAN_FABRIC, else all."`
 }
 

@@ -17,7 +17,7 @@ type hostFlags struct {
 	Hosts         *string `placeholder:"HOST[:SLOTS],…" xor:"hosts" help:"Run on these hosts; a slot is a rank, one if no number is given."`
 	Hostfile      string  `placeholder:"FILE" xor:"hosts" type:"path" help:"Run on the hosts in a file: HOST, HOST:SLOTS or HOST slots=N on each line; # begins a comment."`
 	Oversubscribe bool    `help:"Allow more ranks than the hosts have slots."`
-	Rsh           *string `placeholder:"COMMAND" help:"What starts a command on a host; {host} stands for its name, which comes last where it does not occur. Default: ssh -o BatchMode=yes -o ServerAliveInterval=15 -T {host} (BANYAN_RSH)."`
+	Rsh           *string `placeholder:"COMMAND" help:"Command that starts another one on a host; {host} stands for its name, which otherwise is the last argument. Default: ssh -o BatchMode=yes -o ServerAliveInterval=15 -T {host} (BANYAN_RSH)."`
 	RemoteFtbench *string `placeholder:"PATH" help:"Where ftbench is on the hosts; default: where it is here."`
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 
 	"github.com/alecthomas/kong"
 )
@@ -15,15 +16,15 @@ type commands struct {
 	Osu        osuCmd        `cmd:"" help:"Latency, bandwidth, collectives and start-up, in the format of the OSU micro-benchmarks."`
 	Netpipe    netpipeCmd    `cmd:"" help:"Throughput at many sizes, as NetPIPE measures it."`
 	Match      matchCmd      `cmd:"" help:"Time to match a message against the length of the queue."`
-	Many       manyCmd       `cmd:"" help:"What many ranks cost each other: first contact, steady messages, memory."`
-	Fault      faultCmd      `cmd:"" help:"What failures cost: time from a death to its error."`
+	Many       manyCmd       `cmd:"" help:"Costs of many ranks: first contact, steady messages, memory."`
+	Fault      faultCmd      `cmd:"" help:"Costs of failures, such as the time from a death to its error."`
 	Sim        simCmd        `cmd:"" help:"Collective operations among failures on a described machine, in virtual time."`
-	Paper      paperCmd      `cmd:"" help:"The experiments of Hursey and Graham (2011) again: a report with figures."`
+	Paper      paperCmd      `cmd:"" help:"Repeat the experiments of Hursey and Graham (2011); a report with figures."`
 	Compare    compareCmd    `cmd:"" help:"Measure Banyan interleaved with UCX, Open MPI and MPICH."`
 	Tune       tuneCmds      `cmd:"" help:"Find the thresholds and the algorithms of collectives that suit this machine; write them to files."`
 	Info       infoCmd       `cmd:"" help:"Show every setting, its value here and where it comes from."`
-	Doctor     doctorCmd     `cmd:"" help:"Look whether this machine has what the fabrics need, or by which fabric the ranks of a job reach each other."`
-	Agent      agentCmd      `cmd:"" help:"Have the kernel tell ranks of this machine of each other's ends, for ranks that others start."`
+	Doctor     doctorCmd     `cmd:"" help:"Check this machine for the needs of the fabrics, or print the fabric of each pair of ranks of a job."`
+	Agent      agentCmd      `cmd:"" help:"Record exits of ranks on this machine with the kernel, for ranks that another launcher starts."`
 	Tour       tourCmd       `cmd:"" help:"Latency and bandwidth in about a minute; results as files."`
 	Manual     helpCmd       `cmd:"" name:"help" help:"Show the help of a command."`
 	Completion completionCmd `cmd:"" help:"Make bash, zsh or fish complete ftbench's command lines."`
@@ -31,7 +32,7 @@ type commands struct {
 
 	Version kong.VersionFlag `help:"Show the version, the commit and the version of Go."`
 
-	Complete completeCmd `cmd:"" hidden:"" help:"What the last of these words may become."`
+	Complete completeCmd `cmd:"" hidden:"" help:"Completions of the last word."`
 	Rank     rankCmd     `cmd:"" hidden:"" help:"One rank that takes samples on command."`
 	Control  controlCmd  `cmd:"" hidden:"" help:"One side of the cache-line ping-pong."`
 	Proxy    proxyCmd    `cmd:"" hidden:"" help:"The side of ftbench run on another host."`
@@ -108,10 +109,21 @@ func run(to *call) int {
 		return code
 	}
 	if err != nil {
-		fmt.Fprintf(to.err, "ftbench: %v (see %s --help)\n", err, wrongIn(err))
+		fmt.Fprintf(to.err, "ftbench: %s (see %s --help)\n", plain(err), wrongIn(err))
 		return exitUsage
 	}
 	return finish(ctx.Run(to), to.err)
+}
+
+// Texts of the parser that name tokens of its own, or a remedy that is none.
+var (
+	noValue  = regexp.MustCompile(`expected \w+ value but got "EOL" \(<EOL>\)$`)
+	negative = regexp.MustCompile(`expected \w+ value but got "(-[0-9][^"]*)" \(short flag\); perhaps try .*$`)
+)
+
+// plain is the text of an error of the parser, in words about the command line.
+func plain(err error) string {
+	return negative.ReplaceAllString(noValue.ReplaceAllString(err.Error(), "a value is missing"), "$1 is not possible: a number from 0 on is needed")
 }
 
 // wrongIn names the command whose help contains the missing part of a command line: the innermost

@@ -137,6 +137,18 @@ func TestUsageErrors(t *testing.T) {
 	})
 }
 
+// Errors of the parser name the flag, and no tokens of the parser.
+func TestUsageErrorsInPlainWords(t *testing.T) {
+	for args, want := range map[string]string{
+		"run -n -3 -- true":  "ftbench: --n: -3 is not possible: a number from 0 on is needed (see ftbench run --help)\n",
+		"osu latency --json": "ftbench: --json: a value is missing (see ftbench osu latency --help)\n",
+	} {
+		code, _, errs := ftbench(t, strings.Fields(args)...)
+		require.Equal(t, exitUsage, code, args)
+		require.Equal(t, want, errs, args)
+	}
+}
+
 // The help that is pointed to is that of the command that was meant.
 func TestUsageErrorsNameTheHelp(t *testing.T) {
 	for args, want := range map[string]string{

@@ -19,11 +19,11 @@ type osuCmd struct {
 	MbwMr     osuMultiBwCmd  `cmd:"" name:"mbw_mr" help:"Throughput and message rate of several pairs together."`
 	MultiLat  osuMultiLatCmd `cmd:"" name:"multi_lat" help:"Ping-pong of several pairs at once, the mean."`
 	LatencyMt osuThreadCmd   `cmd:"" name:"latency_mt" help:"Ping-pong with several goroutines on each side."`
-	Hello     osuHelloCmd    `cmd:"" help:"Start a job and say how many ranks it has."`
+	Hello     osuHelloCmd    `cmd:"" help:"Start a job and print the number of its ranks."`
 	osuMoreCmds
 	Barrier   osuBarrierCmd `cmd:"" help:"Time of a barrier, any number of ranks."`
 	Bcast     osuBcastCmd   `cmd:"" help:"Time of a broadcast, any number of ranks."`
-	Allreduce osuPlaceCmd   `cmd:"" help:"Time of a sum over all ranks, any number of ranks."`
+	Allreduce osuPlaceCmd   `cmd:"" help:"Time of an allreduce, any number of ranks."`
 	osuExchangeCmds
 	osuOverlapCmds
 	osuPersistentCmds
@@ -77,7 +77,7 @@ type osuOptions struct {
 	osuCommon
 	Sizes          string   `short:"m" aliases:"message-size" placeholder:"[MIN:]MAX" help:"Sizes in bytes; MIN: and :MAX are possible. Default: as OSU, up to 4 MiB, of collectives 1 MiB."`
 	Validate       bool     `short:"c" aliases:"validation" help:"Check every byte, in a pass of its own."`
-	Types          []string `short:"T" name:"type" placeholder:"TYPE" help:"mpi_char, mpi_int or mpi_float, one or several, or all: what sizes are counted in and sums are of. Default: bytes, and sums of mpi_int."`
+	Types          []string `short:"T" name:"type" placeholder:"TYPE" help:"mpi_char, mpi_int or mpi_float, one or several, or all: the unit of sizes and the type of sums. Default: bytes, and sums of mpi_int."`
 	ValidateWarmup int      `short:"u" name:"validation-warmup" placeholder:"N" help:"Iterations before each that -c checks, 0 to 10. Default: 0, as those are not timed; OSU's 5."`
 }
 

@@ -4,16 +4,16 @@ import "github.com/banyan-hpc/banyan/bench/osu"
 
 // osuNeighborCmds are the collectives among neighbours.
 type osuNeighborCmds struct {
-	NeighborAllgather   osuNeighborCmd  `cmd:"" name:"neighbor_allgather" help:"Time in which each rank gets a block of each neighbour."`
-	NeighborAllgatherv  osuNeighborCmd  `cmd:"" name:"neighbor_allgatherv" help:"Time in which each rank gets a slice of each neighbour."`
-	NeighborAlltoall    osuNeighborCmd  `cmd:"" name:"neighbor_alltoall" help:"Time of an exchange among neighbours."`
-	NeighborAlltoallv   osuNeighborCmd  `cmd:"" name:"neighbor_alltoallv" help:"Time of an exchange of slices among neighbours."`
-	NeighborAlltoallw   osuNeighborCmd  `cmd:"" name:"neighbor_alltoallw" help:"Time of an exchange among neighbours of slices anywhere in memory."`
-	IneighborAllgather  osuIneighborCmd `cmd:"" name:"ineighbor_allgather" help:"How much of what neighbours send each other, the same to all, a computation hides."`
-	IneighborAllgatherv osuIneighborCmd `cmd:"" name:"ineighbor_allgatherv" help:"How much of slices that neighbours send each other, the same to all, a computation hides."`
-	IneighborAlltoall   osuIneighborCmd `cmd:"" name:"ineighbor_alltoall" help:"How much of an exchange among neighbours a computation hides."`
-	IneighborAlltoallv  osuIneighborCmd `cmd:"" name:"ineighbor_alltoallv" help:"How much of an exchange of slices among neighbours a computation hides."`
-	IneighborAlltoallw  osuIneighborCmd `cmd:"" name:"ineighbor_alltoallw" help:"How much of an exchange among neighbours of slices anywhere in memory a computation hides."`
+	NeighborAllgather   osuNeighborCmd  `cmd:"" name:"neighbor_allgather" help:"Time of an allgather among neighbours."`
+	NeighborAllgatherv  osuNeighborCmd  `cmd:"" name:"neighbor_allgatherv" help:"Time of an allgather of slices among neighbours."`
+	NeighborAlltoall    osuNeighborCmd  `cmd:"" name:"neighbor_alltoall" help:"Time of an alltoall among neighbours."`
+	NeighborAlltoallv   osuNeighborCmd  `cmd:"" name:"neighbor_alltoallv" help:"Time of an alltoall of slices among neighbours."`
+	NeighborAlltoallw   osuNeighborCmd  `cmd:"" name:"neighbor_alltoallw" help:"Time of an alltoall among neighbours, of slices anywhere in memory."`
+	IneighborAllgather  osuIneighborCmd `cmd:"" name:"ineighbor_allgather" help:"Overlap of an allgather among neighbours with computation."`
+	IneighborAllgatherv osuIneighborCmd `cmd:"" name:"ineighbor_allgatherv" help:"Overlap of an allgather of slices among neighbours with computation."`
+	IneighborAlltoall   osuIneighborCmd `cmd:"" name:"ineighbor_alltoall" help:"Overlap of an alltoall among neighbours with computation."`
+	IneighborAlltoallv  osuIneighborCmd `cmd:"" name:"ineighbor_alltoallv" help:"Overlap of an alltoall of slices among neighbours with computation."`
+	IneighborAlltoallw  osuIneighborCmd `cmd:"" name:"ineighbor_alltoallw" help:"Overlap of an alltoall among neighbours, of slices anywhere in memory, with computation."`
 }
 
 func newOsuNeighborCmds(common func(name string) osuOptions) osuNeighborCmds {

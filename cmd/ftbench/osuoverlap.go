@@ -4,21 +4,21 @@ import "github.com/banyan-hpc/banyan/bench/osu"
 
 // osuOverlapCmds are the non-blocking collectives.
 type osuOverlapCmds struct {
-	Ibarrier            osuIbarrierCmd     `cmd:"" help:"How much of a barrier a computation hides."`
-	Ibcast              osuOverlapCmd      `cmd:"" help:"How much of a broadcast a computation hides."`
-	Iallreduce          osuOverlapPlaceCmd `cmd:"" help:"How much of a sum over all ranks a computation hides."`
-	Ireduce             osuOverlapRootCmd  `cmd:"" help:"How much of a sum that one rank gets a computation hides."`
-	Igather             osuOverlapRootCmd  `cmd:"" help:"How much of a gather a computation hides."`
-	Igatherv            osuOverlapRootCmd  `cmd:"" help:"How much of a gather of slices a computation hides."`
-	Iscatter            osuOverlapRootCmd  `cmd:"" help:"How much of a scatter a computation hides."`
-	Iscatterv           osuOverlapRootCmd  `cmd:"" help:"How much of a scatter of slices a computation hides."`
-	Iallgather          osuOverlapPlaceCmd `cmd:"" help:"How much of an allgather a computation hides."`
-	Iallgatherv         osuOverlapPlaceCmd `cmd:"" help:"How much of an allgather of slices a computation hides."`
-	Ialltoall           osuOverlapPlaceCmd `cmd:"" help:"How much of an exchange of all with all a computation hides."`
-	Ialltoallv          osuOverlapPlaceCmd `cmd:"" help:"How much of an exchange of all with all, of slices a computation hides."`
-	Ialltoallw          osuOverlapPlaceCmd `cmd:"" help:"How much of an exchange of all with all, of slices anywhere in memory a computation hides."`
-	IreduceScatter      osuOverlapPlaceCmd `cmd:"" name:"ireduce_scatter" help:"How much of a sum of which each rank gets a part a computation hides."`
-	IreduceScatterBlock osuOverlapPlaceCmd `cmd:"" name:"ireduce_scatter_block" help:"How much of a sum of which each rank gets a block a computation hides."`
+	Ibarrier            osuIbarrierCmd     `cmd:"" help:"Overlap of a barrier with computation."`
+	Ibcast              osuOverlapCmd      `cmd:"" help:"Overlap of a broadcast with computation."`
+	Iallreduce          osuOverlapPlaceCmd `cmd:"" help:"Overlap of an allreduce with computation."`
+	Ireduce             osuOverlapRootCmd  `cmd:"" help:"Overlap of a reduce with computation."`
+	Igather             osuOverlapRootCmd  `cmd:"" help:"Overlap of a gather with computation."`
+	Igatherv            osuOverlapRootCmd  `cmd:"" help:"Overlap of a gather of slices with computation."`
+	Iscatter            osuOverlapRootCmd  `cmd:"" help:"Overlap of a scatter with computation."`
+	Iscatterv           osuOverlapRootCmd  `cmd:"" help:"Overlap of a scatter of slices with computation."`
+	Iallgather          osuOverlapPlaceCmd `cmd:"" help:"Overlap of an allgather with computation."`
+	Iallgatherv         osuOverlapPlaceCmd `cmd:"" help:"Overlap of an allgather of slices with computation."`
+	Ialltoall           osuOverlapPlaceCmd `cmd:"" help:"Overlap of an alltoall with computation."`
+	Ialltoallv          osuOverlapPlaceCmd `cmd:"" help:"Overlap of an alltoall of slices with computation."`
+	Ialltoallw          osuOverlapPlaceCmd `cmd:"" help:"Overlap of an alltoall of slices anywhere in memory with computation."`
+	IreduceScatter      osuOverlapPlaceCmd `cmd:"" name:"ireduce_scatter" help:"Overlap of a reduce-scatter of parts of any length with computation."`
+	IreduceScatterBlock osuOverlapPlaceCmd `cmd:"" name:"ireduce_scatter_block" help:"Overlap of a reduce-scatter of equal blocks with computation."`
 }
 
 func newOsuOverlapCmds(common func(name string) osuOptions) osuOverlapCmds {

@@ -4,18 +4,18 @@ package main
 type osuPersistentCmds struct {
 	BarrierPersistent            osuBarrierCmd `cmd:"" name:"barrier_persistent" help:"Time of a barrier by a persistent request."`
 	BcastPersistent              osuCollCmd    `cmd:"" name:"bcast_persistent" help:"Time of a broadcast by a persistent request."`
-	AllreducePersistent          osuPlaceCmd   `cmd:"" name:"allreduce_persistent" help:"Time of a sum over all ranks by a persistent request."`
-	ReducePersistent             osuPlaceCmd   `cmd:"" name:"reduce_persistent" help:"Time of a sum that one rank gets by a persistent request."`
+	AllreducePersistent          osuPlaceCmd   `cmd:"" name:"allreduce_persistent" help:"Time of an allreduce by a persistent request."`
+	ReducePersistent             osuPlaceCmd   `cmd:"" name:"reduce_persistent" help:"Time of a reduce by a persistent request."`
 	GatherPersistent             osuPlaceCmd   `cmd:"" name:"gather_persistent" help:"Time of a gather by a persistent request."`
 	GathervPersistent            osuPlaceCmd   `cmd:"" name:"gatherv_persistent" help:"Time of a gather of slices by a persistent request."`
 	ScatterPersistent            osuPlaceCmd   `cmd:"" name:"scatter_persistent" help:"Time of a scatter by a persistent request."`
 	ScattervPersistent           osuPlaceCmd   `cmd:"" name:"scatterv_persistent" help:"Time of a scatter of slices by a persistent request."`
 	AllgatherPersistent          osuPlaceCmd   `cmd:"" name:"allgather_persistent" help:"Time of an allgather by a persistent request."`
 	AllgathervPersistent         osuPlaceCmd   `cmd:"" name:"allgatherv_persistent" help:"Time of an allgather of slices by a persistent request."`
-	AlltoallPersistent           osuPlaceCmd   `cmd:"" name:"alltoall_persistent" help:"Time of an exchange of all with all by a persistent request."`
-	AlltoallvPersistent          osuPlaceCmd   `cmd:"" name:"alltoallv_persistent" help:"Time of an exchange of all with all, of slices by a persistent request."`
-	ReduceScatterPersistent      osuPlaceCmd   `cmd:"" name:"reduce_scatter_persistent" help:"Time of a sum of which each rank gets a part by a persistent request."`
-	ReduceScatterBlockPersistent osuPlaceCmd   `cmd:"" name:"reduce_scatter_block_persistent" help:"Time of a sum of which each rank gets a block by a persistent request."`
+	AlltoallPersistent           osuPlaceCmd   `cmd:"" name:"alltoall_persistent" help:"Time of an alltoall by a persistent request."`
+	AlltoallvPersistent          osuPlaceCmd   `cmd:"" name:"alltoallv_persistent" help:"Time of an alltoall of slices by a persistent request."`
+	ReduceScatterPersistent      osuPlaceCmd   `cmd:"" name:"reduce_scatter_persistent" help:"Time of a reduce-scatter of parts of any length by a persistent request."`
+	ReduceScatterBlockPersistent osuPlaceCmd   `cmd:"" name:"reduce_scatter_block_persistent" help:"Time of a reduce-scatter of equal blocks by a persistent request."`
 }
 
 func newOsuPersistentCmds(common func(name string) osuOptions) osuPersistentCmds {

@@ -13,7 +13,7 @@ import (
 // duration, have --quick for a first look, and --max-time to bound them.
 type (
 	maxTimeFlag struct {
-		MaxTime time.Duration `placeholder:"DURATION" help:"End after about so long: what is under way then is cut at the next safe point, and the result says so. Default: no bound."`
+		MaxTime time.Duration `placeholder:"DURATION" help:"End after about this time: a measurement under way is cut at the next safe point, and the result records it. Default: no bound."`
 	}
 	quickFlag struct {
 		Quick bool `help:"A first look: so few repetitions that it takes seconds where it takes minutes without, and wide intervals."`

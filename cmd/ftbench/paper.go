@@ -20,7 +20,7 @@ import (
 
 type paperCmd struct {
 	Out      string `default:"results/paper" placeholder:"DIR" help:"Where the report and its figures go. Default: ${default}."`
-	Measure  bool   `default:"true" negatable:"" help:"Measure with real ranks; --no-measure: only what --measured has stands beside the predictions."`
+	Measure  bool   `default:"true" negatable:"" help:"Measure with real ranks; --no-measure: only the measurements of --measured are shown beside the predictions."`
 	Measured string `placeholder:"FILE" help:"Go on from the measurements in this file, and add to it. Default: measured.json in --out, started anew."`
 	Ranks    []int  `placeholder:"LIST" help:"Numbers of real ranks; the largest has the sweeps over failures. Default: 16, 32, 64; with --quick 16."`
 	Sets     int    `placeholder:"N" help:"Sets of each design in each job, in turn. Default: 12; with --quick 6; the paper's are 30."`

@@ -17,13 +17,13 @@ type runCmd struct {
 	N           *int          `short:"n" type:"ranks" help:"Number of ranks, also -np; default 1, or as many as the hosts have slots."`
 	Bind        string        `enum:"none,core" default:"none" help:"On which CPUs ranks run: ${enum}. core: each rank on one of the allowed CPUs, on every physical core one before any gets a second; with more ranks than CPUs they share."`
 	TagOutput   bool          `help:"Begin each line of output with the rank."`
-	OnFailure   string        `enum:"continue,abort" default:"continue" help:"What happens to the others when a rank fails: ${enum}."`
+	OnFailure   string        `enum:"continue,abort" default:"continue" help:"Treatment of the other ranks when one fails: ${enum}."`
 	MaxFailures *int          `placeholder:"N" help:"End the job when more than N ranks have failed; 0 is --on-failure=abort. Default: no bound."`
 	Exit        string        `enum:"any,rank0,survivors" default:"any" help:"Which ranks' ends make the exit code: ${enum}; see below."`
 	InitTimeout time.Duration `help:"How long a rank may take to join after the first one, and a host to be ready; default 60s, or BANYAN_INIT_TIMEOUT."`
 	Wdir        string        `placeholder:"DIR" help:"Working directory of the ranks, on every host; default this one."`
-	Export      []string      `short:"x" sep:"none" placeholder:"NAME[=VALUE]" help:"Set a variable for the ranks, or pass one on to those on other hosts, which get BANYAN_… and GO… anyway."`
-	JSON        string        `placeholder:"FILE" help:"Write a line of JSON for each event of the job as it happens; -: on standard output, and what ranks print on standard error."`
+	Export      []string      `short:"x" sep:"none" placeholder:"NAME[=VALUE]" help:"Set a variable for the ranks, or pass one on to ranks on other hosts, which get BANYAN_… and GO… anyway."`
+	JSON        string        `placeholder:"FILE" help:"Write a line of JSON for each event of the job as it happens; -: on standard output, and the output of ranks on standard error."`
 	runFabrics
 	exitsFlag
 	hostFlags  `embed:""`

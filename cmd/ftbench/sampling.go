@@ -132,7 +132,7 @@ func (c *controlCmd) Run() error { return peers.ServeControl(c.Dir, c.Side) }
 
 // joinCmd is one rank of a job that starts, meets and ends.
 type joinCmd struct {
-	File string `arg:"" help:"Where each rank says when it has passed the barrier."`
+	File string `arg:"" help:"File in which each rank reports that it has passed the barrier."`
 }
 
 // Run joins.

@@ -22,11 +22,11 @@ import (
 )
 
 type tuneCmd struct {
-	Fabric string        `enum:"shm" default:"shm" help:"What is tuned: ${enum}."`
+	Fabric string        `enum:"shm" default:"shm" help:"Settings to tune: ${enum}."`
 	Out    string        `placeholder:"FILE" help:"Where the settings go. Default: the user's tune.conf, or the file that BANYAN_TUNING names."`
 	DryRun bool          `help:"Print the file instead of writing it."`
 	Quick  bool          `help:"Fewer sizes and pairs: a quarter of a minute instead of two, and only large gains are found."`
-	Sample time.Duration `default:"15ms" help:"Duration of one sample. With shorter ones all takes less time and says less. Default: ${default}."`
+	Sample time.Duration `default:"15ms" help:"Duration of one sample. Shorter samples take less time and decide less. Default: ${default}."`
 	maxTimeFlag
 	JSON string `placeholder:"FILE" help:"Store all rows and the environment; -: print them, and the table on standard error."`
 }
