@@ -24,6 +24,7 @@ const (
 	memFrame memKind = iota
 	memDown
 	memDeparted
+	memFetched
 )
 
 // memItem is an entry of an inbox.
@@ -34,6 +35,7 @@ type memItem struct {
 	imm     uint64
 	payload []byte
 	cause   proc.Cause
+	read    memRead
 }
 
 // memConn is one process's end of a connection.
@@ -102,7 +104,7 @@ func (p *memProc) push(it memItem) {
 	if p.over || p.closed || c.muted || c.ended {
 		return
 	}
-	c.ended = it.kind != memFrame
+	c.ended = it.kind == memDown || it.kind == memDeparted
 	p.inbox = append(p.inbox, it)
 	p.ring()
 }
@@ -157,6 +159,9 @@ func deliverItem(s *fabric.Sink, it memItem) {
 		s.Down(it.from, it.cause)
 	case memDeparted:
 		s.Departed(it.from)
+	case memFetched:
+		copy(it.read.local, it.read.from)
+		s.Fetched(it.from, it.read.token, nil)
 	default:
 		if fn := s.Deliver[it.class]; fn != nil {
 			fn(it.from, it.imm, it.payload)
@@ -231,7 +236,7 @@ func (c *memConn) Expose(buf []byte) (fabric.Region, error) {
 	c.p.step()
 	defer c.p.net.mu.Unlock()
 	c.p.regions = append(c.p.regions, buf)
-	return fabric.Region{Addr: uint64(len(c.p.regions)), Len: uint64(len(buf))}, nil
+	return fabric.Region{Addr: uint64(len(c.p.regions)), Len: uint64(len(buf)), Key: []byte{1}}, nil
 }
 
 func (c *memConn) Get(local []byte, remote fabric.Region, offset uint64) error {

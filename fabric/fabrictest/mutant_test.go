@@ -22,6 +22,7 @@ type mutantProvider struct {
 	lookup  func(id proc.ID) fabric.Conn
 	inform  func(id proc.ID, cause proc.Cause)
 	get     func(c mutantConn, local []byte, r fabric.Region, offset uint64) error
+	fetch   func(c mutantConn, local []byte, r fabric.Region, token uint64) error
 	cut     func(c mutantConn)
 }
 

@@ -365,7 +365,7 @@ var hostMutants = []mutant{
 // TestMutants: the case for a mutant's fault must fail on it, and passes on the correct provider
 // (TestCorrectProvider).
 func TestMutants(t *testing.T) {
-	for _, group := range [][]mutant{frameMutants, endMutants, informMutants, callMutants, hostMutants} {
+	for _, group := range [][]mutant{frameMutants, endMutants, fetchMutants, informMutants, callMutants, hostMutants} {
 		for _, m := range group {
 			t.Run(m.name, func(t *testing.T) {
 				c, err := findCase(m.in)
