@@ -87,7 +87,8 @@ func (p *Provider) accept(id proc.ID) {
 		return
 	}
 	if err := c.connect(&a); err != nil {
-		c.halfOpen, c.halfOpenSince = &a, time.Now()
+		kept := a
+		c.halfOpen, c.halfOpenSince = &kept, time.Now()
 		p.connectFailed(c, err)
 	}
 }
@@ -173,8 +174,19 @@ func (c *Conn) checkRefusal() {
 
 // scheduleRetry makes Poll check half-open pairs: soon, then at doubling intervals.
 func (p *Provider) scheduleRetry() {
-	p.retry.pause = p.retry.firstPause
-	p.rescheduleRetry()
+	w := &p.retry
+	w.pause = w.firstPause
+	if w.due.IsZero() || time.Until(w.due) > w.pause {
+		p.rescheduleRetry()
+	}
+}
+
+// awaitBack makes Poll check whether a peer has connected back, with those that are checked already: each
+// change of the timer wakes a thread of Go's runtime.
+func (p *Provider) awaitBack() {
+	if p.retry.due.IsZero() {
+		p.scheduleRetry()
+	}
 }
 
 func (p *Provider) rescheduleRetry() {

@@ -183,3 +183,24 @@ func TestRetriesBackOff(t *testing.T) {
 	}
 	require.Equal(t, host.retry.maxPause, host.retry.pause)
 }
+
+// First contacts in a row share one timer, which rings at the time of the first. A pair that lacks memory or
+// descriptors does not wait for a later time than its own.
+func TestFirstContactsShareATimer(t *testing.T) {
+	var all []*Provider
+	for i := range 3 {
+		all = append(all, open(t, Config{Self: proc.ID(i), MaxProcs: 3}))
+	}
+	p := all[0]
+	p.retry.firstPause = time.Hour
+	_, err := p.Dial(fabric.ConnectSpec{Peer: 1, Address: all[1].Address()})
+	require.NoError(t, err)
+	due := p.retry.due
+	require.False(t, due.IsZero())
+	_, err = p.Dial(fabric.ConnectSpec{Peer: 2, Address: all[2].Address()})
+	require.NoError(t, err)
+	require.Equal(t, due, p.retry.due)
+	p.retry.firstPause = time.Minute
+	p.scheduleRetry()
+	require.Less(t, time.Until(p.retry.due), 2*time.Minute)
+}

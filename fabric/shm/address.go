@@ -9,7 +9,7 @@ import (
 
 const (
 	magic       = 0x314d48534e594e42 // "BNYNSHM1"
-	wireVersion = 8
+	wireVersion = 9
 	tokenBytes  = 16
 )
 
@@ -23,9 +23,10 @@ type address struct {
 	token        [tokenBytes]byte
 	holderList   uint64 // where the kernel has the list of the segment's robust words
 	holderThread uint32 // the thread that holds them; 0: none
-	// frontFD and frontAt are where the header and the pages are, if not in the file of the segment: 0, 0.
+	// frontFD, frontAt and pagesAt are where the header and the pages are, if not in the file of the segment: 0.
 	frontFD uint32
 	frontAt uint64
+	pagesAt uint64
 	// at is where the header is in the file of fd. It is not encoded.
 	at int64
 }
@@ -39,7 +40,7 @@ func (a *address) front() address {
 	return f
 }
 
-const addressBytes = 8 + 4*6 + 8*2 + tokenBytes + 8 + 4 + 4 + 8
+const addressBytes = 8 + 4*6 + 8*2 + tokenBytes + 8 + 4 + 4 + 8*2
 
 func (a *address) encode() []byte {
 	b := make([]byte, 0, addressBytes)
@@ -54,7 +55,8 @@ func (a *address) encode() []byte {
 	b = le.AppendUint64(b, a.holderList)
 	b = le.AppendUint32(b, a.holderThread)
 	b = le.AppendUint32(b, a.frontFD)
-	return le.AppendUint64(b, a.frontAt)
+	b = le.AppendUint64(b, a.frontAt)
+	return le.AppendUint64(b, a.pagesAt)
 }
 
 var errNotShm = errors.New("shm: not the address of a shared-memory endpoint")
@@ -76,7 +78,9 @@ func decodeAddress(b []byte) (address, error) {
 	a.holderList = le.Uint64(b[48+tokenBytes:])
 	a.holderThread = le.Uint32(b[56+tokenBytes:])
 	a.frontFD, a.frontAt = le.Uint32(b[60+tokenBytes:]), le.Uint64(b[64+tokenBytes:])
-	if a.frontFD > math.MaxInt32 || a.frontAt > mostBlock || a.frontAt%pageBytes != 0 {
+	a.pagesAt = le.Uint64(b[72+tokenBytes:])
+	if a.frontFD > math.MaxInt32 || max(a.frontAt, a.pagesAt) > mostBlock || a.frontAt%pageBytes != 0 || a.pagesAt%slotBytes != 0 ||
+		a.frontFD != 0 && a.pagesAt <= a.frontAt {
 		return a, errNotShm
 	}
 	if a.pid == 0 || a.pid > math.MaxInt32 || a.fd > math.MaxInt32 || a.holderThread > math.MaxInt32 {

@@ -60,7 +60,11 @@ func (c *Conn) findBacking(a *address) (fd int, err error) {
 // takeBacking is findBacking. If the kernel lets this process trace the peer, nothing has shown yet
 // that the file is the one that the address means.
 func (c *Conn) takeBacking(a *address) (fd int, traced bool, err error) {
-	fd, err = unix.PidfdGetfd(c.reader.pidfd, int(a.fd), 0)
+	process, err := c.reader.openLate()
+	if err != nil {
+		return -1, false, err
+	}
+	fd, err = unix.PidfdGetfd(process, int(a.fd), 0)
 	switch {
 	case err == nil:
 		return fd, true, nil

@@ -43,7 +43,7 @@ func (p *Provider) makePermanent(peer proc.ID, err error) error {
 // bar keeps a peer out of its page here for good. It fails if the peer has connected already, or if
 // there is no memory for the gate.
 func (p *Provider) bar(peer proc.ID) error {
-	if err := reserve(p.own.front.fd, p.own.front.at+p.own.pageOffset(peer), pageBytes); err != nil {
+	if err := reserve(p.own.front.fd, p.own.front.page(peer), slotBytes); err != nil {
 		return err
 	}
 	if !setGate(&cursorsOf(p.own.page(peer)).gate, gateBarred) {

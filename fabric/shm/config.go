@@ -130,6 +130,8 @@ const (
 	pageBytes   = 4096
 	headerBytes = pageBytes
 	lineBytes   = 64
+	// slotBytes is what a process uses of its page. In the memory of the node the rest is of another segment.
+	slotBytes = pageBytes / 2
 )
 
 func (g geometry) check() error {

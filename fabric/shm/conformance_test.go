@@ -77,8 +77,9 @@ func placeIn(name string, n int) (p nodemem.Place, err error) {
 		return p, err
 	}
 	taken := (*atomic.Int64)(unsafe.Pointer(&first[0]))
-	span := nodemem.Span(n)
-	p.At, p.Bytes = int64(os.Getpagesize())+taken.Add(span)-span, nodeBytes
+	span := nodemem.Head(n) + nodemem.Pages(n)
+	p.Head, p.Bytes = int64(os.Getpagesize())+taken.Add(span)-span, nodeBytes
+	p.Pages = p.Head + nodemem.Head(n)
 	return p, unix.Munmap(first)
 }
 

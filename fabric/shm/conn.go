@@ -6,8 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/internal/futex"
 	"github.com/banyan-hpc/banyan/internal/proc"
@@ -287,10 +285,9 @@ func (c *Conn) release() error {
 	c.closeSend()
 	c.p.forgetRing(c)
 	c.hasIn, c.bell, c.halfOpen, c.polled = false, nil, nil, polledWord{}
-	if c.reader.pidfd >= 0 {
+	if !c.reader.handle.none() {
 		c.p.watch.forget(c) // the watcher reads the segment
-		_ = unix.Close(c.reader.pidfd)
-		c.reader.pidfd = -1
+		c.reader.closeHandle()
 	}
 	return errors.Join(c.theirs.close(), c.segment.close())
 }

@@ -18,11 +18,11 @@ type consumer struct {
 	headPublished, bulkPublished uint64 // cursors as last published
 	// cut: nothing more is taken; one of the others gives the reason, or Invalidate.
 	cut, departed, hungUp, corrupt bool
-	// long: the ring is the long one. other is the one that is not in use, home the place in the
+	// long: the ring is the long one. other is the one that is not in use, home the heads of the
 	// short one.
 	long  bool
 	other ring
-	home  position
+	home  heads
 	past  uint64 // as producer.past
 	left  bool   // the producer has left the long ring; its memory is still to be freed
 }
@@ -39,10 +39,10 @@ func (c *consumer) move(to int) bool {
 	c.ring, c.other = c.other, c.ring
 	if c.long = to == moveLong; c.long {
 		c.publishHeads(c.other.at) // the producer counts on them when it comes back
-		c.home = position{at: c.head, bulkAt: c.bulkHead}
+		c.home = heads{c.head, c.bulkHead}
 		c.head, c.bulkHead = 0, 0
 	} else {
-		c.head, c.bulkHead, c.left = c.home.at, c.home.bulkAt, true
+		c.head, c.bulkHead, c.left = c.home.head, c.home.bulkHead, true
 	}
 	c.headPublished, c.bulkPublished = c.head, c.bulkHead
 	c.past = received - c.head

@@ -17,8 +17,10 @@
 //	  +-----------------+----------+
 //
 // Where the launcher has made memory for all processes of the machine (package nodemem), the part before
-// ring 0 lies in a place of that, and each process maps all of it. A first contact then takes no descriptor
-// of the peer and no mapping; the rest of the segment is mapped when it is needed.
+// ring 0 lies in places of that, and each process maps all of it. A first contact then takes no descriptor
+// of the peer and no mapping; the rest of the segment is mapped when it is needed. The headers of all processes
+// lie beside each other there, and a read fault maps those of 16. Two processes share each page of their second part,
+// a half for each, so a process that writes to all others maps a page for two of them.
 //
 // The segment is sparse: memory grows with traffic. A page gets memory when its process connects. A
 // pair with more to send than the occasional small frame moves to its long ring, which gets some
@@ -62,7 +64,8 @@
 // at Config.Exits, and at the peers' pidfds. Pidfds report every end, but late, by about 20 µs per
 // resident megabyte; they are the backstop where the kernel, a seccomp profile or an overwritten
 // word disable the others; that of a peer whose end Config.Exits reports is watched from a second after the
-// first contact on. Detection returns the means that a machine has.
+// first contact on, and where the peer's header lies in the memory of the node it is opened no sooner, unless
+// it is needed. The word, or the time of the start, shows then that the pid is still the peer's. Detection returns the means that a machine has.
 //
 // The watcher may have to wait for the core on which the process polls. So a process that polls
 // calls PollDeaths, which loads the number of entries of Config.Exits and the word of one peer, in

@@ -210,7 +210,7 @@ func (p *Provider) shortenIdle() bool {
 
 // shorten goes back to the short ring. The peer gives the memory back.
 func (c *Conn) shorten() bool {
-	if !c.live || c.out.tail >= c.out.stop || !c.out.leave() {
+	if !c.live || c.out.tail >= c.out.stop || !c.out.leave(shortRing(c.segment.page(c.p.cfg.Self))) {
 		return false
 	}
 	c.ring.left++

@@ -40,15 +40,15 @@ func (p *Provider) Evidence() string {
 // killPeer kills the peer, so that a report of its death is true whatever the evidence was. It
 // spares a peer in this same process.
 func (c *Conn) killPeer() {
-	if c.reader.pidfd >= 0 && c.reader.pid != os.Getpid() {
-		_ = unix.PidfdSendSignal(c.reader.pidfd, unix.SIGKILL, nil, 0)
+	if c.reader.pid != os.Getpid() {
+		c.reader.kill()
 	}
 }
 
 // killSilentPeer kills a peer that counts as dead for its silence, and returns the cause of its
 // end. It leaves a note in the peer's header, for the other processes that see the end.
 func (c *Conn) killSilentPeer() proc.Cause {
-	if c.reader.pidfd < 0 || c.reader.pid == os.Getpid() {
+	if c.reader.handle.none() || c.reader.pid == os.Getpid() {
 		return proc.Cause{Kind: proc.Heartbeat}
 	}
 	c.killedSilent = c.segment.header != nil && c.segment.head().fenced.CompareAndSwap(0, 1)
@@ -112,7 +112,7 @@ func (c *Conn) kernelExitStatus() proc.Cause {
 			break
 		}
 	}
-	if status, ok := exitInfo(c.reader.pidfd); ok {
+	if status, ok := exitInfo(c.reader.process()); ok {
 		return causeOf(status)
 	}
 	return proc.Cause{}
@@ -133,10 +133,19 @@ func (c *Conn) exitRecord() (proc.Cause, bool) {
 	}
 }
 
+// exitDecided reports whether the peer's process is on record as one that ends: the kernel has decided the exit of
+// all its threads, so it needs no kill. After exec it is another program, which does.
+//
+// Preconditions: as exitRecord.
+func (c *Conn) exitDecided() bool {
+	cause, ended := c.exitRecord()
+	return ended && cause.Kind != proc.Exec
+}
+
 // hasMemory reports whether the process's first thread still uses the process's memory: without it,
 // the process has no program.
 func (r *reader) hasMemory() bool {
-	if has, ok := memoryInfo(r.pidfd); ok {
+	if has, ok := memoryInfo(r.process()); ok {
 		return has
 	}
 	var b [1]byte
@@ -184,7 +193,7 @@ func statFields(entry []byte) [][]byte {
 // has stopped counts as running, and is traced. It is called like Poll.
 func (p *Provider) Runs(peer proc.ID) (runs, traced bool) {
 	c := p.conns[peer]
-	if c == nil || c.reader.pidfd < 0 {
+	if c == nil || c.reader.handle.none() {
 		return false, false
 	}
 	c.suspected.Store(true)

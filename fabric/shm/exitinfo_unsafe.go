@@ -43,6 +43,6 @@ func exitInfo(pidfd int) (unix.WaitStatus, bool) {
 
 // unreaped asks the kernel whether the pid still names the process, ended or not.
 func (r *reader) unreaped() bool {
-	_, _, errno := unix.RawSyscall6(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(r.pidfd), 0, 0, 0, 0, 0)
+	_, _, errno := unix.RawSyscall6(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(r.process()), 0, 0, 0, 0, 0)
 	return errno == 0
 }

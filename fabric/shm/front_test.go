@@ -32,7 +32,7 @@ func placesFor(t *testing.T) (name string, place func(index int) nodemem.Place) 
 // placeOf opens the file of placesFor.
 func placeOf(name string, index int) (nodemem.Place, error) {
 	fd, err := unix.Open(name, unix.O_RDWR|unix.O_CLOEXEC, 0)
-	return nodemem.Place{FD: fd, At: int64(index) * nodemem.Span(2), Bytes: 2 * nodemem.Span(2)}, err
+	return nodemem.At(fd, int64(index), 2*(nodemem.Head(2)+nodemem.Pages(2)), 2), err
 }
 
 // A place in the node's memory has one owner: a second endpoint there would overwrite the first one's header.
@@ -65,7 +65,7 @@ func TestPlaceOfTheDead(t *testing.T) {
 	late := &segment{geometry: a.geometry, fd: -1}
 	late.header = p.own.node[a.frontAt:]
 	require.NoError(t, late.head().check(&a), "its header is there")
-	require.False(t, late.findFront(&a, late.pageOffset(0)+pageBytes, p.own, 0))
+	require.False(t, late.findFront(&a, p.own, 0))
 	other := open(t, Config{Self: 0, MaxProcs: 2})
 	_, err = other.Dial(fabric.ConnectSpec{Peer: 1, Address: v.addresses[0]})
 	require.ErrorIs(t, err, fabric.ErrPeerGone)
@@ -81,7 +81,7 @@ func TestOneOfTheNodeShowsThatAllCanBeRead(t *testing.T) {
 	for i := range 4 {
 		fd, err := unix.Dup(int(f.Fd()))
 		require.NoError(t, err)
-		place := nodemem.Place{FD: fd, At: int64(i) * nodemem.Span(4), Bytes: 4 * nodemem.Span(4)}
+		place := nodemem.At(fd, int64(i), 4*(nodemem.Head(4)+nodemem.Pages(4)), 4)
 		all = append(all, open(t, Config{Self: proc.ID(i), MaxProcs: 4, Node: place}))
 	}
 	dial := func(peer int, unreadable bool) *Conn {

@@ -20,36 +20,38 @@ import (
 // for all processes of the machine (package nodemem) in a place of that. There a first contact needs no
 // descriptor of the peer and no mapping.
 
-// front is a place in a file.
+// front is where a header and the pages are in a file.
 type front struct {
-	fd int
-	at int64
+	fd        int
+	at, pages int64
 }
+
+// page is where the slot of a process is, in a page of its own or in one that it shares.
+func (f *front) page(id proc.ID) int64 { return f.pages + int64(id)*pageBytes }
 
 // joinNode puts the front into its place in the memory of the machine's processes.
 func (s *segment) joinNode(n nodemem.Place) (err error) {
-	end := n.At + s.ringOffset(0)
-	if end > n.Bytes {
-		err = fmt.Errorf("shm: a place of %d bytes, %d are needed", n.Bytes-n.At, s.ringOffset(0))
+	end, last := n.Head+s.pageOffset(0), n.Pages+int64(s.procs-1)*pageBytes+slotBytes
+	if end > n.Bytes || last > n.Bytes {
+		err = fmt.Errorf("shm: a place at %d and %d of %d bytes", n.Head, n.Pages, n.Bytes)
 	}
 	if err == nil {
-		err = reserve(n.FD, n.At, s.pageOffset(0))
+		err = reserve(n.FD, n.Head, s.pageOffset(0))
 	}
 	if err == nil {
 		s.node, err = mapRange(n.FD, 0, n.Bytes)
 	}
 	if err == nil {
-		s.header = s.node[n.At:end:end]
-		s.head().knocks.Add(0) // a first read would map the pages of others, too
+		s.header, s.pages = s.node[n.Head:end:end], s.node[n.Pages:last:last]
 		if s.head().magic != 0 {
 			err = errors.Join(errors.New("shm: the place has been used"), unix.Munmap(s.node))
 		}
 	}
 	if err != nil {
-		s.header, s.node = nil, nil
+		s.header, s.pages, s.node = nil, nil, nil
 		return errors.Join(err, unix.Close(n.FD))
 	}
-	s.front, s.shared = front{n.FD, n.At}, true
+	s.front, s.shared = front{n.FD, n.Head, n.Pages}, true
 	return nil
 }
 
@@ -75,15 +77,17 @@ func (c *Conn) openPeer(a *address) (*segment, error) {
 			"same MaxProcs", a.procs, self)
 	}
 	var err error
-	if n := s.pageOffset(self) + pageBytes; !s.findFront(a, n, c.p.own, self) {
+	if s.findFront(a, c.p.own, self) {
+		h := &c.reader.handle
+		h.word, h.thread = s.word(self), int32(a.holderThread)
+	} else {
 		at := a.front()
 		if s.fd, c.traced, err = c.takeBacking(&at); err == nil {
-			s.front = front{s.fd, at.at}
-			err = s.mapFront(&at, n, c.p.cfg.Dir != "")
+			err = s.mapFront(&at, self, c.p.cfg.Dir != "")
 		}
 	}
 	if err == nil {
-		err = s.back(s.front.fd, s.front.at+s.pageOffset(self), s.page(self))
+		err = s.back(s.front.fd, s.front.page(self), s.page(self))
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.close())
@@ -92,41 +96,47 @@ func (c *Conn) openPeer(a *address) (*segment, error) {
 	return s, s.closeFile()
 }
 
-// findFront finds the first n bytes of the segment with an address in the memory that the machine's
-// processes have, unless they are elsewhere or the process is ending: then its word is not held.
-func (s *segment) findFront(a *address, n int64, own *segment, self proc.ID) bool {
-	at := int64(a.frontAt)
-	if a.frontFD == 0 || a.holderThread == 0 || at > int64(len(own.node))-n {
+// findFront finds the front of the segment with an address in the memory that the machine's
+// processes have, unless it is elsewhere or the process is ending: then its word is not held. The headers
+// of all processes lie beside each other there, so the first read maps 16 of them.
+func (s *segment) findFront(a *address, own *segment, self proc.ID) bool {
+	at, pages, all := int64(a.frontAt), int64(a.pagesAt), int64(len(own.node))
+	n, m := s.pageOffset(0), int64(self)*pageBytes+slotBytes
+	if a.frontFD == 0 || a.holderThread == 0 || at > all-n || pages > all-m {
 		return false
 	}
-	s.header, s.front, s.shared = own.node[at:at+n:at+n], front{own.front.fd, at}, true
-	s.head().knocks.Add(0) // as in mapFront
+	s.header, s.pages, s.shared = own.node[at:at+n:at+n], own.node[pages:pages+m:pages+m], true
+	s.front = front{own.front.fd, at, pages}
 	if s.head().check(a) != nil || !s.word(self).Held(int(a.holderThread)) {
-		s.header, s.shared = nil, false
+		s.header, s.pages, s.shared = nil, nil, false
 		return false
 	}
 	return true
 }
 
-// mapFront maps n bytes of the file, which has been taken for that of the front of the segment with an
-// address, and makes sure that it is. Seals show that it is of a kind that may be mapped and read.
-func (s *segment) mapFront(a *address, n int64, unsealed bool) (err error) {
+// mapFront maps from the header to the page of this process in the file, which has been taken for that
+// of the front of the segment with an address, and makes sure that it is. Seals show that it is of a kind that
+// may be mapped and read.
+func (s *segment) mapFront(a *address, self proc.ID, unsealed bool) (err error) {
+	s.front = front{s.fd, a.at, s.pageOffset(0)}
+	least, most := s.segmentBytes(), s.segmentBytes()
+	if a.frontFD != 0 {
+		s.front.pages = int64(a.pagesAt)
+		least, most = s.front.page(self)+slotBytes, math.MaxInt64
+	}
 	if unsealed {
 		err = holdsToken(s.fd, a)
 	}
 	if err == nil {
-		least, most := s.segmentBytes(), s.segmentBytes()
-		if a.frontFD != 0 {
-			least, most = a.at+n, math.MaxInt64
-		}
 		err = checkFile(s.fd, least, most, unsealed)
 	}
 	if err == nil {
-		s.header, err = mapRange(s.fd, a.at, n)
+		s.header, err = mapRange(s.fd, a.at, s.front.page(self)+slotBytes-a.at)
 	}
 	if err != nil { // it may be another file
 		return cmp.Or(holdsToken(s.fd, a), err)
 	}
+	s.pages = s.header[s.front.pages-a.at:]
 	h := s.head()
 	h.knocks.Add(0) // a first read would map the pages of others along with the header
 	return h.check(a)

@@ -27,7 +27,8 @@ const maxCopy = 2 << 20
 
 // reader copies from one other process.
 type reader struct {
-	pid, pidfd int
+	pid    int
+	handle handle
 	// sure is the last time when the process was known to have its pid: nanoseconds since
 	// clockOrigin. Any goroutine that reads accesses it.
 	sure atomic.Int64

@@ -51,13 +51,15 @@ func (p *Provider) refuseDead(id proc.ID, a *address) {
 
 // killProcess kills the process with an address, if it has that segment and is not this one.
 func killProcess(a *address) {
-	c := Conn{reader: reader{pid: int(a.pid), pidfd: -1}}
-	if c.openProcess(a) != nil {
+	c := Conn{reader: reader{pid: int(a.pid)}}
+	fd, err := c.reader.openProcess(a.started)
+	if err != nil {
 		return
 	}
+	c.reader.handle.set(fd)
+	defer c.reader.closeHandle()
 	if fd, err := openBackingOf(a); err == nil {
 		_ = unix.Close(fd)
 		c.killPeer()
 	}
-	_ = unix.Close(c.reader.pidfd)
 }

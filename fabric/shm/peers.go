@@ -1,8 +1,10 @@
 package shm
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strconv"
@@ -27,7 +29,7 @@ func selfAddress(s *segment) (address, error) {
 		probe: addressOf(h.token[:]), token: h.token,
 	}
 	if s.shared {
-		a.frontFD, a.frontAt = uint32(s.front.fd), uint64(s.front.at)
+		a.frontFD, a.frontAt, a.pagesAt = uint32(s.front.fd), uint64(s.front.at), uint64(s.front.pages)
 	}
 	return a, nil
 }
@@ -59,7 +61,8 @@ func startIn(fields [][]byte) (uint64, error) {
 
 // newConn allocates a connection that is not connected yet.
 func newConn(p *Provider, peer proc.ID, a *address) *Conn {
-	c := &Conn{p: p, peer: peer, reader: reader{pid: int(a.pid), pidfd: -1}, segment: &segment{fd: -1}}
+	c := &Conn{p: p, peer: peer, reader: reader{pid: int(a.pid)}, segment: p.unmapped}
+	c.reader.handle.started = a.started
 	c.maxFrame, c.out.pace = a.maxFrame(), p.pace()
 	return c
 }
@@ -71,20 +74,14 @@ func (p *Provider) attach(c *Conn, a *address) error {
 	}
 	p.conns[c.peer] = c
 	c.checkRefusal()
-	p.scheduleRetry() // until the peer has connected back
+	p.awaitBack()
 	return nil
 }
 
 // connect makes the sending half and knocks. After an error nothing has changed, and it may be
 // called again.
 func (c *Conn) connect(a *address) error {
-	if x := c.p.cfg.Exits; x != nil {
-		c.execs = x.Execs(c.reader.pid) // before openProcess makes sure that the peer's program is there
-	}
-	if err := c.openPidfd(); err != nil {
-		if errors.Is(err, fabric.ErrPeerGone) {
-			c.exitCause, _ = c.exitRecord()
-		}
+	if err := c.openHandle(a); err != nil {
 		return err
 	}
 	c.reader.known() // if it is the process that has the segment
@@ -104,8 +101,7 @@ func (c *Conn) connect(a *address) error {
 		if errors.Is(err, fabric.ErrPeerGone) {
 			c.exitCause = c.queryExitCause() // while there is a descriptor to ask by
 		}
-		_ = unix.Close(c.reader.pidfd)
-		c.reader.pidfd = -1
+		c.reader.closeHandle()
 		return err
 	}
 	c.segment, c.address = seg, *a
@@ -113,46 +109,34 @@ func (c *Conn) connect(a *address) error {
 		c.p.deaths.words = append(c.p.deaths.words, c.polled)
 	}
 	c.start(a)
-	seg.knock(c.p.cfg.Self, &c.p.self)
+	seg.knock(c.p.cfg.Self, c.p.encoded)
 	return nil
+}
+
+// openHandle takes hold of the process that has the peer's pid. It is the peer if it has the segment with the token
+// of the peer's address. Where the kernel's record reports its end, and its front may be in the memory of the node,
+// the pidfd is put off.
+func (c *Conn) openHandle(a *address) error {
+	r := &c.reader
+	if x := c.p.cfg.Exits; x != nil {
+		c.execs = x.Execs(r.pid) // before it is certain that the peer's program is there
+		if c.p.own.shared && a.frontFD != 0 && x.Watched(r.pid) {
+			r.handle.state.Store(putOff)
+			return nil
+		}
+	}
+	fd, err := r.openPidfd()
+	if err == nil {
+		r.handle.set(fd)
+	} else if errors.Is(err, fabric.ErrPeerGone) {
+		c.exitCause, _ = c.exitRecord()
+	}
+	return err
 }
 
 // pace is that of a connection over which nothing has been sent.
 func (p *Provider) pace() pace {
 	return pace{near: p.cfg.EagerNear, far: p.cfg.EagerFar, reply: p.cfg.EagerReply}
-}
-
-// openPidfd opens a pidfd of the process that has the peer's pid. It is the peer if it has the
-// segment with the token of the peer's address: see findBacking.
-func (c *Conn) openPidfd() error {
-	fd, err := pidfdOpen(c.reader.pid)
-	switch {
-	case err == nil:
-		c.reader.pidfd = fd
-		return nil
-	case errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT):
-		return fabric.ErrPeerGone // the latter two: it is a thread's id by now
-	default:
-		return fmt.Errorf("shm: pidfd_open(%d): %w%s", c.reader.pid, err, remedy(err))
-	}
-}
-
-// openProcess opens a pidfd of the peer's process, which its start time identifies where there is
-// no segment to look at.
-func (c *Conn) openProcess(a *address) error {
-	if err := c.openPidfd(); err != nil {
-		return err
-	}
-	started, err := startTime(c.reader.pid)
-	switch {
-	case err == nil && started == a.started:
-		return nil
-	case err == nil || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH):
-		err = fabric.ErrPeerGone
-	}
-	_ = unix.Close(c.reader.pidfd)
-	c.reader.pidfd = -1
-	return err
 }
 
 // remedy names the limit to raise after an error of shortage.
@@ -171,7 +155,11 @@ func remedy(err error) string {
 
 // ended asks the kernel whether the peer's process has ended.
 func (c *Conn) ended() bool {
-	fds := []unix.PollFd{{Fd: int32(c.reader.pidfd), Events: unix.POLLIN}}
+	fd, err := c.reader.openLate()
+	if err != nil {
+		return errors.Is(err, fabric.ErrPeerGone)
+	}
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	n, err := unix.Poll(fds, 0)
 	return err == nil && n == 1
 }
@@ -182,11 +170,13 @@ func (c *Conn) processEnded() bool {
 	if c.address.pid == 0 {
 		return false
 	}
-	again := Conn{reader: reader{pid: int(c.address.pid), pidfd: -1}}
-	if err := again.openProcess(&c.address); err != nil {
+	again := Conn{reader: reader{pid: int(c.address.pid)}}
+	fd, err := again.reader.openProcess(c.address.started)
+	if err != nil {
 		return errors.Is(err, fabric.ErrPeerGone)
 	}
-	defer unix.Close(again.reader.pidfd)
+	again.reader.handle.set(fd)
+	defer again.reader.closeHandle()
 	return again.ended()
 }
 
@@ -201,11 +191,13 @@ func (c *Conn) start(a *address) {
 	c.out.setLimit()
 	// A half-open connection has announced that it cannot get, and capabilities are fixed.
 	c.get = c.halfOpen == nil && !c.p.cfg.NoGet && c.reads(a)
-	how := "kernel copy (process_vm_readv)"
-	if !c.get {
-		how = "streaming through the ring"
+	if log := c.p.cfg.Log; log.Enabled(context.Background(), slog.LevelInfo) {
+		how := "kernel copy (process_vm_readv)"
+		if !c.get {
+			how = "streaming through the ring"
+		}
+		log.Info("large messages by "+how, "peer", int(c.peer))
 	}
-	c.p.cfg.Log.Info("large messages by "+how, "peer", int(c.peer))
 }
 
 // reads reports whether this process may read the peer's memory. The right to take a descriptor of the
@@ -269,7 +261,7 @@ func (p *Provider) releaseEnded() {
 // finishPeer delivers the remaining frames of a peer and reports its end.
 func (p *Provider) finishPeer(s *fabric.Sink, c *Conn) int {
 	n := 0
-	if c.gone.Load() && c.killPending {
+	if c.gone.Load() && c.killPending && !(c.reader.handle.late() && c.exitDecided()) {
 		c.killPeer()
 	}
 	if c.gone.Load() && !c.exitWatched { // else all processes see it in the record
@@ -291,7 +283,7 @@ func (p *Provider) finishPeer(s *fabric.Sink, c *Conn) int {
 	c.reported = true
 	p.removeInbound(c)
 	p.deaths.forget(c)
-	if c.gone.Load() && c.exitCause.Kind == proc.Unknown && c.reader.pidfd >= 0 {
+	if c.gone.Load() && c.exitCause.Kind == proc.Unknown && !c.reader.handle.none() {
 		c.exitCause = c.queryExitCause() // it may be known by now
 	}
 	givenUp := c.halfOpen != nil && c.ending
@@ -303,7 +295,7 @@ func (p *Provider) finishPeer(s *fabric.Sink, c *Conn) int {
 	}
 	c.closeSend()
 	c.hasIn, c.halfOpen = false, nil
-	if c.reader.pidfd >= 0 && !c.gone.Load() { // else the watcher has stopped watching it
+	if !c.reader.handle.none() && !c.gone.Load() { // else the watcher has stopped watching it
 		p.watch.forget(c)
 	}
 	p.ended = append(p.ended, endedPeer{c, givenUp})

@@ -10,15 +10,16 @@ import (
 // probe accesses this process's own segment, at the address a, in the way of peers, so that a
 // process detects early if a seccomp profile or an emulator prevents it.
 func probe(a *address, unsealed bool) error {
-	c := Conn{reader: reader{pid: int(a.pid), pidfd: -1}}
-	if err := c.openProcess(a); err != nil {
+	self := reader{pid: int(a.pid)}
+	fd, err := self.openProcess(a.started)
+	if err != nil {
 		return fmt.Errorf("shm: finding this process as peers do (pidfd_open, /proc/PID/task/PID/stat): %w", err)
 	}
-	defer unix.Close(c.reader.pidfd)
-	if err := unix.PidfdSendSignal(c.reader.pidfd, 0, nil, 0); err != nil {
+	defer unix.Close(fd)
+	if err := unix.PidfdSendSignal(fd, 0, nil, 0); err != nil {
 		return fmt.Errorf("shm: pidfd_send_signal: %w", err)
 	}
-	if _, err := unix.Poll([]unix.PollFd{{Fd: int32(c.reader.pidfd), Events: unix.POLLIN}}, 0); err != nil &&
+	if _, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0); err != nil &&
 		!errors.Is(err, unix.EINTR) {
 		return fmt.Errorf("shm: ppoll: %w", err)
 	}

@@ -14,11 +14,14 @@ import (
 // Provider is one process's endpoint in shared memory. One goroutine at a time may call it, except
 // Bell.
 type Provider struct {
-	cfg   Config
-	own   *segment
-	bell  *futex.Pull
-	self  address
-	watch *watcher
+	cfg  Config
+	own  *segment
+	bell *futex.Pull
+	self address
+	// encoded is self for peers. unmapped stands for the segment of a peer that none is mapped of.
+	encoded  []byte
+	unmapped *segment
+	watch    *watcher
 	// deaths is for a process that polls, beside watch.
 	deaths deathPoll
 	// wordHolder holds the words by which peers see this process die; nil: the kernel does not
@@ -67,7 +70,7 @@ func Open(cfg Config) (*Provider, error) {
 	p := &Provider{
 		cfg: cfg, own: own, bell: futex.NewPull(&own.head().bell),
 		conns: make(map[proc.ID]*Conn), barred: make(map[proc.ID]error), retry: defaultRetry,
-		deaths: deathPoll{exits: cfg.Exits},
+		deaths: deathPoll{exits: cfg.Exits}, unmapped: &segment{fd: -1},
 	}
 	p.Share(cfg.MaxProcs)
 	p.boards = Boards{p: p, theirs: make(map[proc.ID][]board.Cell), members: make(map[uint32]int)}
@@ -81,6 +84,7 @@ func Open(cfg Config) (*Provider, error) {
 		return nil, errors.Join(err, own.close())
 	}
 	p.holdWords()
+	p.encoded = p.self.encode()
 	if !cfg.NoGet {
 		allowReading()
 		p.reads = p.readsItself()

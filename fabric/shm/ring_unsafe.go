@@ -60,11 +60,11 @@ type cursors struct {
 	// returned counts the long rings that the producer has left and whose memory the consumer has
 	// given back. Written by the consumer, read by the producer before it uses the next.
 	returned atomic.Uint32
-	_        [208]byte // adjacent lines are prefetched in pairs
+	_        [80]byte // adjacent lines are prefetched in pairs
 	// starving: 1 while the producer has been refused credit. Written by the producer, read by the
 	// consumer whenever it returns credit.
 	starving atomic.Uint32
-	_        [252]byte
+	_        [124]byte
 }
 
 // The values of cursors.gate, beside 0: undecided.
@@ -83,12 +83,13 @@ func setGate(gate *atomic.Uint32, to uint32) bool {
 // A pair begins with a short ring in its page: enough for the occasional small frame, also from
 // hundreds of peers. By traffic it earns the long ring of its geometry; see earn.go.
 const (
-	shortLines  = 32
-	shortBulk   = 1 << 10
-	shortBulkAt = 1 << 10
-	shortAt     = 2 << 10
-	// shortFrame is the longest frame of a short ring.
-	shortFrame = shortBulk/4 - lineBytes
+	shortLines  = 16
+	shortBulk   = 512
+	shortBulkAt = 512
+	shortAt     = 1 << 10
+	// shortFrame is the longest frame of a short ring. With the gap at the ring's end, two lines at most, and the line
+	// whose credit the consumer may hold back, it fits.
+	shortFrame = shortBulk/2 - lineBytes
 )
 
 // ring is the common part of both ends of a ring.
@@ -170,7 +171,7 @@ type producer struct {
 	starving           bool
 	pace               pace
 	corrupt            bool // the consumer's cursors were invalid
-	// long: the ring is the long one, and home the place in the short one.
+	// long: the ring is the long one, and home the position in the short one.
 	long bool
 	home position
 	// stop is the line at which sending takes the slow path: in the short ring, because the pair may
@@ -181,11 +182,8 @@ type producer struct {
 	past           uint64 // frames sent through other rings, less the lines in this one that were none
 }
 
-// position is the state of one end in a ring that it does not use at present.
-type position struct {
-	ring                       ring
-	at, bulkAt, seen, bulkSeen uint64
-}
+// position is that of a producer in a ring that it does not use at present.
+type position struct{ at, bulkAt, seen, bulkSeen uint64 }
 
 // sent is the number of frames so far.
 func (p *producer) sent() uint64 { return p.tail + p.past }
@@ -201,21 +199,21 @@ func (p *producer) setLimit() {
 func (p *producer) enter(long ring) {
 	sent := p.sent()
 	p.publish(p.line(p.tail), classMove, 0, moveLong)
-	p.home = position{p.ring, p.tail, p.bulkTail, p.headSeen, p.bulkSeen}
+	p.home = position{p.tail, p.bulkTail, p.headSeen, p.bulkSeen}
 	p.ring, p.long, p.stop, p.bulkStop = long, true, 0, 0
 	p.tail, p.bulkTail, p.headSeen, p.bulkSeen = 0, 0, 0, 0
 	p.moved(sent)
 }
 
-// leave moves the producer back to the short ring, if there is a line for classMove.
-func (p *producer) leave() bool {
+// leave moves the producer back to its short ring, if there is a line for classMove.
+func (p *producer) leave(short ring) bool {
 	if p.tail-p.headSeen >= p.mask+1-p.reserved && !p.refresh(p.mask-p.reserved, p.bulkSize) {
 		return false
 	}
 	sent := p.sent()
 	p.publish(p.line(p.tail), classMove, 0, moveShort)
 	h := &p.home
-	p.ring, p.long, p.ripe = h.ring, false, false
+	p.ring, p.long, p.ripe = short, false, false
 	p.tail, p.bulkTail, p.headSeen, p.bulkSeen = h.at, h.bulkAt, h.seen, h.bulkSeen
 	p.moved(sent)
 	return true

@@ -103,15 +103,16 @@ type entry struct {
 	address [cursorsAt - 4]byte
 }
 
-const cursorsAt = 256
+const cursorsAt = 128
 
 // segment is a process's own memory, or the mapped part of a peer's.
 type segment struct {
 	geometry
 	fd     int    // -1 of a peer's
-	header []byte // header, knock bitmap, and pages: of a peer's up to that of this process
+	header []byte // header and knock bitmap, and what is mapped with them
+	pages  []byte // of a peer's up to that of this process
 	rings  []byte // all long rings of the own segment, and its boards; one ring of a peer's
-	// front is the file of the memory that header maps. shared: that memory is a part of node, the mapping
+	// front is the file of the memory of header and pages. shared: that memory is a part of node, the mapping
 	// of the fronts of all processes of the machine that have such a place.
 	front  front
 	shared bool
@@ -128,8 +129,8 @@ func entryOf(page []byte) *entry { return (*entry)(unsafe.Pointer(unsafe.SliceDa
 
 // page is the page of process id in this segment, which that process writes.
 func (s *segment) page(id proc.ID) []byte {
-	at := s.pageOffset(id)
-	return s.header[at : at+pageBytes : at+pageBytes]
+	at := int64(id) * pageBytes
+	return s.pages[at : at+slotBytes : at+slotBytes]
 }
 
 // ringOf is the long ring of process id in the own segment.
@@ -174,7 +175,7 @@ func (s *segment) create(cfg *Config) (err error) {
 			return fmt.Errorf("shm: sealing the segment: fcntl: %w", err)
 		}
 	}
-	s.front.fd = s.fd
+	s.front = front{fd: s.fd, pages: s.pageOffset(0)}
 	if cfg.Node != (nodemem.Place{}) && cfg.Dir == "" {
 		if err := s.joinNode(cfg.Node); err != nil {
 			cfg.Log.Info("peers map this process's memory one by one", "reason", err)
@@ -187,6 +188,7 @@ func (s *segment) create(cfg *Config) (err error) {
 		if s.header, err = mapRange(s.fd, 0, s.ringOffset(0)); err != nil {
 			return err
 		}
+		s.pages = s.header[s.pageOffset(0):]
 	}
 	s.rings, err = mapRange(s.fd, s.ringOffset(0), s.segmentBytes()-s.ringOffset(0))
 	return err
@@ -265,9 +267,10 @@ func (s *segment) back(fd int, offset int64, b []byte) error {
 	if !populates() {
 		return allocate(fd, offset, int64(len(b)))
 	}
-	err := populate(b)
+	whole := wholePages(b)
+	err := populate(whole)
 	for errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN) {
-		err = populate(b)
+		err = populate(whole)
 	}
 	if errors.Is(err, unix.EFAULT) || errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.ENOSPC) {
 		return noSpace(int64(len(b)), err)
@@ -278,10 +281,17 @@ func (s *segment) back(fd int, offset int64, b []byte) error {
 	return nil
 }
 
-// knock writes our address into our page of the peer's segment and wakes the peer.
-func (s *segment) knock(id proc.ID, a *address) {
-	e, b := entryOf(s.page(id)), a.encode()
-	e.length = uint32(copy(e.address[:], b))
+// wholePages is a part of a mapping from the beginning of its first page on.
+func wholePages(b []byte) []byte {
+	at := unsafe.Pointer(unsafe.SliceData(b))
+	before := uintptr(at) % pageBytes
+	return unsafe.Slice((*byte)(unsafe.Add(at, -int(before))), int(before)+len(b))
+}
+
+// knock writes our encoded address into our page of the peer's segment and wakes the peer.
+func (s *segment) knock(id proc.ID, address []byte) {
+	e := entryOf(s.page(id))
+	e.length = uint32(copy(e.address[:], address))
 	s.announce(id)
 	s.head().bell.Ring()
 }
@@ -295,11 +305,13 @@ func (s *segment) announce(id proc.ID) {
 // errEmptySlot: no process has written an address into a page.
 var errEmptySlot = errors.New("shm: the page is empty")
 
-// knockAddress reads the address that a newcomer wrote into its page. It does not touch the mapping:
-// a page without memory would get some, and fault where there is none.
+// knockAddress reads the address that a newcomer wrote into its page. Outside of the memory of the node it
+// does not touch the mapping: a page without memory would get some, and fault where there is none.
 func (s *segment) knockAddress(id proc.ID) (address, error) {
 	var b [4 + addressBytes]byte
-	if err := pread(s.front.fd, b[:], s.front.at+s.pageOffset(id)); err != nil {
+	if s.shared {
+		copy(b[:], s.page(id))
+	} else if err := pread(s.front.fd, b[:], s.front.page(id)); err != nil {
 		return address{}, fmt.Errorf("shm: reading the page: %w", err)
 	}
 	switch binary.NativeEndian.Uint32(b[:]) {
@@ -313,9 +325,11 @@ func (s *segment) knockAddress(id proc.ID) (address, error) {
 }
 
 // free returns the memory of a process's page, and of its long ring, to the system. They are not used again:
-// process ids are not reused.
-func (s *segment) free(id proc.ID, ring bool) error {
-	err := punch(s.front.fd, s.front.at+s.pageOffset(id), pageBytes)
+// process ids are not reused. A page in the memory of the node stays, since another segment has a part of it.
+func (s *segment) free(id proc.ID, ring bool) (err error) {
+	if !s.shared {
+		err = punch(s.front.fd, s.front.page(id), pageBytes)
+	}
 	if ring {
 		err = errors.Join(err, s.freeRing(id))
 	}
@@ -343,6 +357,7 @@ func (s *segment) close() error {
 	if s.shared {
 		s.header = nil
 	}
+	s.pages = nil
 	if s.node != nil {
 		errs = append(errs, unix.Close(s.front.fd))
 	}

@@ -224,7 +224,7 @@ func (p *Provider) stopWatcher(c *Conn, to ...evidence) {
 		switch by {
 		case byPidfd:
 			p.watch.registerLate()
-			p.watch.set.Remove(c.reader.pidfd)
+			p.watch.set.Remove(c.reader.process())
 		case byWord:
 			p.watch.words.Remove(c.watchKey)
 		case byExits:

@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -9,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/internal/epoll"
 	"github.com/banyan-hpc/banyan/internal/robust"
 	"github.com/banyan-hpc/banyan/internal/warm"
@@ -22,10 +24,9 @@ type watcher struct {
 	// reapPending: some connection's gone flag is new. Set by the goroutines, cleared by Poll.
 	reapPending atomic.Bool
 	mu          sync.Mutex
-	// conns by a key of their own: a descriptor's number may be reused while an event of its
-	// predecessor is pending.
-	conns map[int32]*Conn
-	next  int32
+	// conns by a key of their own, which counts from firstKey: a descriptor's number may be reused while
+	// an event of its predecessor is pending. nil: no longer watched.
+	conns []*Conn
 	// late: the keys of peers whose pidfds are registered when lateTimer rings.
 	late      []int32
 	lateTimer *time.Timer
@@ -53,8 +54,7 @@ const (
 
 func newWatcher(cfg *Config, ring func()) (*watcher, error) {
 	w := &watcher{
-		conns: make(map[int32]*Conn), next: firstKey, done: make(chan struct{}),
-		ring: ring, exits: cfg.Exits, log: cfg.Log, warn: cfg.Warn,
+		done: make(chan struct{}), ring: ring, exits: cfg.Exits, log: cfg.Log, warn: cfg.Warn,
 	}
 	if err := w.open(); err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (w *watcher) checkExits() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range w.conns {
-		if c.exitWatched {
+		if c != nil && c.exitWatched {
 			w.checkExit(c)
 		}
 	}
@@ -137,7 +137,7 @@ func (w *watcher) checkExit(c *Conn) {
 func (w *watcher) peerEnded(key int32, by evidence) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if c := w.conns[key]; c != nil {
+	if c := w.conn(key); c != nil {
 		w.confirmEnd(c, by)
 	}
 }
@@ -174,16 +174,13 @@ func (w *watcher) confirmEnd(c *Conn, by evidence) {
 func (w *watcher) add(c *Conn, seg *segment, a *address) error {
 	c.exitWatched = w.exits != nil && w.exits.Watched(c.reader.pid)
 	w.mu.Lock()
-	c.watchKey = w.next
-	w.next++
-	w.conns[c.watchKey] = c
+	c.watchKey = firstKey + int32(len(w.conns))
+	w.conns = append(w.conns, c)
 	w.mu.Unlock()
 	if c.exitWatched {
 		w.registerLater(c)
 	} else if err := w.registerPidfd(c); err != nil {
-		w.mu.Lock()
-		delete(w.conns, c.watchKey)
-		w.mu.Unlock()
+		w.drop(c.watchKey)
 		return err
 	}
 	if a.holderThread != 0 && c.p.wordHolder != nil {
@@ -202,8 +199,31 @@ func (w *watcher) add(c *Conn, seg *segment, a *address) error {
 	return nil
 }
 
+// conn is the watched connection with a key, or nil.
+//
+// Preconditions: w.mu is held.
+func (w *watcher) conn(key int32) *Conn {
+	if i := int(key) - firstKey; i >= 0 && i < len(w.conns) {
+		return w.conns[i]
+	}
+	return nil
+}
+
+// drop forgets the connection with a key, if there is one.
+func (w *watcher) drop(key int32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.conn(key) != nil {
+		w.conns[key-firstKey] = nil
+	}
+}
+
 func (w *watcher) registerPidfd(c *Conn) error {
-	return w.register(c.reader.pidfd, c.watchKey, unix.EPOLLONESHOT)
+	fd, err := c.reader.openLate()
+	if err != nil {
+		return err
+	}
+	return w.register(fd, c.watchKey, unix.EPOLLONESHOT)
 }
 
 // latePause is the time from a first contact until the pidfds of peers are registered whose ends
@@ -230,11 +250,14 @@ func (w *watcher) registerLate() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, key := range w.late {
-		c := w.conns[key]
+		c := w.conn(key)
 		if c == nil || w.closed {
 			continue
 		}
-		if err := w.registerPidfd(c); err != nil {
+		switch err := w.registerPidfd(c); {
+		case errors.Is(err, fabric.ErrPeerGone):
+			w.confirmEnd(c, byPidfd)
+		case err != nil:
 			w.log.Info("its end is seen by the record alone", "peer", int(c.peer), "reason", err)
 		}
 	}
@@ -244,9 +267,7 @@ func (w *watcher) registerLate() {
 // forget ends the watch of c; its segment may be unmapped afterwards. An event of its descriptor, which
 // epoll has until it is closed, finds no connection.
 func (w *watcher) forget(c *Conn) {
-	w.mu.Lock()
-	delete(w.conns, c.watchKey)
-	w.mu.Unlock()
+	w.drop(c.watchKey)
 	if w.words != nil {
 		w.words.Remove(c.watchKey)
 	}

@@ -25,12 +25,29 @@ const (
 // Seals are those of the file.
 const Seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// Span is the part of each rank of a job of so many: a page, a bit and a page more for each of them.
-func Span(size int) int64 { return (1 + int64(size)/(8*page) + 1 + int64(size)) * page }
+// Head is the first part of each rank of a job of so many: a page, and pages with a bit for each of
+// them where there are many. The heads of all ranks lie beside each other, so that a fault maps several.
+func Head(size int) int64 {
+	const fit = 8 << 10 // ranks whose bits have room in the page
+	if size <= fit {
+		return page
+	}
+	return (1 + int64(size)/(8*page) + 1) * page
+}
+
+// Pages is the second part of a rank: a page for each rank of the job. It has a half of each page, and another rank
+// the other: a rank that writes to all maps a page for two.
+func Pages(size int) int64 { return int64(size) * page }
+
+// share is the number of ranks that have their parts of the same pages.
+const share = 2
+
+// span is all that a rank has.
+func span(size int) int64 { return Head(size) + Pages(size) }
 
 // Make makes the file for so many ranks on this machine, of a job of size.
 func Make(ranks, size int) (*os.File, error) {
-	n := int64(ranks) * Span(size)
+	n := int64(ranks) * span(size)
 	if n > mostBytes {
 		return nil, fmt.Errorf("nodemem: %d ranks of %d: the file would have %d GiB", ranks, size, n>>30)
 	}
@@ -54,7 +71,8 @@ func Variable(fd, index int) string { return fmt.Sprintf("%s=%d,%d", Env, fd, in
 // Place is a rank's place in the file. The zero value is none.
 type Place struct {
 	FD    int
-	At    int64 // of the rank's span
+	Head  int64 // where the rank's head is
+	Pages int64 // where its pages are
 	Bytes int64 // of the file
 }
 
@@ -67,46 +85,54 @@ func Find(size int) (Place, error) {
 	if text == "" {
 		return Place{}, ErrNone
 	}
-	p, err := parse(text, size)
+	fd, index, err := parse(text, size)
+	var bytes int64
 	if err == nil {
-		err = p.check(size)
+		bytes, err = check(fd)
+	}
+	if ranks := bytes / span(size); err == nil && index >= ranks {
+		err = fmt.Errorf("the file has %d bytes, room for %d ranks", bytes, ranks)
 	}
 	if err != nil {
 		return Place{}, fmt.Errorf("nodemem: %s=%.40q: %w", Env, text, err)
 	}
-	unix.CloseOnExec(p.FD)
-	return p, nil
+	unix.CloseOnExec(fd)
+	return At(fd, index, bytes, size), nil
 }
 
-// parse reads the variable.
-func parse(text string, size int) (Place, error) {
+// At is the place of the rank with an index in a file of so many bytes, for a job of size.
+func At(fd int, index, bytes int64, size int) Place {
+	heads := bytes / span(size) * Head(size)
+	pages := heads + index/share*Pages(size) + index%share*(page/share)
+	return Place{FD: fd, Head: index * Head(size), Pages: pages, Bytes: bytes}
+}
+
+// parse reads the variable: a descriptor and an index.
+func parse(text string, size int) (fd int, index int64, err error) {
 	first, second, _ := strings.Cut(text, ",")
-	fd, err := strconv.ParseUint(first, 10, 20)
-	index, err2 := strconv.ParseUint(second, 10, 20)
+	f, err := strconv.ParseUint(first, 10, 20)
+	i, err2 := strconv.ParseUint(second, 10, 20)
 	switch {
-	case err != nil || err2 != nil || fd < 3:
-		return Place{}, errors.New("a descriptor and a place are needed")
-	case int64(index) >= mostBytes/Span(size):
-		return Place{}, errors.New("no file has that place")
+	case err != nil || err2 != nil || f < 3:
+		return 0, 0, errors.New("a descriptor and a place are needed")
+	case int64(i) >= mostBytes/span(size):
+		return 0, 0, errors.New("no file has that place")
 	}
-	return Place{FD: int(fd), At: int64(index) * Span(size)}, nil
+	return int(f), int64(i), nil
 }
 
-// check makes sure that the descriptor is the file's, and that the place is in it.
-func (p *Place) check(size int) error {
-	to, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", p.FD))
+// check makes sure that the descriptor is the file's, and returns the length.
+func check(fd int) (int64, error) {
+	to, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
 	if err != nil || to != "/memfd:"+Name+" (deleted)" {
-		return errors.New("another file: did a wrapper close it?")
+		return 0, errors.New("another file: did a wrapper close it?")
 	}
 	var st unix.Stat_t
-	if err := unix.Fstat(p.FD, &st); err != nil {
-		return fmt.Errorf("fstat: %w", err)
+	if err := unix.Fstat(fd, &st); err != nil {
+		return 0, fmt.Errorf("fstat: %w", err)
 	}
-	if p.Bytes = st.Size; p.At+Span(size) > st.Size {
-		return fmt.Errorf("the file has %d bytes", st.Size)
+	if got, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0); err != nil || got&Seals != Seals {
+		return 0, errors.New("it is not sealed")
 	}
-	if got, err := unix.FcntlInt(uintptr(p.FD), unix.F_GET_SEALS, 0); err != nil || got&Seals != Seals {
-		return errors.New("it is not sealed")
-	}
-	return nil
+	return st.Size, nil
 }

@@ -25,7 +25,7 @@ func TestFind(t *testing.T) {
 		set(int(f.Fd()), i)
 		p, err := Find(size)
 		require.NoError(t, err)
-		require.Equal(t, Place{int(f.Fd()), int64(i) * Span(size), ranks * Span(size)}, p)
+		require.Equal(t, Place{int(f.Fd()), int64(i) * page, (ranks+int64(i)/2*size)*page + int64(i)%2*page/2, ranks * (1 + size) * page}, p)
 	}
 	set(int(f.Fd()), ranks)
 	_, err = Find(size)
@@ -43,7 +43,7 @@ func TestFind(t *testing.T) {
 	fd, err := unix.MemfdCreate(Name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	require.NoError(t, err)
 	defer unix.Close(fd)
-	require.NoError(t, unix.Ftruncate(fd, Span(size)))
+	require.NoError(t, unix.Ftruncate(fd, span(size)))
 	set(fd, 0)
 	_, err = Find(size)
 	require.ErrorContains(t, err, "not sealed")
@@ -58,12 +58,18 @@ func FuzzPlace(f *testing.F) {
 	f.Add("1,-2", 3)
 	f.Fuzz(func(t *testing.T, text string, size int) {
 		size = 1 + int(uint(size)%(1<<24))
-		p, err := parse(text, size)
+		fd, index, err := parse(text, size)
 		if err != nil {
 			return
 		}
-		require.Greater(t, p.FD, 2)
-		require.Zero(t, p.At%Span(size))
-		require.LessOrEqual(t, p.At+Span(size), int64(mostBytes))
+		require.Greater(t, fd, 2)
+		most := mostBytes / span(size)
+		require.Less(t, index, int64(most))
+		p := At(fd, index, most*span(size), size)
+		require.Zero(t, p.Head%page)
+		require.Zero(t, p.Pages%page)
+		require.LessOrEqual(t, p.Head+Head(size), most*Head(size))
+		require.GreaterOrEqual(t, p.Pages, most*Head(size))
+		require.LessOrEqual(t, p.Pages+Pages(size), p.Bytes)
 	})
 }

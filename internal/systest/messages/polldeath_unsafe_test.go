@@ -108,7 +108,7 @@ func tellNothing(pid int, c *banyan.Comm) error {
 	if removed == 0 {
 		return fmt.Errorf("no descriptor of %v was in a set of %v", told, sets)
 	}
-	return unasked(pid, c.Rank(), int64(c.Size()-1)*nodemem.Span(c.Size()))
+	return unasked(pid, c.Rank(), int64(c.Size()-1)*nodemem.Head(c.Size()))
 }
 
 // unasked withdraws the request that the kernel wake this rank when it marks its word in the

@@ -1,0 +1,95 @@
+package shm
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/internal/proc"
+)
+
+// connectInNode connects an endpoint that has a record of exits to a victim, both in the memory of the node.
+func connectInNode(t *testing.T) (p *Provider, v *victim, c *Conn, say func(*victim, proc.Cause)) {
+	t.Helper()
+	name, place := placesFor(t)
+	l, _ := recordOf(t, proc.Cause{})
+	p = open(t, Config{Self: 0, MaxProcs: 2, Exits: l, Node: place(0)})
+	v = spawn(t, role{Self: 1, MaxProcs: 2, Node: name})
+	c = v.connect(p)
+	require.EqualValues(t, putOff, c.reader.handle.state.Load(), "no pidfd has been opened")
+	return p, v, c, func(v *victim, cause proc.Cause) {
+		l.mu.Lock()
+		l.ends[v.cmd.Process.Pid] = cause
+		l.mu.Unlock()
+		_, err := unix.Write(l.fd, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+		require.NoError(t, err)
+	}
+}
+
+// A peer whose end is on record is reported without a pidfd.
+func TestEndOnRecordWithoutPidfd(t *testing.T) {
+	p, v, c, say := connectInNode(t)
+	want := proc.Cause{Kind: proc.Exited, Code: 77}
+	say(v, want)
+	require.Equal(t, want, newObserver().end(p))
+	require.True(t, c.reader.handle.late())
+	v.order("nothing") // the record of this test was wrong
+}
+
+// A peer without a pidfd is killed when it counts as dead, and the pidfd is opened for that.
+func TestKillWithoutPidfd(t *testing.T) {
+	p, v, c, _ := connectInNode(t)
+	p.Inform(1, proc.Cause{Kind: proc.Heartbeat})
+	require.Equal(t, unix.SIGKILL, v.signaled())
+	require.Positive(t, c.reader.handle.state.Load())
+	require.Equal(t, proc.Cause{Kind: proc.Fenced}, newObserver().end(p))
+}
+
+// Where no descriptor is left the word shows that the pid is still the peer's.
+func TestKillWithoutDescriptors(t *testing.T) {
+	p, v, c, _ := connectInNode(t)
+	allow := forbidDescriptors(t)
+	require.Equal(t, -1, c.reader.process())
+	p.Inform(1, proc.Cause{Kind: proc.Heartbeat})
+	allow()
+	require.Equal(t, unix.SIGKILL, v.signaled())
+}
+
+// An end on record is reported, and another program of the process is killed: its pidfd is opened by the time
+// of its start, since exec has released the word.
+func TestExecWithoutPidfd(t *testing.T) {
+	p, v, c, say := connectInNode(t)
+	v.write("exec")
+	for c.reader.handle.held() {
+		p.Poll(&newObserver().Sink)
+	}
+	p.deaths.forget(c)
+	say(v, proc.Cause{Kind: proc.Exec})
+	require.Equal(t, proc.Cause{Kind: proc.Exec}, newObserver().end(p))
+	require.Equal(t, unix.SIGKILL, v.signaled())
+}
+
+// An end that the record lacks is found when the pidfd is opened late and there is no such process any more.
+func TestLatePidfdOfTheDead(t *testing.T) {
+	p, v, c, _ := connectInNode(t)
+	p.deaths.forget(c)
+	v.kill()
+	_ = v.cmd.Wait()
+	p.watch.registerLate()
+	require.Equal(t, proc.Cause{}, newObserver().end(p))
+	require.EqualValues(t, 1, p.watch.by[byPidfd].Load())
+}
+
+// The pid of a dead peer may be another process's by the time that its pidfd is opened. That is not killed.
+func TestLatePidfdOfAnother(t *testing.T) {
+	p, v, c, _ := connectInNode(t)
+	other := spawn(t, role{Self: 1, MaxProcs: 2})
+	c.reader.pid = other.cmd.Process.Pid
+	p.deaths.forget(c)
+	v.kill()
+	_ = v.cmd.Wait()
+	c.killPeer()
+	require.Equal(t, -1, c.reader.process())
+	other.order("nothing") // it lives
+}
