@@ -139,7 +139,7 @@ func TestBarriers(t *testing.T) {
 		require.Equal(t, "…", d.say(0, in))
 		require.Equal(t, "rank 2 was killed by SIGKILL", d.say(1, in))
 	})
-	t.Run("a rank that died inside has arrived", func(t *testing.T) {
+	t.Run("who died inside has arrived", func(t *testing.T) {
 		d := newDesk(t, 2, time.Hour).initAll()
 		d.say(0, in)
 		d.say(1, in)
@@ -162,7 +162,7 @@ func TestBarriers(t *testing.T) {
 }
 
 func TestStartUp(t *testing.T) {
-	t.Run("start-up without one that finalized", func(t *testing.T) {
+	t.Run("start-up without one who finalized", func(t *testing.T) {
 		d := newDesk(t, 2, time.Hour).initAll()
 		d.say(1, "cmd=finalize")
 		require.Equal(t, "rank 1 finalized before the first barrier", d.say(0, in))

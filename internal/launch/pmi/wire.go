@@ -36,8 +36,10 @@ type Message struct {
 // Parse parses a line without its newline. It accepts repeated blanks and any order after the
 // command.
 func Parse(line string) (Message, error) {
-	if i := strings.IndexFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }); i >= 0 {
-		return Message{}, fmt.Errorf("control character 0x%02x in %s", line[i], Excerpt(line))
+	for i := range len(line) { // bytes: no part of a longer character is among them
+		if b := line[i]; b < ' ' && b != '\t' || b == 0x7f {
+			return Message{}, fmt.Errorf("control character 0x%02x in %s", b, Excerpt(line))
+		}
 	}
 	var m Message
 	for word := range strings.FieldsSeq(line) {
