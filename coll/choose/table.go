@@ -29,7 +29,7 @@ type key struct {
 //     each segment costs more than it gains.
 //   - knomial of ranks that share cores: a rank waits fewer times for its core than in the binomial tree. Among 8, 16 and
 //     64 ranks on two cores a reduce of up to 16 KiB takes 0.3 to 0.6 of the time, with a barrier after each 0.4 to 0.8,
-//     and one directly after the other 0.9 to 1.3 (decision 141).
+//     and one directly after the other 0.7 to 1.5 (decision 141).
 //   - straight: each rank that passes on a message copies it, and waits for its core. With 64 ranks on two cores a
 //     root's 63 messages take a tenth of the time of the tree, at every length. With 65 and 128 a barrier and a
 //     gather, scatter or bcast of 4 KiB take 0.2 to 0.6 of the time of the tree. But beyond 16 ranks with cores of
