@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -162,6 +163,44 @@ func TestLocksTakenAgain(t *testing.T) {
 			_, err = win.Validate() // no lock is left
 			return errors.Join(err, lockedAgain(win, 1-c.Rank()), win.Unlock(1-c.Rank()), win.Fence(), lockedAgain(win, c.Rank()),
 				win.Unlock(c.Rank()), win.Put([]byte{3}, 0, c.Rank()), win.Fence(), win.Free())
+		})
+		assert.NoError(t, err, "machine %d", i)
+	}
+}
+
+// An Unlock returns when all operations of this rank on the target are complete there, also those that it started
+// before the Lock, by messages: numbers of 16 bytes are updated by their owner.
+func TestUnlockWaitsForMessages(t *testing.T) {
+	for i, reach := range reaches[1:3] { // ranks reach each other's memory
+		err := banyan.Simulate(2, banyan.Simulation{Seed: 3, Configure: reach}, func(w *banyan.World) error {
+			c := w.Comm()
+			win, err := c.AllocWindow(16)
+			if err == nil {
+				err = win.Fence()
+			}
+			if err != nil || c.Rank() == 0 {
+				return errors.Join(err, c.Barrier(), win.Free())
+			}
+			mem, err := win.Shared(0)
+			if err != nil {
+				return err
+			}
+			for k := range 4 {
+				err := errors.Join(lockedAgain(win, 0), win.Unlock(0))
+				add := func() error { return banyan.Accumulate(win, []complex128{1}, 0, 0, banyan.AccSum) }
+				if k%2 == 0 {
+					err = errors.Join(err, add(), win.Lock(banyan.LockShared, 0), win.Unlock(0))
+				} else {
+					err = errors.Join(err, win.Lock(banyan.LockShared, 0), add(), win.Unlock(0))
+				}
+				if err != nil {
+					return err
+				}
+				if got := math.Float64frombits(binary.NativeEndian.Uint64(mem)); got != float64(k+1) {
+					return fmt.Errorf("the owner has %v after %d accumulates under a lock", got, k+1)
+				}
+			}
+			return errors.Join(c.Barrier(), win.Free())
 		})
 		assert.NoError(t, err, "machine %d", i)
 	}
