@@ -282,7 +282,7 @@ func TestAwait(t *testing.T) {
 	for len(p[1].got) < 1000-taken {
 		p[1].Poll(&p[1].sink)
 	}
-	require.Greater(t, taken, 500)
+	require.NotZero(t, taken) // in each few milliseconds Await leaves one to Poll
 	require.EqualValues(t, 1000, c[1].Received()-c[1].Conn.Received())
 
 	sendNumber(t, c[0], 7)
