@@ -105,7 +105,7 @@ const MaxSeries = len(colours)
 // check finds charts that cannot be drawn.
 func (c *Chart) check() error {
 	if c.X.Title == "" || c.Y.Title == "" {
-		return errors.New("an axis has no title: say what it shows and in which unit")
+		return errors.New("an axis has no title: name its quantity and unit")
 	}
 	for _, text := range []string{c.Title, c.Subtitle, c.X.Title, c.Y.Title, c.Note} {
 		if r, ok := foreign(text); ok {

@@ -213,7 +213,7 @@ func (b *builder) otherTrees(s *Section) error {
 	s.Words = append(s.Words, fmt.Sprintf("With half of %d processes dead the %s tree is predicted to be the fastest "+
 		"of %s, at %s µs: %s of the binomial tree's time. "+
 		"What decides is how many messages leave and enter a node's one port. The processes measured here are all on "+
-		"one node, where the tree node has nothing to tell apart.",
+		"one node, on which the tree node is like the others.",
 		tableRanks, best, strings.Join(otherTrees, ", "), number(least), ratio(least/plain)))
 	s.Tables = append(s.Tables, t)
 	s.Figures = append(s.Figures, figureOf(14, predicted, real))

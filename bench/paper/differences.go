@@ -55,7 +55,7 @@ func (b *builder) predictedDiffers() []string {
 			low, high, Table2[0].Printed/255, b.cell(Table2[0])/255),
 		b.shapeDiffers(predict.Barrier), b.shapeDiffers(predict.Bcast),
 		"Times of broadcasts are those of many in a row, as in the paper: the root is far ahead of the leaves, and " +
-			"what counts is the busiest port. How far ahead it may be (64 messages for each " +
+			"the busiest port decides. How far ahead it may be (64 messages for each " +
 			"connection) stands in for the buffers of TCP, which the paper does not state.",
 		"Placement by slots (ranks 0 to 15 on the first node) is an assumption. It explains table 2: 64 messages of " +
 			"the first node make the best order slower than the worst. Placed by nodes, the low ranks, which send " +
@@ -118,9 +118,9 @@ func (b *builder) measuredDiffers() []string {
 	}
 	if len(b.m.Jobs) > 0 {
 		out = append(out, "Measured over shared memory alone: the paper's nodes are joined by gigabit Ethernet, "+
-			"whose port is what most of its times are made of. No port is shared here; what ranks share are cores.")
+			"whose port makes up most of its times. Here ranks share cores instead of ports.")
 	} else {
-		out = append(out, "Nothing has been measured in this run, so nothing is said of this machine.")
+		out = append(out, "Nothing has been measured in this run, so there are no results of this machine.")
 	}
 	return out
 }
@@ -143,7 +143,7 @@ func (b *builder) turns(cells []Cell) string {
 			"core for each rank."
 	case here.median < 0.95*predicted:
 		text += " Over shared memory a message costs the root less than the network port does on the paper's " +
-			"machine, against what waiting costs."
+			"machine, against the cost of waiting."
 	default:
 		text += " Measured and predicted agree in the direction."
 	}
@@ -188,6 +188,6 @@ func (b *builder) sameness() string {
 	if counts["slower"]+counts["faster"] == 0 {
 		return text + " Both walk the same tree with the same code; more --sets make the intervals narrower."
 	}
-	return text + " Both walk the same tree with the same code, but not in the same memory: what the checks, the " +
-		"place of buffers and the turns of ranks on a core make of it is not told apart here."
+	return text + " Both walk the same tree with the same code, but not in the same memory: the effects of the checks, the " +
+		"place of buffers and the turns of ranks on a core are not separated here."
 }

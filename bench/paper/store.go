@@ -56,7 +56,7 @@ func OpenStore(path string, more bool) (*Store, error) {
 		return nil, err
 	}
 	if f.Kind != storeKind || f.Version != report.Version || f.Results == nil {
-		return nil, fmt.Errorf("it is of kind %q, version %d: want what ftbench paper has stored, %q, version %d",
+		return nil, fmt.Errorf("it is of kind %q, version %d: want a file of ftbench paper, %q, version %d",
 			f.Kind, f.Version, storeKind, report.Version)
 	}
 	s.Measured, s.taken = *f.Results, &f.File

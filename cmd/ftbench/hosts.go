@@ -87,7 +87,7 @@ func proxyCommand(path string) ([]string, error) {
 	if path == "" {
 		var err error
 		if path, err = os.Executable(); err != nil {
-			return nil, fmt.Errorf("where this program is, is not known: %w; say with --remote-ftbench", err)
+			return nil, fmt.Errorf("the path of this program is not known: %w; give it with --remote-ftbench", err)
 		}
 	}
 	return []string{path, "proxy"}, nil

@@ -31,7 +31,7 @@ func (f *netFault) UnmarshalText(text []byte) error {
 	}
 	what, when, ok := strings.Cut(f.text, "@")
 	if !ok {
-		return wrong("it does not say when")
+		return wrong("the time is missing")
 	}
 	at, dur, lasts := strings.Cut(when, "+")
 	var err error

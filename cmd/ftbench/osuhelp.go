@@ -62,7 +62,7 @@ var osuWords = map[string]osuHelp{
 	"alltoallw": {"As alltoallv, which it is: a block of bytes may lie anywhere, so it needs no type of its own.",
 		[]string{"-n 8 -f -m 1:65536", "-n 4 -c"}},
 	"reduce_scatter": {"Mean time of a sum over all ranks, of 4-byte integers without -T, of which each rank gets a part. A\n" +
-		"size is that of what each rank gives.",
+		"size is that of the data of each rank.",
 		[]string{"-n 8 -f -m 4:65536", "-n 4 -c"}},
 	"reduce_scatter_block": {"As reduce_scatter; a size is that of the block that each rank gets.",
 		[]string{"-n 8 -f -m 4:65536", "-n 4 -c"}},

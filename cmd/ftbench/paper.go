@@ -209,7 +209,7 @@ func (c *paperCmd) measure(s *paper.Store, to *call) (*budget.Cut, error) {
 	err = orInterrupt(ctx, err)
 	if err != nil && s.Stored {
 		bar.Stop()
-		fmt.Fprintf(to.err, "ftbench: what has been measured is in %s; go on with --measured %s\n", s.Path, s.Path)
+		fmt.Fprintf(to.err, "ftbench: the measurements so far are in %s; continue with --measured %s\n", s.Path, s.Path)
 	}
 	return cut, err
 }

@@ -39,7 +39,7 @@ func TestPaperIsGoneOnWith(t *testing.T) {
 		require.NoError(t, unix.Kill(m.Process.Pid, 0))
 	}
 	require.Equal(t, exitSignal+int(unix.SIGINT), m.end(t, unix.SIGINT))
-	require.Contains(t, m.errs.String(), "go on with --measured "+file)
+	require.Contains(t, m.errs.String(), "continue with --measured "+file)
 	require.NoFileExists(t, filepath.Join(dir, "report.md"))
 	first := storedPaper(t, file)
 	require.NotEmpty(t, first.Jobs)

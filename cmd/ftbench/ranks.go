@@ -54,7 +54,7 @@ func startSelf(n int, to *call, export ...string) error {
 	}
 	if len(cpus) < n {
 		spec.Bind = launch.BindNone
-		fmt.Fprintf(to.err, "ftbench: %d ranks on %d CPU: they take turns, and the numbers say little\n", n, len(cpus))
+		fmt.Fprintf(to.err, "ftbench: %d ranks on %d CPU: they take turns, so the times are not those of the library\n", n, len(cpus))
 	}
 	return start(spec)
 }

@@ -29,11 +29,11 @@ func (e *EndError) Error() string {
 	}
 	if e.Partition {
 		return fmt.Sprintf("this process can reach only %d of %d processes, itself included, for longer than "+
-			"detect.timeout (%s)%s: the other side of the partition goes on and counts this one as dead; "+
-			"detect.partition=off lets every side go on", e.With, e.Of, seconds(e.Timeout), held)
+			"detect.timeout (%s)%s: the other side of the partition continues and counts this one as dead; "+
+			"detect.partition=off lets every side continue", e.With, e.Of, seconds(e.Timeout), held)
 	}
 	return fmt.Sprintf("this process counts as dead at rank %d, where nothing was heard of it for longer "+
-		"than detect.timeout (%s)%s: it must not go on; raise detect.timeout if processes are to survive "+
+		"than detect.timeout (%s)%s: it must not continue; raise detect.timeout if processes are to survive "+
 		"longer silences", e.By, seconds(e.Timeout), held)
 }
 

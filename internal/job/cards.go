@@ -82,7 +82,7 @@ func (l *launched) fetch(ctx context.Context, rank int) (*route.Card, error) {
 	}
 	c, err := route.DecodeCard(b)
 	if err != nil {
-		return nil, fmt.Errorf("what rank %d published: %w", rank, err)
+		return nil, fmt.Errorf("the card of rank %d: %w", rank, err)
 	}
 	return &c, nil
 }

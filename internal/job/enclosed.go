@@ -37,7 +37,7 @@ func enclosed(networks []string) string {
 		return fmt.Sprintf("no interface is up but loopback (%s): bring one up there that joins the machines",
 			strings.Join(inside, ", "))
 	}
-	return fmt.Sprintf("its networks are %s (%s), which leaves out %s: name what joins the machines, or no networks",
+	return fmt.Sprintf("its networks are %s (%s), which leaves out %s: name one that joins the machines, or no networks",
 		strings.Join(networks, ","), networksCure, strings.Join(spare, ", "))
 }
 
@@ -94,6 +94,6 @@ func (l *launched) unneeded(o *Options) {
 	if err == nil {
 		return
 	}
-	l.Warn(fmt.Sprintf("%v: correct the networks (%s); all ranks share memory, so this job goes on without",
+	l.Warn(fmt.Sprintf("%v: correct the networks (%s); all ranks share memory, so this job continues without",
 		err, networksCure))
 }

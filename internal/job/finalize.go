@@ -80,8 +80,8 @@ func (j *Job) flush() {
 	j.Progress.Unlock()
 	for _, id := range left {
 		j.boot.Warn(fmt.Sprintf("rank %d has finalized although rank %d has taken nothing for %v: "+
-			"what has been agreed on or revoked may not have reached it; it is stopped, or makes no progress: "+
-			"WithAsyncProgress, or a failure detector, does for it", j.Rank(), id, time.Duration(flushPatience)))
+			"agreements and revocations may not have reached it; it is stopped, or makes no progress: "+
+			"use WithAsyncProgress or a failure detector", j.Rank(), id, time.Duration(flushPatience)))
 	}
 }
 

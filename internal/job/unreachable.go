@@ -30,7 +30,7 @@ func (j *Job) exitUnreachable(peer proc.ID) {
 func (j *Job) unreachable(peer proc.ID) error {
 	a, b := min(peer, j.Self), max(peer, j.Self)
 	if why := j.outbox.Unreachable(peer); why != nil {
-		return fmt.Errorf("rank %d and rank %d cannot reach each other (%w; ftbench doctor tells which fabrics could, "+
+		return fmt.Errorf("rank %d and rank %d cannot reach each other (%w; ftbench doctor shows which fabrics could, "+
 			"--fabric allows them)",
 			a, b, why)
 	}

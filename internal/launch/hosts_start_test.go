@@ -22,15 +22,15 @@ func TestHostsThatCannotStart(t *testing.T) {
 		want  string
 	}{
 		"unknown host":      {`[ $host = a ] && exec "$@"; echo ssh: no such host >&2; exit 255`, nil, `launch: host b: the remote shell exited with code 255; it printed: ssh: no such host \(.*/rsh b .*\)`},
-		"silent end":        {`[ $host = a ] && exec "$@"; exit 0`, nil, `host b: the remote shell ended \(.*: has it run .* there, and is that ftbench\? .* say with --remote-ftbench`},
+		"silent end":        {`[ $host = a ] && exec "$@"; exit 0`, nil, `host b: the remote shell ended \(.*: has it run .* there, and is that ftbench\? .* give its path .*with --remote-ftbench`},
 		"killed":            {`[ $host = a ] && exec "$@"; kill -9 $$`, nil, "host b: the remote shell was killed by SIGKILL"},
-		"no ftbench":        {`[ $host = a ] && exec "$@"; exec "$@.not"`, nil, "host b: the remote shell exited with code 127; it printed: .*: is .* on that host, .* say with --remote-ftbench"},
+		"no ftbench":        {`[ $host = a ] && exec "$@"; exec "$@.not"`, nil, "host b: the remote shell exited with code 127; it printed: .*: is .* on that host, .* give its path with --remote-ftbench"},
 		"prints controls":   {`[ $host = a ] && exec "$@"; printf 'one\ttwo\033[2Jthree\377' >&2; exit 1`, nil, `it printed: one two\?\[2Jthree\? \(`},
 		"hangs":             {`[ $host = a ] && exec "$@"; echo password: ; exec sleep 1000`, func(s *Spec) { s.InitTimeout = 5 * time.Second }, "host b: nothing has answered within 5s .*it printed: password: "},
 		"another version":   {`printf '\211banyan proxy 99\r\n\032\n'; exec sleep 1000`, nil, `host [ab]: .* speaks version "99" of the proxies' protocol, this launcher version 1`},
 		"a terminal":        {`printf '\211banyan proxy 1\r\r\n\032\r\n'; exec sleep 1000`, nil, "host [ab]: a terminal lies between"},
 		"not a proxy":       {`exec yes`, nil, "host [ab]: 65536 bytes without a greeting"},
-		"garbage after":     {`printf '\211banyan proxy 1\r\n\032\nConnection closed'; exec sleep 1000`, nil, "host [ab]: what came is no frame"},
+		"garbage after":     {`printf '\211banyan proxy 1\r\n\032\nConnection closed'; exec sleep 1000`, nil, "host [ab]: the input is no frame"},
 		"no directory":      {`[ $host = b ] && rm -r ` + dir + `/here; exec "$@"`, func(s *Spec) { s.Dir = dir + "/here" }, "host [ab]: working directory " + dir + "/here: no such file or directory: .*--wdir"},
 		"no program":        {`exec "$@"`, func(s *Spec) { s.Argv = []string{"no-such-program"} }, "host [ab]: cannot start no-such-program: "},
 		"not executable":    {`exec "$@"`, func(s *Spec) { s.Argv = []string{"/bin/sh"}; s.Dir = "/etc/passwd" }, "host [ab]: working directory /etc/passwd: not a directory"},

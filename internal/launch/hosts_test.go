@@ -181,7 +181,7 @@ func TestHostsRanksThatNeverJoin(t *testing.T) {
 
 func TestHostsPMI(t *testing.T) {
 	_, out, err := run(t, spread(t, ranks(t, "garbage", 4)))
-	require.Equal(t, 6, strings.Count(out, "fence: launch: rank 2 on b was cut off for what it sent to the launcher\n"), out)
+	require.Equal(t, 6, strings.Count(out, "fence: launch: rank 2 on b was cut off for a wrong message to the launcher\n"), out)
 	require.Contains(t, out, "after garbage: true\n")
 	require.Contains(t, err, `rank 2 on b was cut off from the launcher: not PMI-1: "GET" is not key=value`)
 
@@ -336,7 +336,7 @@ func TestProxyKilledContinue(t *testing.T) {
 	require.Equal(t, 1, res.Code)
 	require.True(t, res.Ends[0].Lost)
 	require.False(t, res.Ends[1].Failed())
-	require.Regexp(t, `^banyan: host a is lost: the remote shell was killed by SIGKILL \(.*\); rank 0, if still running, goes on there, alone\n$`, said.String())
+	require.Regexp(t, `^banyan: host a is lost: the remote shell was killed by SIGKILL \(.*\); rank 0, if still running, continues there, alone\n$`, said.String())
 }
 
 func TestProxyKilledAbort(t *testing.T) {

@@ -196,7 +196,7 @@ func TestRendezvousCutsOffGarbage(t *testing.T) {
 	}
 	require.Equal(t, "after garbage: true\n", ranks[victim].end(0))
 	for _, r := range []int{0, 1, 3} {
-		require.Equal(t, strings.Repeat("fence: launch: rank 2 was cut off for what it sent to rank 0\n", 2), ranks[r].end(0))
+		require.Equal(t, strings.Repeat("fence: launch: rank 2 was cut off for a wrong message to rank 0\n", 2), ranks[r].end(0))
 	}
 }
 

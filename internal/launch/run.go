@@ -320,7 +320,7 @@ func (j *job) note(format string, args ...any) {
 // as by other programs.
 func (j *job) onWriteError(o outputEnd) {
 	if !errors.Is(o.err, syscall.EPIPE) {
-		j.note("cannot write to the %s, what comes is lost: %v", o.name, o.err)
+		j.note("cannot write to the %s, further output is lost: %v", o.name, o.err)
 	}
 	j.broken <- o
 }

@@ -181,7 +181,7 @@ func TestExitWithoutFinalizeIsAFailure(t *testing.T) {
 
 func TestGarbageHarmsNobodyElse(t *testing.T) {
 	res, out, err := run(t, ranks(t, "garbage", 4))
-	require.Equal(t, 6, strings.Count(out, "fence: launch: rank 2 was cut off for what it sent to the launcher\n"), out)
+	require.Equal(t, 6, strings.Count(out, "fence: launch: rank 2 was cut off for a wrong message to the launcher\n"), out)
 	require.Contains(t, out, "after garbage: true\n")
 	require.Contains(t, err, `rank 2 was cut off from the launcher: not PMI-1: "GET" is not key=value`)
 	require.Equal(t, 1, res.Code, "it has not finalized")

@@ -30,7 +30,7 @@ func TestFullDiskIsReported(t *testing.T) {
 	require.Equal(t, 1, res.Code)
 	require.ErrorIs(t, res.Output, unix.ENOSPC)
 	require.ErrorContains(t, res.Output, "standard output")
-	require.Equal(t, "banyan: cannot write to the standard output, what comes is lost: write /dev/full: no space left on device\n", errs.String())
+	require.Equal(t, "banyan: cannot write to the standard output, further output is lost: write /dev/full: no space left on device\n", errs.String())
 	for _, end := range res.Ends {
 		require.False(t, end.Failed(), "rank %d %v", end.Rank, end)
 	}

@@ -112,7 +112,7 @@ func (n *Net) drop(cuts map[pair]bool) error {
 		err = errors.Join(dropRules(batch, cuts), batch.Flush())
 	}
 	if err != nil {
-		return fmt.Errorf("netns: change what the bridge drops: %w", needs(err, "CONFIG_NF_TABLES_BRIDGE", "nf_tables"))
+		return fmt.Errorf("netns: change the rules of the bridge: %w", needs(err, "CONFIG_NF_TABLES_BRIDGE", "nf_tables"))
 	}
 	if cuts == nil {
 		cuts = make(map[pair]bool)

@@ -12,7 +12,7 @@ import (
 var ErrPrivilege = errors.New("network namespaces need root, or CAP_SYS_ADMIN and CAP_NET_ADMIN; without root try: " + cure)
 
 // ErrKernel is in the errors where the running kernel lacks something. Their text names it.
-var ErrKernel = errors.New("this kernel lacks what the network needs")
+var ErrKernel = errors.New("this kernel lacks a part that the network needs")
 
 // cure is the command that gives a user the privileges. The names of namespaces
 // are made under /run, which belongs to root.

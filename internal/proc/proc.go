@@ -97,7 +97,7 @@ func (c Cause) String() string {
 		return "killed by " + signalName(c.Code)
 	case Unreachable:
 		if c.Code == 0 {
-			return "unreachable, because no fabric joins the two: allow one that does (--fabric; ftbench doctor tells)"
+			return "unreachable, because no fabric joins the two: allow one that does (--fabric; see ftbench doctor)"
 		}
 		if c.Code == NoAddress {
 			return "unreachable, because the launcher is gone, which had its address: ranks that have exchanged a message before reach each other without one"

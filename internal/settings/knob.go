@@ -227,7 +227,7 @@ var table = [numKnobs]Knob{
 		Name: "progress.async", Unit: Switch, Max: onOff, Default: 0,
 		Meaning: []string{
 			"Whether a goroutine of the library answers peers while this rank computes. on:",
-			"long messages go on without a call, for up to a wake-up in a millisecond.",
+			"long messages proceed without a call, for up to a wake-up in a millisecond.",
 		},
 	},
 	Flat: {
@@ -240,7 +240,7 @@ var table = [numKnobs]Knob{
 	Detect: {
 		Name: "detect", Unit: Switch, Max: onOff, Default: onOff,
 		Meaning: []string{
-			"Whether ranks observe each other and tell each other of deaths. off: for debuggers,",
+			"Whether ranks observe each other and report deaths. off: for debuggers,",
 			"which stop a rank for longer than detect.timeout. Alike on all ranks, as the next three.",
 		},
 	},

@@ -297,7 +297,7 @@ func (r *rank) ackAll(c *banyan.Comm, p *repair) error {
 			return err
 		}
 	}
-	return errors.New("agreements say that not all failures are acknowledged, more often than there can be any")
+	return errors.New("agreements report unacknowledged failures more often than there are failures")
 }
 
 // farewell recovers, and some ranks revoke the world, while others are between the last agreement and

@@ -79,7 +79,7 @@ func Listen(address string) (*net.UnixListener, error) {
 	l, err := net.ListenUnix("unixpacket", addr)
 	if errors.Is(err, unix.EADDRINUSE) && address[0] != '@' && abandoned(addr) {
 		if err := os.Remove(address); err != nil {
-			return nil, fmt.Errorf("agent: remove what a dead agent has left: %w", err)
+			return nil, fmt.Errorf("agent: remove the remains of a dead agent: %w", err)
 		}
 		l, err = net.ListenUnix("unixpacket", addr)
 	}

@@ -146,7 +146,7 @@ func readPayload(r io.Reader, length int) ([]byte, error) {
 	return b.Bytes(), noEOF(err)
 }
 
-var errFrame = errors.New("what came is no frame")
+var errFrame = errors.New("the input is no frame")
 
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
@@ -156,7 +156,7 @@ func noEOF(err error) error {
 }
 
 // errTerminal: the greeting has come, changed as a terminal changes it.
-var errTerminal = errors.New("a terminal lies between launcher and proxy and changes what they say: " +
+var errTerminal = errors.New("a terminal lies between launcher and proxy and changes their messages: " +
 	"let the remote shell make none (ssh -T, docker exec without -t)")
 
 // skipNoise reads up to and including the greeting. noise came before it; version is the other

@@ -302,9 +302,9 @@ func (h *Remote) Loss() string { return h.loss }
 func (h *Remote) consequence() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	ranks, end, goOn := fmt.Sprintf("rank %d", h.first), "ends", "goes on"
+	ranks, end, goOn := fmt.Sprintf("rank %d", h.first), "ends", "continues"
 	if h.Count > 1 {
-		ranks, end, goOn = fmt.Sprintf("ranks %d to %d", h.first, h.first+h.Count-1), "end", "go on"
+		ranks, end, goOn = fmt.Sprintf("ranks %d to %d", h.first, h.first+h.Count-1), "end", "continue"
 	}
 	if h.stopping || h.job.OnFailure == spawn.Abort {
 		return fmt.Sprintf("%s, if still running, %s with it", ranks, end)
@@ -342,11 +342,11 @@ func (h *Remote) explain(err error) error {
 	case killed:
 	case strings.HasSuffix(status, "code 127"), strings.HasSuffix(status, "code 126"):
 		fmt.Fprintf(&text, ": is %s on that host, for this user to execute? "+
-			"Copy ftbench there, or say with --remote-ftbench where it is", h.job.Proxy[0])
+			"Copy ftbench there, or give its path with --remote-ftbench", h.job.Proxy[0])
 	case status == "ended": // with code 0, as neither ssh nor ftbench would
 		fmt.Fprintf(&text, ": has it run %s there, and is that ftbench? It waits for the launcher "+
-			"and does not end by itself: say with --remote-ftbench where ftbench is on that host, "+
-			"and with --rsh what runs a command there", h.job.Proxy[0])
+			"and does not end by itself: give its path on that host with --remote-ftbench, "+
+			"and with --rsh a command that runs others there", h.job.Proxy[0])
 	}
 	return errors.New(text.String())
 }

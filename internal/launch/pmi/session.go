@@ -39,7 +39,7 @@ func (s *Session) Run(drained chan<- struct{}) {
 	err := s.Serve()
 	s.Conn.Close()
 	if errors.Is(err, ErrGarbage) {
-		s.Server.Lose(s.Rank, "was cut off for what it sent to the launcher")
+		s.Server.Lose(s.Rank, "was cut off for a wrong message to the launcher")
 		s.Cut(err.Error())
 	}
 	close(drained)

@@ -163,6 +163,6 @@ func handshake(conn net.Conn, c *Config) (id string, err error) {
 
 // notRankZero is the error for another program at the port.
 func (c *Config) notRankZero(why string) error {
-	return fmt.Errorf("launch: %w: what answers at %s (MASTER_ADDR and MASTER_PORT) is not rank 0 of a Banyan job: %s",
+	return fmt.Errorf("launch: %w: the program that answers at %s (MASTER_ADDR and MASTER_PORT) is not rank 0 of a Banyan job: %s",
 		pmi.ErrProtocol, c.Addr, why)
 }

@@ -179,7 +179,7 @@ func (s *Server) serve(rank int, conn pmi.Conn) {
 	switch {
 	case err == nil:
 	case errors.Is(err, pmi.ErrGarbage):
-		s.srv.Lose(rank, "was cut off for what it sent to rank 0")
+		s.srv.Lose(rank, "was cut off for a wrong message to rank 0")
 	default:
 		s.srv.Lose(rank, "lost its connection to rank 0")
 	}
