@@ -87,7 +87,7 @@ func (j *Job) waiting() (lines []string) {
 	if !j.Progress.TryLock(lockSeries) {
 		return append(lines, "operations unknown: a goroutine keeps the lock of the engine; see the stacks")
 	}
-	ops, more := j.P2P.Waiting(mostWaiting, j.notice, func(k int) string { return coll.Kind(k).String() })
+	ops, more := j.P2P.Waiting(mostWaiting, j.notice, opOfTag)
 	j.Progress.Unlock()
 	lines = append(lines, ops...)
 	if more > 0 {
@@ -97,4 +97,16 @@ func (j *Job) waiting() (lines []string) {
 		lines = append(lines, "no operation under way")
 	}
 	return lines
+}
+
+// opOfTag is the name of the operation whose messages have a tag ([coll.Kind.Tag]). The messages that open a collective
+// segment have the tag that is left, which is the number of Exscan.
+func opOfTag(tag int) string {
+	switch tag {
+	case coll.Exscan.Tag():
+		return coll.Exscan.String()
+	case int(coll.Exscan):
+		return "collective"
+	}
+	return coll.Kind(tag).String()
 }
