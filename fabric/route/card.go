@@ -57,7 +57,7 @@ func (c *Card) Address(provider string) []byte {
 //	enclosed: length 1, bytes | no shm: length 1, bytes | adapter: length 1, bytes |
 //	cores: length 2, bytes
 const (
-	cardVersion  = 6
+	cardVersion  = 7
 	maxAddresses = 8
 	maxProvider  = 16
 	// maxBlob is the limit of the providers' contract.

@@ -301,7 +301,7 @@ func TestCard(t *testing.T) {
 		_, err = DecodeCard(append(b, 0))
 		require.Error(t, err)
 	}
-	_, err := DecodeCard([]byte{7})
+	_, err := DecodeCard([]byte{cardVersion + 1})
 	require.ErrorContains(t, err, "one build")
 	require.Equal(t, []byte{1}, plain(func(c *Card) { c.Addresses = []Address{{"shm", []byte{1}}} }).Address("shm"))
 	require.Nil(t, plain().Address("shm"))
