@@ -35,7 +35,7 @@ func (w *Window) request(name string, op rma.Op) Request {
 
 func negative(at int) uint64 {
 	if at < 0 {
-		return math.MaxUint64
+		return rma.NoPlace
 	}
 	return uint64(at)
 }
@@ -110,7 +110,7 @@ func elem[T Number]() rma.Elem {
 // at returns the offset in bytes of an element.
 func at[T Number](i int) uint64 {
 	if i < 0 || i > math.MaxInt64/size[T]() {
-		return math.MaxUint64
+		return rma.NoPlace
 	}
 	return uint64(i * size[T]())
 }

@@ -93,6 +93,9 @@ func decode(b []byte) (h head, data []byte, ok bool) {
 	return h, b[headBytes:], true
 }
 
+// NoPlace is the offset of an operation that is negative, or beyond all memory.
+const NoPlace = 1<<64 - 1
+
 // inside reports whether n bytes at an offset lie in memory of some size.
 func inside(at, n, size uint64) bool { return at <= size && n <= size-at }
 

@@ -279,6 +279,9 @@ func (op *Op) length() uint64 {
 }
 
 func (op *Op) check(t *target, n uint64) error {
+	if op.At == NoPlace {
+		return fmt.Errorf("%w: a negative offset or index, or one beyond all memory", ft.ErrArgument)
+	}
 	if w := t.w; w.dynamic && t.rank == w.rank {
 		if _, ok := w.memory(op.At, n); !ok {
 			return fmt.Errorf("%w: %d bytes at %d: no memory is attached there", ft.ErrArgument, n, op.At)

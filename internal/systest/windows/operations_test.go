@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -304,6 +305,9 @@ func refusals(c *banyan.Comm, w *banyan.Window) error {
 		if !errors.Is(err, banyan.ErrArgument) {
 			return fmt.Errorf("%s: %w", what, err)
 		}
+	}
+	if err := banyan.Put(w, []int64{1}, 0, -1); !strings.HasSuffix(err.Error(), "a negative offset or index, or one beyond all memory") {
+		return fmt.Errorf("a negative index: %w", err)
 	}
 	if err := errors.Join(w.Put(buf, 0, end-8), w.Put(buf, banyan.ProcNull, 0), w.Fence()); err != nil {
 		return err
