@@ -22,7 +22,7 @@ func TestFaultIsRead(t *testing.T) {
 		require.Equal(t, want, f)
 	}
 	for text, why := range map[string]string{
-		"0-1":       "when",
+		"0-1":       "the time is missing",
 		"0-1@soon":  "no time",
 		"0-1@1s+":   "no time",
 		"0-1@1s+0s": "no time",

@@ -9,8 +9,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Postponed, a listener of OnEndLater gets a failure in the next round, and a departure at once with the failures
-// before it. Else it gets each end at once.
+// Postponed, a listener of OnEndLater gets a failure in the next round. It gets a departure, and a peer that counts this
+// process as failed, at once with the failures before. Else it gets each end at once.
 func TestEndsAreToldLater(t *testing.T) {
 	var now, later []proc.ID
 	e := New(Config{Host: host.New(host.Config{})})
@@ -33,7 +33,9 @@ func TestEndsAreToldLater(t *testing.T) {
 	e.notifyEnd(&Endpoint{Proc: 3}, proc.Cause{Kind: proc.Departed})
 	require.Equal(t, []proc.ID{1, 2, 3}, later)
 	require.False(t, e.ready())
-	e.postponeEnds = false
-	e.notifyEnd(&Endpoint{Proc: 4}, failed)
+	e.notifyEnd(&Endpoint{Proc: 4}, proc.Cause{Kind: proc.Refused})
 	require.Equal(t, []proc.ID{1, 2, 3, 4}, later)
+	e.postponeEnds = false
+	e.notifyEnd(&Endpoint{Proc: 5}, failed)
+	require.Equal(t, []proc.ID{1, 2, 3, 4, 5}, later)
 }
