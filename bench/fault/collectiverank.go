@@ -61,13 +61,13 @@ func (o Collective) Rank(w *banyan.World, out io.Writer) error {
 	return o.rank(w, out, Collective.survivors, killSelf)
 }
 
-// rank is Rank with victims that end themselves by die. Function who returns the survivors.
-func (o Collective) rank(w *banyan.World, out io.Writer, who func(Collective) *survivors, die func() error) error {
+// rank is Rank with victims that end themselves by die; living returns the survivors.
+func (o Collective) rank(w *banyan.World, out io.Writer, living func(Collective) *survivors, die func() error) error {
 	o.Ranks = w.Comm().Size()
 	if err := o.Check(); err != nil {
 		return err
 	}
-	r := &collectiveRank{o: o, w: w, out: out, result: CollectiveResult{Options: o}, who: who(o)}
+	r := &collectiveRank{o: o, w: w, out: out, result: CollectiveResult{Options: o}, who: living(o)}
 	if err := r.prepare(die); err != nil {
 		return fmt.Errorf("fault %s: %w", o.Op, err)
 	}

@@ -188,8 +188,8 @@ func TestRetriesBackOff(t *testing.T) {
 // descriptors does not wait for a later time than its own.
 func TestFirstContactsShareATimer(t *testing.T) {
 	var all []*Provider
-	for i := range 3 {
-		all = append(all, open(t, Config{Self: proc.ID(i), MaxProcs: 3}))
+	for i := range 4 {
+		all = append(all, open(t, Config{Self: proc.ID(i), MaxProcs: 4}))
 	}
 	p := all[0]
 	p.retry.firstPause = time.Hour
@@ -201,6 +201,9 @@ func TestFirstContactsShareATimer(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, due, p.retry.due)
 	p.retry.firstPause = time.Minute
+	_, err = p.Dial(fabric.ConnectSpec{Peer: 3, Address: all[3].Address()})
+	require.NoError(t, err)
+	require.Equal(t, due, p.retry.due, "a contact does not set it anew, although it would be sooner")
 	p.scheduleRetry()
 	require.Less(t, time.Until(p.retry.due), 2*time.Minute)
 }

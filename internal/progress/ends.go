@@ -48,5 +48,6 @@ func (e *Engine) FinishEnds() {
 			fn(e.ends[i].ep, e.ends[i].cause)
 		}
 	}
+	clear(e.ends)
 	e.ends, e.finishing = e.ends[:0], false
 }
