@@ -35,27 +35,27 @@ func counters(w *banyan.World) error {
 	stop := make(chan struct{})
 	go func() {
 		var last banyan.Counters
-		for {
-			now := w.Counters()
+		for ended := false; !ended; {
+			select {
+			case <-stop:
+				ended = true
+			default:
+			}
+			now := w.Counters() // the last time after Finalize
 			if now.Admitted < last.Admitted || now.Refused.Total() < last.Refused.Total() {
 				panic(fmt.Sprintf("%v after %v", now, last))
 			}
 			last = now
-			select {
-			case <-stop:
-				done <- last
-				return
-			default:
-			}
 		}
+		done <- last
 	}()
 	err := besieged(w)
 	if err == nil {
 		err = w.Finalize()
 	}
 	close(stop)
-	if last := <-done; err == nil && last != w.Counters() {
-		err = fmt.Errorf("%v after Finalize, and then %v", last, w.Counters())
+	if last, now := <-done, w.Counters(); err == nil && last != now {
+		err = fmt.Errorf("%+v after Finalize, and then %+v", last, now)
 	}
 	return err
 }
