@@ -30,3 +30,17 @@ func TestFailureIsPermanent(t *testing.T) {
 		require.Equal(t, failed, v.Set().Has(id), "%v", id)
 	}
 }
+
+// The causes of the first failures and of later ones are kept, each with its process.
+func TestCauseOfEachFailure(t *testing.T) {
+	var v View
+	const failures = 3 * firstCauses
+	for i := range failures {
+		v.Enter(proc.ID(2*i), proc.Cause{Kind: proc.Exited, Code: int32(i)})
+		v.Enter(proc.ID(2*i), proc.Cause{Kind: proc.Departed})
+	}
+	for i := range failures {
+		require.Equal(t, proc.Cause{Kind: proc.Exited, Code: int32(i)}, v.Cause(proc.ID(2*i)))
+		require.Zero(t, v.Cause(proc.ID(2*i+1)))
+	}
+}
