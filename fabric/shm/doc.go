@@ -20,7 +20,8 @@
 // ring 0 lies in places of that, and each process maps all of it. A first contact then takes no descriptor
 // of the peer and no mapping; the rest of the segment is mapped when it is needed. The headers of all processes
 // lie beside each other there, and a read fault maps those of 16. Two processes share each page of their second part,
-// a half for each, so a process that writes to all others maps a page for two of them.
+// a half for each, so a process that writes to all others maps a page for two of them. The header has room for the
+// card of its process, which the others would ask the launcher for.
 //
 // The segment is sparse: memory grows with traffic. A page gets memory when its process connects. A
 // pair with more to send than the occasional small frame moves to its long ring, which gets some

@@ -44,6 +44,7 @@ func (s *segment) joinNode(n nodemem.Place) (err error) {
 	if err == nil {
 		s.header, s.pages = s.node[n.Head:end:end], s.node[n.Pages:last:last]
 		if s.head().magic != 0 {
+			s.dropCards()
 			err = errors.Join(errors.New("shm: the place has been used"), unix.Munmap(s.node))
 		}
 	}

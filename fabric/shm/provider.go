@@ -3,6 +3,7 @@ package shm
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/board"
@@ -14,10 +15,12 @@ import (
 // Provider is one process's endpoint in shared memory. One goroutine at a time may call it, except
 // Bell.
 type Provider struct {
-	cfg  Config
-	own  *segment
-	bell *futex.Pull
-	self address
+	cfg Config
+	own *segment
+	// mapped: held by Card, which reads the memory of the node, and to unmap that.
+	mapped sync.RWMutex
+	bell   *futex.Pull
+	self   address
 	// encoded is self for peers. unmapped stands for the segment of a peer that none is mapped of.
 	encoded  []byte
 	unmapped *segment
@@ -311,7 +314,9 @@ func (p *Provider) Close() error {
 	p.bell.Cut()
 	clear(p.conns)
 	p.inbound = nil
+	p.mapped.Lock()
 	errs = append(errs, p.boards.close(), p.blocks.close(), p.own.close())
+	p.mapped.Unlock()
 	// Poll keeps reading the header after Close, and finds no knocks in this one: so it needs no
 	// check of its own.
 	p.own.header, p.knocksSeen, p.deathsSeen = make([]byte, headerBytes), 0, 0

@@ -67,9 +67,44 @@ func (l *launched) fetchBlock(ctx context.Context, rank int) (*route.Card, error
 	}
 }
 
+// publish shows this rank's card to the others: in the memory that it shares with ranks of its machine, and by the
+// launcher to all.
+func (l *launched) publish(ctx context.Context) error {
+	card := l.self.Encode()
+	if l.memory != nil {
+		l.memory.PutCard(l.edition(), card)
+	}
+	return l.Put(ctx, l.key, card)
+}
+
+// edition is the number of the card that l.key names.
+func (l *launched) edition() int {
+	if l.key == fullCard {
+		return 1
+	}
+	return 0
+}
+
+// shared is the card of a rank that has it in the memory of this machine's ranks; else nil, and the launcher
+// has it if there is one.
+func (l *launched) shared(rank int) *route.Card {
+	if l.memory == nil {
+		return nil
+	}
+	if b := l.memory.Card(l.edition(), proc.ID(rank)); b != nil {
+		if c, err := route.DecodeCard(b); err == nil {
+			return &c
+		}
+	}
+	return nil
+}
+
 // fetch reads a rank's card. A rank without one has died before the last fence of the start:
 // fabric.ErrPeerGone. Without launcher the error is fabric.ErrNoAddress.
 func (l *launched) fetch(ctx context.Context, rank int) (*route.Card, error) {
+	if c := l.shared(rank); c != nil {
+		return c, nil
+	}
 	b, err := l.Get(ctx, rank, l.key)
 	if errors.Is(err, join.ErrNotFound) {
 		return nil, fmt.Errorf("%w: %w", fabric.ErrPeerGone, err)
@@ -101,6 +136,11 @@ func (l *launched) card(peer proc.ID) (*route.Card, error) {
 	if l.cards.some != nil && l.cards.some[peer].card != nil {
 		defer l.cards.mu.Unlock()
 		return l.cards.some[peer].card, nil
+	}
+	if c := l.shared(int(peer)); c != nil {
+		defer l.cards.mu.Unlock()
+		l.cards.last, l.cards.owner = c, peer
+		return c, nil
 	}
 	l.cards.asking++
 	l.cards.single++

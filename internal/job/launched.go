@@ -10,6 +10,7 @@ import (
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/route"
+	"github.com/banyan-hpc/banyan/fabric/shm"
 	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/internal/affinity"
 	"github.com/banyan-hpc/banyan/internal/launch/join"
@@ -39,6 +40,8 @@ type launched struct {
 	host  fabric.Host // set before the first card is asked for
 	self  route.Card
 	nodes *route.Topology
+	// memory has the cards of the ranks that share it; nil: none.
+	memory *shm.Provider
 	// lost are ranks that have died between the fences of the start; of many the first.
 	lost    []int
 	connLog *connLog     // nil: no log
@@ -112,7 +115,7 @@ func (l *launched) exchange(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := l.Put(ctx, l.key, l.self.Encode()); err != nil {
+	if err := l.publish(ctx); err != nil {
 		return err
 	}
 	err := l.launcher.Fence(ctx)
@@ -216,7 +219,7 @@ func (l *launched) sockets(ctx context.Context, o *Options, set *settings.Set, h
 // complete publishes the card again, with all addresses, and waits until the others have done so.
 func (l *launched) complete(ctx context.Context) error {
 	l.key = fullCard
-	if err := l.Put(ctx, l.key, l.self.Encode()); err != nil {
+	if err := l.publish(ctx); err != nil {
 		return err
 	}
 	return l.next(ctx)

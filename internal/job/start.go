@@ -90,7 +90,7 @@ func start(ctx context.Context, link *join.Job, c *config, set *settings.Set) (j
 	}
 	if cfg.Shm != nil {
 		l.self.Addresses = []route.Address{{Provider: cfg.Shm.Name(), Blob: cfg.Shm.Address()}}
-		bell = cfg.Shm.Bell()
+		bell, l.memory = cfg.Shm.Bell(), cfg.Shm
 	}
 	l.denied(set)
 	if err := l.exchange(ctx); err != nil {

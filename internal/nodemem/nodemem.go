@@ -100,10 +100,12 @@ func Find(size int) (Place, error) {
 	return At(fd, index, bytes, size), nil
 }
 
+// Heads is the length of the heads of all ranks in a file of so many bytes, for a job of size.
+func Heads(bytes int64, size int) int64 { return bytes / span(size) * Head(size) }
+
 // At is the place of the rank with an index in a file of so many bytes, for a job of size.
 func At(fd int, index, bytes int64, size int) Place {
-	heads := bytes / span(size) * Head(size)
-	pages := heads + index/share*Pages(size) + index%share*(page/share)
+	pages := Heads(bytes, size) + index/share*Pages(size) + index%share*(page/share)
 	return Place{FD: fd, Head: index * Head(size), Pages: pages, Bytes: bytes}
 }
 
