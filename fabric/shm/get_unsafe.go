@@ -76,13 +76,13 @@ func (r *reader) copy(local []byte, addr uint64) (int, unix.Errno) {
 }
 
 // same reports whether the pid still names the process: after a copy, this proves that the bytes
-// were that process's.
+// were that process's. A word that it holds shows that without a question, and without a pidfd.
 func (r *reader) same() bool {
 	now := int64(time.Since(clockOrigin))
 	if since := r.sure.Load(); since != 0 && now-since < pidTrust {
 		return true
 	}
-	if !r.unreaped() {
+	if !r.handle.held() && !r.unreaped() {
 		return false
 	}
 	r.sure.Store(now) // from before the question

@@ -67,8 +67,9 @@ func (r *reader) openLate() (int, error) {
 	return fd, nil
 }
 
-// held reports whether the word shows that the process lives.
-func (h *handle) held() bool { return h.word != nil && h.word.Held(int(h.thread)) }
+// held reports whether the word shows that the process lives. The word of a released connection is not read:
+// its memory may have been unmapped.
+func (h *handle) held() bool { return !h.none() && h.word != nil && h.word.Held(int(h.thread)) }
 
 // closeHandle ends the use of the descriptor.
 func (r *reader) closeHandle() {
@@ -112,7 +113,7 @@ func (r *reader) openProcess(at uint64) (int, error) {
 func (r *reader) kill() {
 	if fd := r.process(); fd >= 0 {
 		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
-	} else if !r.handle.none() && r.handle.held() {
+	} else if r.handle.held() {
 		_ = unix.Kill(r.pid, unix.SIGKILL)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
@@ -92,4 +93,28 @@ func TestLatePidfdOfAnother(t *testing.T) {
 	c.killPeer()
 	require.Equal(t, -1, c.reader.process())
 	other.order("nothing") // it lives
+}
+
+// A copy from a peer that holds its word needs no pidfd. One from a dead peer fails, also where another process has
+// the pid by then.
+func TestCopyWithoutPidfd(t *testing.T) {
+	p, v, c, _ := connectInNode(t)
+	var token [tokenBytes]byte
+	copied := func() error {
+		c.reader.sure.Store(0) // it has not been asked for long
+		return c.reader.read(token[:], c.address.probe)
+	}
+	require.NoError(t, copied())
+	require.Equal(t, c.address.token, token)
+	require.True(t, c.reader.handle.late())
+	other := spawn(t, role{Self: 1, MaxProcs: 2})
+	a, err := decodeAddress(other.addresses[0])
+	require.NoError(t, err)
+	v.kill()
+	_ = v.cmd.Wait()
+	require.ErrorIs(t, copied(), fabric.ErrPeerGone)
+	c.reader.pid, c.address.probe = other.cmd.Process.Pid, a.probe
+	require.ErrorIs(t, copied(), fabric.ErrPeerGone)
+	require.NoError(t, p.Close())
+	require.ErrorIs(t, copied(), fabric.ErrPeerGone)
 }
