@@ -2,7 +2,6 @@ package agree
 
 import (
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,79 +25,6 @@ func TestMessages(t *testing.T) {
 				want *= 2
 			}
 			require.Equal(t, want, w.sends, "%d members, uniform %v", n, uniform)
-		}
-	}
-}
-
-// naive computes the tree by its definition.
-func naive(digit uint, size int, base, ended ranks, rank int) (parent int, alive bool) {
-	var dense []int
-	for r := range size {
-		if !base.has(r) {
-			dense = append(dense, r)
-		}
-	}
-	p := slices.Index(dense, rank)
-	if p < 0 || ended.has(rank) {
-		return 0, false
-	}
-	for up := p; up > 0; {
-		power := 1
-		for power<<digit <= up {
-			power <<= digit
-		}
-		up %= power
-		if !ended.has(dense[up]) {
-			return dense[up], true
-		}
-	}
-	for _, r := range dense {
-		if !ended.has(r) {
-			if r == rank {
-				return -1, true
-			}
-			return r, true
-		}
-	}
-	panic("no member lives")
-}
-
-// The tree equals the naive one, and a member's children are the members whose parent it is.
-func TestTree(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	for range 3000 {
-		size := 1 + rng.IntN(70)
-		var base, ended ranks
-		for r := range size {
-			switch k := rng.IntN(6); {
-			case k == 0:
-				base.add(r)
-				ended.add(r)
-			case k == 1:
-				ended.add(r)
-			}
-		}
-		if len(ended) == size {
-			continue
-		}
-		digit := uint(1 + rng.IntN(6))
-		tr := tree{digit, size, base, ended}
-		children := make(map[int][]int)
-		for r := range size {
-			parent, alive := naive(digit, size, base, ended, r)
-			if !alive {
-				continue
-			}
-			require.Equal(t, r, tr.rank(tr.position(r)))
-			require.Equal(t, parent, tr.parent(r), "rank %d of %d, base %v, ended %v", r, size, base, ended)
-			children[parent] = append(children[parent], r)
-		}
-		for r := range size {
-			if _, alive := naive(digit, size, base, ended, r); alive {
-				got := tr.children(nil, r)
-				slices.Sort(got)
-				require.Equal(t, children[r], slices.Clip(got), "rank %d of %d, base %v, ended %v", r, size, base, ended)
-			}
 		}
 	}
 }

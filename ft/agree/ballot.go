@@ -74,6 +74,9 @@ func (s *sequence) offersBallot() bool {
 	if s.m.ballots == nil || s.ballot.Ballot != nil || len(s.known) > len(s.agreed) || s.group.Size() > MaxBallot {
 		return false
 	}
+	if t := s.cur.tree(); t.places != nil {
+		return false // the nodes share no memory
+	}
 	owner := s.owner()
 	if owner == s.m.self || s.m.ballots.Reach(owner) {
 		return true
@@ -88,7 +91,7 @@ func (s *sequence) offersBallot() bool {
 
 // owner is the process at the root of the tree without further ends.
 func (s *sequence) owner() proc.ID {
-	t := tree{s.m.shape.Digit, s.group.Size(), s.agreed, s.agreed}
+	t := tree{size: s.group.Size(), agreed: s.agreed, known: s.agreed} // on several nodes it has the same root
 	return s.group.Proc(t.rank(0))
 }
 

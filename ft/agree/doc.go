@@ -9,7 +9,9 @@
 // # The protocol
 //
 // The members of a group that have not been agreed to have ended form a tree in their order: a
-// binomial one, or a shallow one for processes that share few processors ([Shape]). Contributions
+// binomial one, or a shallow one for processes that share few processors ([Shape]). On several nodes
+// each node has one, and the first members of the nodes have one among each other, so one frame for
+// each node crosses in either direction. Contributions
 // go up, reduced on the way, and the decision comes down: 2(n-1) messages and as many steps as two
 // collectives. A member returns as soon as it has the decision. The tree is fixed while an
 // agreement runs: a member whose parent has failed contributes to the nearest living ancestor or,

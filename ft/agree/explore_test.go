@@ -78,6 +78,10 @@ func TestExhaustive(t *testing.T) {
 		{n: 4, rounds: 1, crashes: 1, wide: 1},
 		{n: 2, rounds: 3, crashes: 1, flat: true},
 		{n: 3, rounds: 2, crashes: 1, flat: true},
+		{n: 3, rounds: 1, crashes: 2, nodes: 0b_01_00_00},
+		{n: 3, rounds: 1, crashes: 2, nodes: 0b_01_01_00, uniform: true},
+		{n: 3, rounds: 2, crashes: 1, nodes: 0b_00_01_00},
+		{n: 4, rounds: 1, crashes: 1, nodes: 0b_01_01_00_00},
 	}
 	if os.Getenv("BANYAN_LONG") != "" { // the last takes two minutes
 		jobs = append(jobs, job{n: 4, rounds: 1, crashes: 2}, job{n: 4, rounds: 1, crashes: 3},
@@ -91,6 +95,9 @@ func TestExhaustive(t *testing.T) {
 				flat: true, wide: 1},
 			job{n: 3, rounds: 2, crashes: 2, flat: true}, job{n: 3, rounds: 3, crashes: 1,
 				flat: true}, job{n: 3, rounds: 3, crashes: 2, flat: true},
+			job{n: 4, rounds: 1, crashes: 3, nodes: 0b_01_01_00_00}, job{n: 4, rounds: 1, crashes: 2, nodes: 0b_01_01_01_00},
+			job{n: 4, rounds: 1, crashes: 2, nodes: 0b_00_01_00_01, uniform: true},
+			job{n: 5, rounds: 1, crashes: 1, nodes: 0b_10_10_01_01_00},
 			job{n: 4, rounds: 2, flat: true}, job{n: 4, rounds: 2, flat: true, wide: 1}, job{n: 4, rounds: 2,
 				crashes: 1, flat: true})
 	}
@@ -139,6 +146,9 @@ func schedule(seed uint64, broken mutant) (job, *rand.Rand) {
 	}
 	if seed%4 == 0 {
 		j.wide = []uint{1, 2, 5}[seed/4%3]
+	}
+	if k := seed % 8; k == 3 || k == 4 {
+		j.nodes = rand.New(rand.NewPCG(seed, 0x40de5)).Uint64()
 	}
 	return j, rng
 }

@@ -17,6 +17,8 @@ type instance struct {
 	pending   []pendingUp // contributions before this process's own
 	sent      int         // the rank that our contribution was sent to; -1: none
 	missing   int         // a child known to be missing, or noRank
+	placed    bool        // places is known
+	places    *places
 	memory
 }
 
@@ -42,7 +44,10 @@ type pendingUp struct {
 }
 
 func (i *instance) tree() tree {
-	return tree{i.s.m.shape.Digit, i.s.group.Size(), i.excluded, i.s.known}
+	if !i.placed {
+		i.place()
+	}
+	return tree{i.s.m.shape.Digit, i.s.group.Size(), i.excluded, i.s.known, i.places}
 }
 
 // children returns the ranks whose parent this process is, in memory that the next call overwrites.

@@ -149,6 +149,8 @@ type Shape struct {
 	// counts: with [Shallow] a leaf runs once for each agreement, in which it receives the last
 	// decision and contributes to the next.
 	Digit uint
+	// Node gives the number of a process's node; nil: nodes count for nothing.
+	Node func(proc.ID) int
 }
 
 // The shapes of trees.

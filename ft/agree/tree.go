@@ -9,7 +9,8 @@ import (
 // Positions are numbers to the base 2^Digit of the [Shape], and the parent of p is p without its
 // highest digit, so every ancestor has a lower position. To the base 2 that is the binomial tree,
 // in which p has the children p+2^i for every 2^i > p; to a base of at least the number of members
-// it is a star.
+// it is a star. If members share nodes, each node has such a tree of its own, and the first members of the nodes
+// have one: see places.
 //
 // Ends change it: see parent. The functions take the ends that are the same at all members (agreed)
 // and those that are known to this process (known).
@@ -37,6 +38,7 @@ type tree struct {
 	size   int   // of the group
 	agreed ranks // agreed to have ended: not in the tree
 	known  ranks // all known to have ended, those in agreed included
+	places *places
 }
 
 // width is the number of positions.
@@ -44,6 +46,9 @@ func (t *tree) width() int { return t.size - len(t.agreed) }
 
 // position returns a rank's position. Precondition: it is not in agreed.
 func (t *tree) position(rank int) int {
+	if t.places != nil {
+		return int(t.places.at[rank])
+	}
 	below, _ := slices.BinarySearch(t.agreed, int32(rank))
 	return rank - below
 }
@@ -51,6 +56,9 @@ func (t *tree) position(rank int) int {
 // rank returns the rank at a position: k members of agreed are below it if the rank of the k-th is
 // at most p+k.
 func (t *tree) rank(p int) int {
+	if t.places != nil {
+		return int(t.places.rank[p])
+	}
 	lo, hi := 0, len(t.agreed)
 	for lo < hi {
 		if mid := (lo + hi) / 2; int(t.agreed[mid])-mid <= p {
@@ -84,8 +92,7 @@ func (t *tree) highest(p int) uint { return uint(bits.Len(uint(p))-1) / t.digit 
 func (t *tree) parent(rank int) int {
 	p := t.position(rank)
 	for up := p; up != 0; {
-		up &= 1<<t.highest(up) - 1
-		if t.alive(up) {
+		if up = t.up(up); t.alive(up) {
 			return t.rank(up)
 		}
 	}
@@ -105,21 +112,56 @@ func (t *tree) children(out []int, rank int) []int {
 	return out
 }
 
+// up is the position above another one, whether it lives or not. Precondition: p > 0.
+func (t *tree) up(p int) int {
+	if t.places == nil {
+		return t.without(p)
+	}
+	node := t.places.node(p)
+	if first := t.places.first[node]; p > first {
+		return first + t.without(p-first)
+	}
+	return t.places.first[t.without(node)]
+}
+
+// without is a number without its highest digit.
+func (t *tree) without(p int) int { return p & (1<<t.highest(p) - 1) }
+
 // below appends the topmost living members under a position, except one.
 func (t *tree) below(out []int, p, except int) []int {
-	at := uint(0)
-	if p > 0 {
-		at = t.highest(p) + t.digit
-	}
-	for ; p+1<<at < t.width(); at += t.digit {
-		for child := p + 1<<at; child < t.width() && child>>at < 1<<t.digit; child += 1 << at {
-			switch {
-			case !t.alive(child):
-				out = t.below(out, child, except)
-			case child != except:
-				out = append(out, t.rank(child))
+	first, end := 0, t.width()
+	if t.places != nil {
+		node := t.places.node(p)
+		if first, end = t.places.first[node], t.places.first[node+1]; p == first {
+			for under := t.least(node); under < t.places.nodes(); under = t.next(under) {
+				out = t.topmost(out, t.places.first[under], except)
 			}
 		}
 	}
+	for under := t.least(p - first); first+under < end; under = t.next(under) {
+		out = t.topmost(out, first+under, except)
+	}
 	return out
 }
+
+// topmost appends a member, or those below it if it has ended.
+func (t *tree) topmost(out []int, p, except int) []int {
+	switch {
+	case !t.alive(p):
+		out = t.below(out, p, except)
+	case p != except:
+		out = append(out, t.rank(p))
+	}
+	return out
+}
+
+// least is the least of the numbers that are p without their highest digit.
+func (t *tree) least(p int) int {
+	if p == 0 {
+		return 1
+	}
+	return p + 1<<(t.highest(p)+t.digit)
+}
+
+// next is the next one of these.
+func (t *tree) next(p int) int { return p + 1<<t.highest(p) }

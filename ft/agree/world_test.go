@@ -51,7 +51,11 @@ type job struct {
 	flat       bool   // there is shared memory
 	unmet      uint64 // members that can reach it once they have asked for that
 	wide       uint   // bits of the tree's digits beyond the first
+	nodes      uint64 // two bits for each rank: its node; ranks from 32 on are on the nodes of 0 on
 }
+
+// node is the node of a process.
+func (j *job) node(p proc.ID) int { return int(j.nodes >> (2 * (members(j.n).Rank(p) % 32)) & 3) }
 
 // last is the number of rounds that a rank takes part in.
 func (j *job) last(rank int) int {
@@ -73,6 +77,7 @@ type world struct {
 	// wires are the queues by sender and receiver, in order. nil: the sender has departed.
 	wires   [][][][]byte
 	sends   int
+	crossed int // of those, to other nodes
 	crashed int
 	doubted int
 	decided int   // decisions that members have got
@@ -103,7 +108,7 @@ type part struct {
 func newWorld(j job) *world {
 	w := &world{job: j, shelf: new(ballotMemory)}
 	for r := range j.n {
-		p := &member{m: New(members(j.n).Proc(r), Shape{Digit: j.digit()}), alive: true, part: make([]part, 1+j.more)}
+		p := &member{m: New(members(j.n).Proc(r), Shape{j.digit(), j.node}), alive: true, part: make([]part, 1+j.more)}
 		p.m.broken = j.broken
 		if j.flat {
 			p.hands = &ballotAccess{w.shelf, p.m.self, j.unmet>>r&1 == 0}
@@ -299,6 +304,9 @@ func (w *world) drain(at, most int) (sends int) {
 			}
 			sends++
 			w.sends++
+			if w.node(p.m.self) != w.node(a.To) {
+				w.crossed++
+			}
 			to := members(w.n).Rank(a.To)
 			p.sentTo |= 1 << to
 			w.wires[at][to] = append(w.wires[at][to], slices.Clone(a.Payload))

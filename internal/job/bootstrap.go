@@ -18,9 +18,10 @@ type bootstrap interface {
 	Size() int
 	// Node numbers the nodes: equal for ranks that can share memory.
 	Node(rank int) int
-	// Crowded reports whether all ranks are on one node and share its cores. All ranks have the same
-	// answer.
+	// Crowded reports whether the ranks of some node share its cores. All ranks have the same answer.
 	Crowded() bool
+	// ByNode reports whether the trees of agreements follow the nodes. All ranks have the same answer.
+	ByNode() bool
 	// Verdicts reports for each fabric whether it joins this rank and a peer; nil in the simulator.
 	Verdicts(peer proc.ID) ([]route.Verdict, error)
 	// Address gives the address that a peer has published for a provider.

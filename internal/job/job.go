@@ -117,7 +117,7 @@ func (j *Job) startMessages(cfg *progress.Config, c *config) (err error) {
 		return err
 	}
 	j.Coll = &coll.World{
-		Node: j.NodeOfProc, Agreement: (*uniform)(j), Unaware: c.Unaware, Crowded: j.boot.Crowded(),
+		Node: j.NodeOfProc, Agreement: (*uniform)(j), Unaware: c.Unaware, Crowded: j.onOneNode() && j.boot.Crowded(),
 	}
 	if c.segments != noSegments && !c.debug {
 		var segments sm.Segments
@@ -164,11 +164,7 @@ func (j *Job) startUnreachable(*progress.Config, *config) error {
 // startAgreements starts agreements and repair.
 func (j *Job) startAgreements(cfg *progress.Config, c *config) error {
 	j.outbox = control.NewOutbox(j.Progress, j.log)
-	shape := agree.Binomial
-	if j.boot.Crowded() {
-		shape = agree.Shallow
-	}
-	j.agreements = control.StartAgreements(j.Progress, shape, j.outbox, j.log)
+	j.agreements = control.StartAgreements(j.Progress, j.agreementShape(), j.outbox, j.log)
 	if cfg.Shm != nil {
 		j.agreements.Use(cfg.Shm.Boards())
 	}
@@ -181,6 +177,18 @@ func (j *Job) startAgreements(cfg *progress.Config, c *config) error {
 	j.P2P.OnRevoked(j.Repair.Revoked)
 	j.Repair.OnUnreachable(j.exitUnreachable, func(id proc.ID) bool { return j.detector != nil && j.detector.Ended(id) })
 	return nil
+}
+
+// agreementShape is the shape of the tree of agreements, the same at all ranks.
+func (j *Job) agreementShape() agree.Shape {
+	shape := agree.Binomial
+	if j.boot.Crowded() {
+		shape = agree.Shallow
+	}
+	if j.boot.ByNode() {
+		shape.Node = j.NodeOfProc
+	}
+	return shape
 }
 
 // startCorrected starts collectives that failures do not end.

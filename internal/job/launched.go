@@ -246,7 +246,17 @@ func (l *launched) Fence(ctx context.Context) error {
 func (l *launched) Node(rank int) int { return l.nodes.Node(rank) }
 
 // Crowded implements bootstrap.
-func (l *launched) Crowded() bool { return l.nodes.Nodes() == 1 && l.nodes.Crowded(0) }
+func (l *launched) Crowded() bool {
+	for node := range l.nodes.Nodes() {
+		if l.nodes.Crowded(node) {
+			return true
+		}
+	}
+	return false
+}
+
+// ByNode implements bootstrap.
+func (l *launched) ByNode() bool { return l.nodes.Nodes() > 1 }
 
 // Expire implements bootstrap.
 func (l *launched) Expire(why error) {

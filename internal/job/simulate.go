@@ -130,6 +130,9 @@ func (s simulated) Node(rank int) int { return rank / s.perNode }
 // Crowded implements bootstrap: each simulated rank has a core.
 func (s simulated) Crowded() bool { return false }
 
+// ByNode implements bootstrap: thousands of ranks in one process have no memory for the places of all others.
+func (s simulated) ByNode() bool { return false }
+
 // Verdicts implements bootstrap: there is nothing to choose.
 func (s simulated) Verdicts(proc.ID) ([]route.Verdict, error) { return nil, nil }
 
