@@ -80,6 +80,7 @@ type Engine struct {
 	parked           *Completion
 	woken            int            // parked goroutines that are finished and have not run since
 	pollGap, gapLeft int            // see pollOthers
+	idlePolls        int            // polls of the others in a row without an event
 	async            *asyncProgress // nil without asynchronous progress
 	jobs             []*Job
 	closed           bool

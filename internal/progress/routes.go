@@ -277,9 +277,13 @@ func (e *Engine) endpointOf(p fabric.Provider, peer proc.ID) *Endpoint {
 
 // Polling shared memory costs a load, polling the others a system call. So the others are polled in
 // every round while they deliver, and whenever this process yields, and less often while they are
-// idle: their messages take so long that a few polls of shared memory make no difference.
+// idle: their messages take so long that a few polls of shared memory make no difference. If they have
+// long been idle they are polled in one turn of some, as a turn may be short beside a system call.
 const (
 	maxPollGap = 16 // most rounds between two polls
+	// idlePolls is the number of polls in vain after which turnGap turns follow without one.
+	idlePolls = 64
+	turnGap   = 3
 	// maxProgressGap is the same for calls of Progress, between which an application may compute.
 	maxProgressGap = 4
 )
@@ -294,9 +298,9 @@ func (e *Engine) pollOthers() int {
 	for _, o := range e.others {
 		n += o.Poll(&o.sink)
 	}
-	e.pollGap = min(2*e.pollGap+1, maxPollGap)
+	e.pollGap, e.idlePolls = min(2*e.pollGap+1, maxPollGap), e.idlePolls+1
 	if n > 0 {
-		e.pollGap = 0
+		e.pollGap, e.idlePolls = 0, 0
 	}
 	e.gapLeft = e.pollGap
 	return n

@@ -81,7 +81,11 @@ func (e *Engine) Turn() {
 
 // yieldProcess is yield for a goroutine that has found nothing and delays no other one.
 func (e *Engine) yieldProcess() {
-	e.gapLeft = 0
+	if e.idlePolls < idlePolls {
+		e.gapLeft = 0
+	} else {
+		e.gapLeft = min(e.gapLeft, turnGap)
+	}
 	if e.yieldMost == fabric.Forever {
 		e.Unlock()
 		e.host.Relax()

@@ -128,3 +128,42 @@ func TestTurnLooksAtWatchersAlone(t *testing.T) {
 	e[0].Turn()
 	require.Equal(t, patientTurns, h.yields, "this process has a core")
 }
+
+// quiet is a provider that has something now and then.
+type quiet struct {
+	*busy
+	polls, events int
+}
+
+func (q *quiet) Poll(*fabric.Sink) int {
+	q.polls++
+	return q.events
+}
+
+// In each turn all providers are polled; those beside shared memory that have long been idle in one turn of some, until
+// they deliver again.
+func TestTurnsSpareIdleProviders(t *testing.T) {
+	e := engines(t, false)[0]
+	q := &quiet{busy: &busy{loopback: newLoopback(0, func() {})}}
+	e.others = append(e.others, &other{Provider: q})
+	turns := func(n int) int {
+		q.polls = 0
+		for range n {
+			e.yieldProcess()
+			e.round()
+		}
+		return q.polls
+	}
+	e.Lock()
+	defer func() {
+		e.others = nil
+		e.Unlock()
+	}()
+	require.Equal(t, idlePolls, turns(idlePolls))
+	require.Equal(t, 10, turns(10*(turnGap+1)))
+	q.events = 1
+	require.Equal(t, 3, turns(turnGap+3), "from the next poll on in each turn")
+	q.events = 0
+	require.Equal(t, idlePolls, turns(idlePolls))
+	require.Equal(t, 10, turns(10*(turnGap+1)))
+}
