@@ -285,6 +285,9 @@ func TestAwait(t *testing.T) {
 	require.NotZero(t, taken) // in each few milliseconds Await leaves one to Poll
 	require.EqualValues(t, 1000, c[1].Received()-c[1].Conn.Received())
 
+	for c[0].credit < 2 {
+		poll(p)
+	}
 	sendNumber(t, c[0], 7)
 	p[0].endBatch()
 	require.Less(t, await(8), fabric.NotYet, "another frame")

@@ -4,7 +4,6 @@ package verbs
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/tcp"
@@ -62,9 +61,8 @@ type Conn struct {
 	breaks   uint64 // lanes that have failed
 	heals    uint64 // lanes in place of those
 
-	testing, tested bool      // it waits for the acknowledgement of the test of a new lane; has had it
-	renewals        int       // lanes in a row that have failed soon
-	renewed         time.Time // when the lane comes back
+	testing, tested bool // it waits for the acknowledgement of the test of a new lane; has had it
+	renewal         renewal
 }
 
 // onWay is a message on its way, or a move (see moves.go). Its buffer is kept until the peer's adapter has it.

@@ -19,7 +19,8 @@
 //
 // The end of a process shows at its sockets. What has arrived from it is delivered before that is reported. If a queue
 // pair fails while both processes live, as when a cable is pulled, all frames that the peer's adapter has not
-// acknowledged go over the sockets, and the peer drops those that it has. A new pair takes over after a while.
+// acknowledged go over the sockets, and the peer drops those that it has. A new pair takes over after a while. A pair for reads that
+// fails is replaced, too; its messages are read over other ports meanwhile, or sent as frames.
 //
 // An accepted frame is lost with this process until the peer's adapter has it, so EndBurst and Unsent wait for the
 // acknowledgement.

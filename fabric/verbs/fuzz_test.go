@@ -16,14 +16,16 @@ func FuzzNote(f *testing.F) {
 	n := note{word: offer, generation: 1, first: 2, credit: 3, end: end{qp: 17, psn: 5, lid: 6, mtu: 3, ethernet: true}}
 	f.Add(n.encode())
 	f.Add((&note{word: back, first: 9}).encode())
+	f.Add((&note{word: again, first: 5, end: n.end}).encode())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n, ok := decodeNote(b)
 		if !ok {
 			return
 		}
 		require.Equal(t, b, n.encode())
-		require.Less(t, n.word, back+1)
+		require.Less(t, n.word, again+1)
 		require.True(t, n.word != offer || n.credit > 0)
+		require.True(t, n.word != again || n.end.qp > 0)
 	})
 }
 

@@ -226,12 +226,14 @@ func (p *Provider) readEnded(port *readingPort, done *completion) {
 	p.reading.isDue(x.of)
 }
 
-// breaks leaves a rail: this and later messages are read over the others. Its adapter reports what is under way.
+// breaks leaves a rail for a while: this and later messages are read over the others. Its adapter reports what is under way.
 func (x *rail) breaks(p *Provider, why error) {
 	if x.joined {
 		x.joined, x.why = false, why
 		x.at.fail()
 		p.log.Info("a port for reads has failed", "peer", int(x.of.peer), "port", x.port.n, "bytes", x.bytes, "reason", why)
+		x.renewal.later(p.pause)
+		p.reading.renewing = append(p.reading.renewing, x)
 	}
 }
 
@@ -259,13 +261,7 @@ func (p *Provider) refused(port *readingPort, at pair, why error) {
 	for _, x := range port.pairs {
 		if at == (pair{}) || x.at == at {
 			x.breaks(p, why)
-			for i := range x.pieces {
-				f := x.pieces[i].f
-				f.why = why
-				f.again = append(f.again, x.pieces[i].span)
-			}
-			x.free(&p.reading)
-			p.reading.isDue(x.of)
+			x.withdraw(&p.reading, why)
 		}
 	}
 }

@@ -208,6 +208,8 @@ func (p *Provider) heed(from proc.ID, payload []byte) {
 		}
 	case back:
 		c.comesBack(n.first)
+	case again:
+		c.railAgain(&n)
 	}
 }
 
@@ -285,9 +287,6 @@ func (c *Conn) fails(why error) {
 	}
 	c.off = true
 	c.breaks++
-	if time.Since(c.renewed) > longest {
-		c.renewals = 0 // it has lasted
-	}
 	c.p.log.Info("the lane over RDMA has failed: its messages go on over the sockets", "peer", int(c.Peer()),
 		"reason", reason(why))
 	c.pair.fail()
@@ -339,8 +338,24 @@ func (c *Conn) comesBack(first uint64) {
 	c.renews()
 }
 
-// longest is the longest time after which a lane that has failed is offered again: the first time, doubled, and so on.
+// renewal is when a lane or a rail that has failed is made again: after a pause, which is twice as long each time it has not
+// lasted, and longest at most.
+type renewal struct {
+	at    time.Time
+	times int
+}
+
 const longest = time.Minute
+
+// later sets the time.
+func (r *renewal) later(pause time.Duration) {
+	now := time.Now()
+	if now.Sub(r.at) > longest {
+		r.times = 0
+	}
+	r.at = now.Add(min(pause<<min(r.times, 16), longest))
+	r.times++
+}
 
 // renews frees a lane that has failed at both ends, and has the next one begin after a while.
 func (c *Conn) renews() {
@@ -357,8 +372,7 @@ func (c *Conn) renews() {
 	c.generation++
 	c.next++ // the number of the test
 	c.first = c.next
-	c.renewed = time.Now().Add(min(c.p.pause<<min(c.renewals, 16), longest))
-	c.renewals++
+	c.renewal.later(c.p.pause)
 	c.p.renewing = append(c.p.renewing, c)
 }
 
@@ -368,7 +382,7 @@ func (p *Provider) renewLanes() {
 	p.renewing = slices.DeleteFunc(p.renewing, func(c *Conn) bool {
 		switch {
 		case c.ended || p.left || c.off || c.pair != (pair{}):
-		case now.Before(c.renewed):
+		case now.Before(c.renewal.at):
 			return false
 		default:
 			c.wanted = true

@@ -65,6 +65,9 @@ func (p *Provider) Poll(s *fabric.Sink) int {
 	if len(p.renewing) > 0 {
 		p.renewLanes()
 	}
+	if len(p.reading.renewing) > 0 {
+		p.renewRails()
+	}
 	if len(p.pending) > 0 {
 		others += p.pumpAll()
 	}

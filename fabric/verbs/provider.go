@@ -22,8 +22,8 @@ type Config struct {
 	// same number of each peer reaches them.
 	Port   Port
 	Beside []Port
-	// Timeout is the time after which a message without an answer counts as lost; 0 means 500 ms. The lane is given
-	// up then, and its messages go on over the sockets.
+	// Timeout is the time after which a message or a read without an answer counts as lost; 0 means 500 ms. The lane is given
+	// up then, and its messages go on over the sockets, or the rail, and its reads go over others.
 	Timeout time.Duration
 	// Wait: frames wait for the lane, so that none goes over the sockets while it lasts.
 	Wait bool

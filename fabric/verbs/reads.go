@@ -27,8 +27,6 @@ const (
 	directBytes = 1 << 20
 	// readsAtOnce is the number of reads of a pair under way, mostReads those over a port, mostBuffers its buffers.
 	readsAtOnce, mostReads, mostBuffers = 8, 64, 8
-	// readTimeout is the time after which a read without an answer fails.
-	readTimeout = 200 * time.Millisecond
 )
 
 // reads is what the connections of a provider share for reads.
@@ -39,6 +37,7 @@ type reads struct {
 	starved            []*readPairs   // that wait for reads of others to end
 	fetched, reporting []fetched      // messages of which the sink has not been told; is being told
 	beside             int            // reads under way over further ports
+	renewing           []*rail        // that have failed and come back
 	spare              []*fetch       // for later messages
 }
 
@@ -66,14 +65,16 @@ type readPairs struct {
 
 // rail is a pair over one port.
 type rail struct {
-	of     *readPairs
-	port   *readingPort
-	at     pair // the zero one: there is none
-	mine   end
-	joined bool // it has not failed since
-	why    error
-	bytes  uint64  // that have come
-	pieces []piece // under way, in order
+	of      *readPairs
+	port    *readingPort
+	at      pair   // the zero one: there is none
+	number  uint64 // of the pair, among those of the rail
+	mine    end
+	joined  bool    // it has not failed since
+	why     error   // of the pair that has failed, until there is another one
+	bytes   uint64  // that have come
+	pieces  []piece // under way, in order
+	renewal renewal
 }
 
 var errNoReads = fmt.Errorf("verbs: no reads from this peer: %w", fabric.ErrUnsupported)
@@ -157,16 +158,24 @@ func (c *Conn) newReads() *readPairs {
 	r := &readPairs{peer: c.Peer()}
 	for _, port := range c.p.reading.ports {
 		x := &rail{of: r, port: port}
-		var err error
-		if x.at, x.mine, _, err = port.d.newPair(newPSN(), readsAtOnce, true); err != nil {
-			c.p.log.Info("no reads over RDMA by one port", "peer", int(r.peer), "reason", err)
-		} else {
-			port.pairs[x.mine.qp] = x
-		}
+		x.open(c.p)
 		r.rails = append(r.rails, x)
 	}
 	c.reads = r
 	return r
+}
+
+// open makes a pair; false: there is none.
+func (x *rail) open(p *Provider) bool {
+	at, mine, _, err := x.port.d.newPair(newPSN(), readsAtOnce, true)
+	if err != nil {
+		p.log.Info("no reads over RDMA by one port", "peer", int(x.of.peer), "reason", err)
+		x.mine = end{}
+		return false
+	}
+	x.at, x.mine, x.why = at, mine, nil
+	x.port.pairs[mine.qp] = x
+	return true
 }
 
 // ends gives what the peer has to know of the pairs.
@@ -184,14 +193,58 @@ func (c *Conn) joinReads(theirs *[mostRails]end) {
 		return
 	}
 	for i, x := range r.rails {
-		if x.at == (pair{}) || theirs[i].qp == 0 {
-			continue
+		if x.at != (pair{}) && theirs[i].qp > 0 {
+			x.join(c.p, &theirs[i])
 		}
-		if err := x.port.d.join(x.at, x.mine.psn, &theirs[i], ackTimeout(readTimeout), retries); err != nil {
-			c.p.log.Info("no reads over RDMA by one port", "peer", int(r.peer), "reason", err)
-			continue
+	}
+}
+
+func (x *rail) join(p *Provider, theirs *end) {
+	if err := x.port.d.join(x.at, x.mine.psn, theirs, ackTimeout(p.cfg.Timeout), retries); err != nil {
+		p.log.Info("no reads over RDMA by one port", "peer", int(x.of.peer), "reason", err)
+		return
+	}
+	x.joined, x.of.joined, x.of.over = true, true, false
+	p.reading.isDue(x.of)
+}
+
+// renewRails makes other pairs for the rails whose time has come.
+func (p *Provider) renewRails() {
+	now, a := time.Now(), &p.reading
+	list := a.renewing
+	a.renewing = nil
+	for _, x := range list {
+		switch c := p.conns[x.of.peer]; {
+		case x.of.ended || x.why == nil || c.off || p.left: // the lane has ended too, or the peer was first
+		case now.Before(x.renewal.at):
+			a.renewing = append(a.renewing, x)
+		default:
+			c.renewRail(x, x.number+1)
 		}
-		x.joined, r.joined = true, true
+	}
+}
+
+// renewRail replaces the pair of a rail, and has the peer do so too.
+func (c *Conn) renewRail(x *rail, number uint64) {
+	c.p.endBatch()
+	x.withdraw(&c.p.reading, errReadsEnd)
+	if x.number = number; x.open(c.p) {
+		c.say(&note{word: again, first: number*mostRails + uint64(x.port.n), end: x.mine})
+	}
+}
+
+// railAgain joins a rail to another pair of the peer.
+func (c *Conn) railAgain(n *note) {
+	i, number := int(n.first%mostRails), n.first/mostRails
+	if c.reads == nil || i >= len(c.reads.rails) || c.p.left {
+		return
+	}
+	x := c.reads.rails[i]
+	if number > x.number {
+		c.renewRail(x, number)
+	}
+	if number == x.number && x.at != (pair{}) && !x.joined && x.why == nil {
+		x.join(c.p, &n.end)
 	}
 }
 
@@ -213,6 +266,17 @@ func (c *Conn) endReads(why error) {
 	for _, f := range r.list {
 		a.fetched = append(a.fetched, fetched{r.peer, f.token, why})
 	}
+}
+
+// withdraw frees the pair. The pieces under way are read again.
+func (x *rail) withdraw(a *reads, why error) {
+	for i := range x.pieces {
+		f := x.pieces[i].f
+		f.why = why
+		f.again = append(f.again, x.pieces[i].span)
+	}
+	x.free(a)
+	a.isDue(x.of)
 }
 
 // free frees the pair. None of its reads is under way any more.

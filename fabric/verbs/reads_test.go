@@ -8,7 +8,9 @@ import (
 	"errors"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -148,6 +150,91 @@ func TestRails(t *testing.T) {
 	require.ErrorContains(t, read(into), "reading")
 	require.ErrorIs(t, read(into), fabric.ErrUnsupported)
 	require.True(t, c[0].sending && c[1].sending, "the lane has a pair of its own")
+}
+
+// bothRead is two endpoints that read a message of each other.
+type bothRead struct {
+	p         [2]*peer
+	c         [2]*Conn
+	mem, into [2][]byte
+	region    [2]fabric.Region
+	ended     [2]bool
+	why       [2]error
+}
+
+func newBothRead(t *testing.T, n int) *bothRead {
+	p, c := steady(t)
+	b := &bothRead{p: p, c: c}
+	for i := range p {
+		b.mem[i], b.into[i] = registered(p[i], n), registered(p[i], n)
+		var err error
+		b.region[i], err = c[i].Expose(b.mem[i])
+		require.NoError(t, err)
+		p[i].sink.Fetched = func(_ proc.ID, _ uint64, err error) {
+			require.False(t, b.ended[i], "it is reported twice")
+			b.ended[i], b.why[i] = true, err
+		}
+	}
+	return b
+}
+
+// read returns the number of messages that have come; others are reported with an error.
+func (b *bothRead) read(t *testing.T, during func()) (good int) {
+	for i := range b.c {
+		clear(b.into[i])
+		b.why[i] = b.c[i].Fetch(b.into[i], b.region[1-i], 7)
+		b.ended[i] = b.why[i] != nil
+	}
+	during()
+	for !b.ended[0] || !b.ended[1] {
+		poll(b.p)
+	}
+	for i := range b.why {
+		if b.why[i] == nil {
+			require.True(t, bytes.Equal(b.mem[1-i], b.into[i]))
+			good++
+		}
+	}
+	return good
+}
+
+// broken reports whether a rail is.
+func (b *bothRead) broken() bool {
+	return slices.ContainsFunc(slices.Concat(b.c[0].reads.rails, b.c[1].reads.rails), func(x *rail) bool { return !x.joined })
+}
+
+// A rail that fails comes back, on whichever side it fails and while messages are read both ways, though no other rail is left. Each message
+// is reported once, with good data or an error; the lane goes on.
+func TestRailsComeBack(t *testing.T) {
+	if noAdapter(t) {
+		return
+	}
+	b := newBothRead(t, 1<<20)
+	p, c := b.p, b.c
+	p[0].pause, p[1].pause = time.Millisecond, time.Millisecond
+	for round := range 12 {
+		side := round % 2
+		b.read(t, func() {
+			for k, x := range c[side].reads.rails {
+				if round/2%3 != k { // one alone, the other one, both
+					x.at.fail()
+				}
+			}
+			for _, x := range c[1-side].reads.rails {
+				if round > 6 { // both sides find it at once
+					x.breaks(p[1-side].Provider, errors.New("broken"))
+				}
+			}
+		})
+		for b.broken() || b.read(t, func() {}) < 2 {
+			poll(p)
+		}
+		for i := range c {
+			require.Equal(t, len(c[i].reads.rails), len(p[i].reading.ports[0].pairs)+len(p[i].reading.ports[1].pairs))
+			require.True(t, c[i].ReadInPlace(b.mem[i]))
+		}
+	}
+	require.True(t, c[0].sending && c[1].sending && c[0].breaks+c[1].breaks == 0)
 }
 
 // Many messages are read at once, over all rails, by more than one connection's share of buffers; each is reported once.

@@ -29,15 +29,17 @@ const (
 	broken
 	// back: the frames after this one come over the sockets again, from that number on.
 	back
+	// again: here is this end of another pair for reads, in place of one that has failed; first names it.
+	again
 )
 
 // note is a message about a lane. generation counts the lanes of a connection.
 type note struct {
 	word       word
 	generation uint32
-	first      uint64 // of back
-	credit     uint16 // of offer, as end and reads
-	end        end
+	first      uint64         // of back; of again, the number of the pair times mostRails and the rail
+	credit     uint16         // of offer, as reads
+	end        end            // of offer and again
 	reads      [mostRails]end // the pairs for reads, by rail. Number 0: there is none.
 }
 
@@ -107,6 +109,8 @@ func decodeNote(b []byte) (n note, ok bool) {
 		return n, ok
 	case offer:
 		return n, ok && n.credit > 0 && n.end.qp > 0
+	case again:
+		return n, ok && n.end.qp > 0
 	}
 	return n, false
 }

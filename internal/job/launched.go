@@ -178,9 +178,9 @@ func (l *launched) next(ctx context.Context) error {
 // sockets opens the sockets that reach ranks without shared memory, and publishes their address.
 // Where all ranks share memory no rank opens sockets: they cost descriptors, and a port that others
 // can reach. All ranks decide alike, as all have one topology.
-func (l *launched) sockets(ctx context.Context, o *Options, set *settings.Set, h fabric.Host) (fabric.Provider, error) {
+func (l *launched) sockets(ctx context.Context, c *config, set *settings.Set, h fabric.Host) (fabric.Provider, error) {
 	if !l.nodes.Apart {
-		l.unneeded(o)
+		l.unneeded(&c.Options)
 		return nil, nil
 	}
 	var p fabric.Provider
@@ -192,14 +192,14 @@ func (l *launched) sockets(ctx context.Context, o *Options, set *settings.Set, h
 		cfg := tcpConfig(set)
 		cfg.Self, cfg.MaxProcs, cfg.Secret, cfg.Ring = proc.ID(l.Rank()), l.Size(), secret, h.Ring
 		cfg.Inet, cfg.Unix = l.self.Allowed&route.Of(route.TCP, route.Verbs) != 0, l.self.Allowed.Has(route.Unix)
-		cfg.Networks, cfg.Log = o.listed(os.Getenv), l.connLog.ofSockets()
+		cfg.Networks, cfg.Log = c.listed(os.Getenv), l.connLog.ofSockets()
 		cfg.Warn, cfg.Shared = l.warnf, l.nodes.Crowded(l.Node(l.Rank()))
 		if cfg.Inet {
 			if err := l.awaitNetworks(ctx, cfg.Networks); err != nil {
 				return nil, err
 			}
 		}
-		if p, err = l.openSockets(cfg); err != nil {
+		if p, err = l.openSockets(cfg, c.detector.patience()); err != nil {
 			return nil, err
 		}
 		if cfg.Inet {

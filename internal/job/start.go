@@ -103,7 +103,7 @@ func start(ctx context.Context, link *join.Job, c *config, set *settings.Set) (j
 		Spins: unlessAuto(set.Int(settings.Spins)), Yields: unlessAuto(set.Int(settings.Yields)),
 	})
 	cfg.Host, l.host = h, h
-	sockets, err := l.sockets(ctx, &c.Options, set, h)
+	sockets, err := l.sockets(ctx, c, set, h)
 	if err != nil {
 		return nil, err
 	}
