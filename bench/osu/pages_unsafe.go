@@ -19,3 +19,6 @@ func vector[T element](b []byte, n int) []T {
 	var one T
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b[:n*int(unsafe.Sizeof(one))]))), n)
 }
+
+// wordAt is where the memory begins. Precondition: b is aligned for a word, and has one.
+func wordAt(b []byte) *uint64 { return (*uint64)(unsafe.Pointer(unsafe.SliceData(b[:word]))) }

@@ -107,6 +107,12 @@ func TestRemoteOnCommand(t *testing.T) {
 			require.NoError(t, err, name)
 			require.Equal(t, w.Comm().Rank() == 0, d > 0, name)
 		}
+		for range 2 {
+			d, err := r.PingPong(70, 10)
+			require.NoError(t, err)
+			require.Equal(t, w.Comm().Rank() == 0, d > 0)
+			require.EqualValues(t, 80, load(r.p.remote.memory), "the other's last number")
+		}
 		one, err := r.Measure("put_bw", 4096, 1, 0, 10)
 		require.NoError(t, err)
 		four, err := r.Measure("put_bw", 4096, 4, 0, 10)

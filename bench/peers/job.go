@@ -28,8 +28,9 @@ const (
 	Posted     Test = "posted"
 	Unexpected Test = "unexpected"
 	// Put, Get and FetchAdd: operations of rank 0 on the memory of rank 1, each with a flush.
-	// PutBandwidth: windows of puts, each with a flush.
+	// PutBandwidth: windows of puts, each with a flush. PutPingPong: round trips of puts of a word; each side looks at its memory.
 	Put          Test = "put"
+	PutPingPong  Test = "pingput"
 	Get          Test = "get"
 	FetchAdd     Test = "fop"
 	PutBandwidth Test = "putbw"
@@ -48,7 +49,7 @@ const (
 	MatchBatch = 10
 	// WindowBytes is the memory that operations of one side reach; longer windows begin again at its start.
 	WindowBytes = 64 << 20
-	// FetchAddSize is the one size of FetchAdd.
+	// FetchAddSize is the one size of FetchAdd and PutPingPong.
 	FetchAddSize = 8
 )
 
@@ -97,7 +98,7 @@ func (t Test) sizes() (smallest, largest int, known bool) {
 	switch t {
 	case Latency, Bandwidth, Bare, Put, Get, PutBandwidth:
 		return 0, MaxSize, true
-	case FetchAdd:
+	case FetchAdd, PutPingPong:
 		return FetchAddSize, FetchAddSize, true
 	case LockShared, LockExclusive:
 		return 0, 0, true

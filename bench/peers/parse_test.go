@@ -68,8 +68,9 @@ func TestParseJob(t *testing.T) {
 	require.Equal(t, 100.0, Job{Test: Posted, Size: 1000, Window: 1, Iters: 10}.Messages())
 	require.Equal(t, 10.0, Job{Test: Put, Size: 8, Window: 1, Iters: 10}.Messages())
 	require.Equal(t, 640.0, Job{Test: PutBandwidth, Size: 8, Window: 64, Iters: 10}.Messages())
+	require.Equal(t, 20.0, Job{Test: PutPingPong, Size: 8, Window: 1, Iters: 10}.Messages())
 	for _, bad := range []string{
-		"put 8388609 1 0 1", "fop 4 1 0 1", "putbw 8 1025 0 1", "get -1 1 0 1",
+		"put 8388609 1 0 1", "fop 4 1 0 1", "pingput 4 1 0 1", "putbw 8 1025 0 1", "get -1 1 0 1",
 		"", "lat", "lat 8 1 0", "lat 8 1 0 0", "lat -1 1 0 1", "lat 8388609 1 0 1", "bw 8 1025 0 1", "bw 8 0 0 1",
 		"dance 8 1 0 1", "lat 8 1 -1 1", "lat 8 1 0 1 1", "lat x 1 0 1",
 		"posted 9 1 0 1", "unexpected 1048577 1 0 1",

@@ -71,6 +71,9 @@ func (p *pairs) run(j peers.Job) (time.Duration, error) {
 			return r.Measure(name, j.Size, j.Window, j.Warmup, j.Iters)
 		})
 	}
+	if j.Test == peers.PutPingPong {
+		return p.operate(func(r *osu.Remote) (time.Duration, error) { return r.PingPong(j.Warmup, j.Iters) })
+	}
 	if kind, ok := locks[j.Test]; ok {
 		return p.operate(func(r *osu.Remote) (time.Duration, error) { return r.Locks(kind, j.Warmup, j.Iters) })
 	}
