@@ -210,3 +210,18 @@ func TestRunInBackground(t *testing.T) {
 	shows(t, master, "rank got two")
 	require.NoError(t, shell.Wait())
 }
+
+// On a terminal the launcher shows how many ranks have joined while it waits for the others.
+func TestRunShowsASlowStart(t *testing.T) {
+	master, slave := openTerminal(t)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	fifo := filepath.Join(t.TempDir(), "late")
+	require.NoError(t, unix.Mkfifo(fifo, 0o600))
+	job := exec.Command(self, "run", "-n", "2", "--", "sh", "-c", `[ "$PMI_RANK" = 0 ] || read go <"$1"; exec "$0" osu hello`, self, fifo)
+	job.Stdout, job.Stderr = slave, slave
+	require.NoError(t, job.Start())
+	shows(t, master, "banyan: 1 of 2 ranks have joined")
+	require.NoError(t, os.WriteFile(fifo, []byte("go\n"), 0o600))
+	require.NoError(t, job.Wait())
+}

@@ -18,7 +18,7 @@ const (
 	// startMax bounds the hosts that are being reached at once: each may cost a process that does
 	// cryptography.
 	startMax = 32
-	// progressPause is the time between two lines about hosts that have not answered.
+	// progressPause is the time between two lines about a start that is under way.
 	progressPause = 2 * time.Second
 	// flushGrace is how long a launcher that is to stop waits until its signals to hosts are
 	// written.
@@ -155,7 +155,7 @@ func (j *job) late(s unix.Signal, waiting int) error {
 
 // noteWaiting names the hosts that have not answered, on a terminal.
 func (j *job) noteWaiting(waiting map[*hosts.Remote]bool, what string) {
-	if f, ok := j.plan.Stderr.(*os.File); !ok || !spawn.IsTerminal(f) {
+	if !j.onTerminal() {
 		return
 	}
 	const most = 5

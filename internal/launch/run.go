@@ -139,6 +139,8 @@ func (j *job) loop(ctx context.Context) {
 	for _, sig := range j.pending {
 		j.onSignal(sig)
 	}
+	progress := time.NewTicker(progressPause)
+	defer progress.Stop()
 	for {
 		if j.left == 0 && over == nil {
 			over = j.finish()
@@ -157,6 +159,10 @@ func (j *job) loop(ctx context.Context) {
 				j.plan.Signals = nil
 			}
 			j.onSignal(sig)
+		case <-progress.C:
+			if !j.noteJoining() {
+				progress.Stop()
+			}
 		case <-overdue:
 			overdue = nil
 			j.endStranded()
@@ -314,6 +320,25 @@ func (j *job) end(sig unix.Signal) {
 // note prints a line of the launcher's own. It never waits. Any goroutine may call it.
 func (j *job) note(format string, args ...any) {
 	j.err.note(fmt.Appendf(nil, "banyan: "+format+"\n", args...))
+}
+
+// onTerminal reports whether the launcher's own lines go to a terminal.
+func (j *job) onTerminal() bool {
+	f, ok := j.plan.Stderr.(*os.File)
+	return ok && spawn.IsTerminal(f)
+}
+
+// noteJoining notes on a terminal how many ranks have joined, until the start is over; then it returns false. Nothing
+// is noted of a program whose ranks do not join.
+func (j *job) noteJoining() bool {
+	joined, over := j.srv.Joining()
+	if over || j.left == 0 || !j.onTerminal() {
+		return false
+	}
+	if joined > 0 {
+		j.note("%d of %d ranks have joined", joined, j.plan.N)
+	}
+	return true
 }
 
 // onWriteError is called by the goroutine of a sink that has failed. A broken pipe is not reported,

@@ -257,6 +257,18 @@ func (s *Server) HasJoined(rank int) bool {
 	return s.peers[rank].joined
 }
 
+// Joining is the number of ranks that have ever sent cmd=init. over: the first barrier has completed or failed.
+func (s *Server) Joining() (joined int, over bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.peers {
+		if s.peers[i].joined {
+			joined++
+		}
+	}
+	return joined, s.started || s.broken != nil
+}
+
 // Stop ends the server's timer.
 func (s *Server) Stop() {
 	s.mu.Lock()

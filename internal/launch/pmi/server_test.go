@@ -348,3 +348,26 @@ func TestLostKeyOfARankThatEnds(t *testing.T) {
 	d.Lose(1, "was killed")
 	require.Contains(t, d.answer(0), "rank 1 was killed")
 }
+
+func TestJoining(t *testing.T) {
+	d := newDesk(t, 2, time.Hour)
+	check := func(joined int, over bool) {
+		t.Helper()
+		n, all := d.Joining()
+		require.Equal(t, []any{joined, over}, []any{n, all})
+	}
+	check(0, false)
+	d.say(1, sayInit)
+	check(1, false)
+	d.say(0, sayInit)
+	check(2, false)
+	d.say(0, in)
+	d.say(1, in)
+	check(2, true)
+	failed := newDesk(t, 2, time.Hour)
+	failed.say(0, sayInit)
+	failed.say(0, in)
+	failed.Lose(1, "died")
+	_, over := failed.Joining()
+	require.True(t, over)
+}
