@@ -34,11 +34,17 @@ func Open() (*Table, error) {
 		return nil, fmt.Errorf("exits: %s=%s is for ftbench run, which has not started this process: %w", Env, On, ErrNone)
 	case text == "":
 		return Dial(DefaultAgent)
-	case strings.HasPrefix(text, "@"), strings.HasPrefix(text, "/"):
+	case Named():
 		return Dial(text)
 	default:
 		return inherited(text)
 	}
+}
+
+// Named reports whether [Env] is the address of an agent.
+func Named() bool {
+	text := os.Getenv(Env)
+	return strings.HasPrefix(text, "@") || strings.HasPrefix(text, "/")
 }
 
 func inherited(text string) (*Table, error) {

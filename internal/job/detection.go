@@ -147,17 +147,20 @@ func condemned(peer proc.ID, silent, timeout fabric.Time, killed bool) string {
 }
 
 // openExits opens the kernel's record of ended processes if this machine offers it; else nil, and
-// shared memory has means of its own.
-func openExits(ranks int, log *slog.Logger) *exits.Table {
-	if ranks == 1 {
+// shared memory has means of its own. The first rank of the machine warns if the user has named an agent
+// and none is there.
+func (l *launched) openExits() *exits.Table {
+	if l.Size() == 1 {
 		return nil
 	}
 	t, err := exits.Open()
 	switch {
 	case err == nil:
 		return t
-	case log != nil:
-		log.Info("failures are not reported by the kernel's record", "reason", err)
+	case exits.Named() && first(l.launcher):
+		l.Warn(fmt.Sprintf("failures are not reported by the kernel's record: %v: start the agent there, or unset %s", err, exits.Env))
+	case l.log != nil:
+		l.log.Info("failures are not reported by the kernel's record", "reason", err)
 	}
 	return nil
 }

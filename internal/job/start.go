@@ -81,7 +81,7 @@ func start(ctx context.Context, link *join.Job, c *config, set *settings.Set) (j
 		sc := shmConfig(set)
 		sc.Self, sc.MaxProcs, sc.Log = proc.ID(link.Rank()), link.Size(), l.connLog.ofMemory()
 		sc.Warn, sc.Node = l.warnf, findNode(link.Size(), c.Log)
-		if ends = openExits(link.Size(), c.Log); ends != nil {
+		if ends = l.openExits(); ends != nil {
 			sc.Exits = ends
 		}
 		if cfg.Shm, err = shm.Open(sc); err != nil && !l.doesWithout(err) {

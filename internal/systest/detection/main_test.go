@@ -15,6 +15,7 @@ var roles = ranktest.Roles{
 	"forks":         forks,
 	"hangs":         hangs,
 	"lone death":    loneDeath,
+	"meets":         meets,
 	"orphans":       orphans,
 	"outage":        outage,
 	"refused calls": refusedCalls,
