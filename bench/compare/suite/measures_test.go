@@ -161,7 +161,7 @@ func TestAdaptersHaveNoControl(t *testing.T) {
 	}
 	var got Results
 	require.NoError(t, c.group(t.Context(), groupVerbs, r, &got, io.Discard))
-	require.Len(t, got.Measures, 5)
+	require.Len(t, got.Measures, 6)
 	for _, m := range got.Measures {
 		require.Zero(t, m.Dropped, m.Name)
 		for _, row := range m.Rows {
