@@ -6,12 +6,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/shm"
 	"github.com/banyan-hpc/banyan/ft"
 )
 
 // atOnce is a pair that has exchanged messages, rank 0 with a block.
 func atOnce(t *testing.T) (e [2]*Engine, c [2]*Comm, mem []byte) {
-	p, e, c := connectedProviders(t)
+	_, e, c, mem = atOnceProviders(t)
+	return e, c, mem
+}
+
+func atOnceProviders(t *testing.T) (p [2]*shm.Provider, e [2]*Engine, c [2]*Comm, mem []byte) {
+	p, e, c = connectedProviders(t)
 	for from := range 2 {
 		done := make(chan error)
 		go func() { done <- Send[Aware](c[from], []byte{1}, 1-from, 9) }()
@@ -25,7 +31,7 @@ func atOnce(t *testing.T) (e [2]*Engine, c [2]*Comm, mem []byte) {
 		mem[i] = byte(i % 251)
 	}
 	receive(t, c, mem[:100_000]) // maps the block
-	return e, c, mem
+	return p, e, c, mem
 }
 
 // receive sends memory of rank 0 to rank 1, and returns the request of the send.
@@ -91,7 +97,7 @@ func TestBorrowNow(t *testing.T) {
 	mem[17] = 99
 	require.Equal(t, mem, ln.Bytes(), "it is the same memory")
 	require.Zero(t, e[1].unexpected.n)
-	require.Same(t, ln, e[1].borrowed)
+	require.Same(t, ln, e[1].borrowed.loan)
 	select {
 	case <-returned:
 		t.Fatal("the loan is out")
@@ -105,6 +111,32 @@ func TestBorrowNow(t *testing.T) {
 	_, heard := e[1].Announced(0)
 	require.EqualValues(t, 2, heard.Messages)
 	require.Zero(t, e[0].findLink(1).announced)
+}
+
+// A Fin before the announcement is taken on the way, so ranks that lend to each other borrow at once.
+func TestBorrowNowTakesFins(t *testing.T) {
+	p, e, c, mem := atOnceProviders(t)
+	back, _, err := p[1].MakeBlock(100)
+	require.NoError(t, err)
+	there := Lend[Aware](c[1], back, 0, 5)
+	first := BorrowNow(c[0], 1, 5)
+	require.NotNil(t, first)
+	require.NoError(t, first.Return())
+	h := Lend[Aware](c[0], mem, 1, 5)
+	ln := BorrowNow(c[1], 0, 5)
+	require.NotNil(t, ln)
+	require.Equal(t, mem, ln.Bytes())
+	require.Zero(t, e[1].findLink(0).announced, "its own loan has come back")
+	require.NoError(t, ln.Return())
+	require.ErrorIs(t, first.Return(), ft.ErrArgument, "a record that is used again is no loan that is used again")
+	for _, at := range []struct {
+		e *Engine
+		h Handle
+	}{{e[0], h}, {e[1], there}} {
+		_, err := at.e.Wait(at.h)
+		require.NoError(t, err)
+	}
+	require.Zero(t, e[1].refused)
 }
 
 // Nothing is borrowed at once that belongs to another call, or that is not lent.

@@ -40,7 +40,8 @@ type Engine struct {
 	watches     *Watch            // free watches
 	unreachable []unreachablePeer // see Comm.UnreachablePeers
 	detached    []*Request        // sends that no goroutine waits for any more
-	borrowed    *Loan             // the loans to this process
+	borrowed    *view             // the loans to this process
+	freeViews   *view
 	onCollFreed func(*Comm, bool) // see OnCollFreed
 	// scratch is where control frames are encoded: a local array would escape to the heap through
 	// the connection.

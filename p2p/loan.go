@@ -22,10 +22,19 @@ func Lend[M Mode](c *Comm, buf []byte, dst, tag int) Handle {
 			return c.e.Failed(c, c.opError(reqSend, dst, tag, len(buf), err))
 		}
 	}
-	if l := c.link(dst); l != nil && uint(tag) <= MaxTag {
+	l := c.link(dst)
+	if l == nil || uint(tag) > MaxTag {
+		return c.begin(buf, dst, tag, lent)
+	}
+	c.e.p.Lock()
+	r := c.e.announceNow(c, l, buf, c.ctx|uint64(tag), lent)
+	if r == nil {
+		c.e.p.Unlock()
 		return c.beginTo(l, buf, tag, lent)
 	}
-	return c.begin(buf, dst, tag, lent)
+	h := Handle{r, r.gen}
+	c.e.p.Unlock()
+	return h
 }
 
 // LendNow is Lend and Wait, if the announcement can leave at once; else it does nothing.
@@ -43,65 +52,116 @@ func LendNow(c *Comm, buf []byte, dst, tag int) (done bool, err error) {
 	return true, c.e.waitAnnounced(r)
 }
 
-// BorrowNow is Borrow of a message that is lent and that this process reaches, if it is the next frame of rank src and
-// comes soon; nil: it is not, or does not, and nothing has changed.
-func BorrowNow(c *Comm, src, tag int) *Loan {
+// BorrowNow is Borrow of a message that is lent and that this process reaches, if it is the next frame of rank src, but
+// for Fins, and comes soon; nil: it is not, or does not, and nothing has changed.
+func BorrowNow(c *Comm, src, tag int) (ln *Loan) {
 	l := c.link(src)
 	if l == nil || uint(tag) > MaxTag || l.ep.Viewer() == nil || c.state.Load() != 0 {
 		return nil
 	}
 	e, imm := c.e, c.ctx|uint64(tag)
-	ln := &Loan{comm: c, st: Status{Source: src, Tag: tag}, link: l} // while it is not urgent
 	e.p.Lock()
-	if e.posted.n != 0 || e.unexpected.n != 0 || e.probing.first != nil ||
-		e.p.AwaitFrame(l.ep, fabric.ClassRTS, imm) == progress.NotYet || !e.lookNow(ln, imm) {
-		ln = nil
+	v := e.newView(c) // while it is not urgent
+	if e.posted.n == 0 && e.unexpected.n == 0 && e.probing.first == nil && e.awaitAnnounced(l, imm) && e.lookNow(v, l, imm) {
+		ln = v.loan
+		ln.source, ln.tag = int32(src), int32(tag)
+	} else {
+		e.freeView(v)
 	}
 	e.p.Unlock()
 	return ln
 }
 
-// lookNow makes a loan of the next frame of its link, if that announces one; false: Poll delivers the frame.
-func (e *Engine) lookNow(ln *Loan, imm uint64) (ok bool) {
-	l := ln.link
+// awaitAnnounced waits for the next frame of a link that is no Fin, and reports whether one has come.
+func (e *Engine) awaitAnnounced(l *link, imm uint64) bool {
+	for e.p.AwaitFrame(l.ep, fabric.ClassRTS, imm) != progress.NotYet {
+		if !e.takeFin(l) {
+			return true
+		}
+	}
+	return false
+}
+
+// takeFin takes the next frame of a link if it is a Fin.
+func (e *Engine) takeFin(l *link) bool {
+	name, ok := l.ep.NextIs(fabric.ClassFin)
+	if ok {
+		l.ep.Advance()
+		e.onFin(l.peer, name, nil)
+	}
+	return ok
+}
+
+// lookNow makes a view of the next frame of a link, if that announces a loan; false: Poll delivers the frame.
+func (e *Engine) lookNow(v *view, l *link, imm uint64) bool {
 	a, ok := decodeRTS(l.ep.Next(fabric.ClassRTS, imm))
 	if !ok || !a.lent || a.region.Len == 0 || l.ep.State != progress.Alive {
 		return false
 	}
+	ln := v.loan
 	var err error
-	if ln.mem, ln.end, err = l.ep.Viewer().View(a.region, false); err != nil {
+	if ln.mem, v.end, err = l.ep.Viewer().View(a.region, false); err != nil {
+		ln.mem = nil
 		return false
 	}
 	l.ep.Advance()
-	ln.remote, ln.st.Count = a.sender, int(a.total)
-	l.heardEver.add(int(a.total))
-	e.borrow(ln)
+	ln.count = int(a.total)
+	l.heardEver.add(ln.count)
+	e.borrow(v, l, a.sender)
 	return true
 }
 
-// borrow enters a view.
-func (e *Engine) borrow(ln *Loan) {
-	ln.link.borrowedEver.InPlace++
-	if ln.next = e.borrowed; ln.next != nil {
-		ln.next.prev = ln
+// view is a loan in place. It belongs to the engine.
+type view struct {
+	loan       *Loan
+	link       *link
+	remote     uint64       // the sender's request
+	end        func() error // of the provider's view
+	next, prev *view        // in Engine.borrowed; next: also in Engine.freeViews
+}
+
+// newView is the view of a new loan.
+func (e *Engine) newView(c *Comm) *view {
+	v := e.freeViews
+	if v == nil {
+		v = new(view)
+	} else {
+		e.freeViews = v.next
 	}
-	e.borrowed = ln
+	if v.loan == nil {
+		v.loan = new(Loan)
+	}
+	v.loan.comm, v.loan.view = c, v
+	return v
+}
+
+func (e *Engine) freeView(v *view) {
+	v.link, v.end, v.next, v.prev = nil, nil, e.freeViews, nil
+	e.freeViews = v
+}
+
+// borrow enters a view.
+func (e *Engine) borrow(v *view, l *link, remote uint64) {
+	v.link, v.remote = l, remote
+	l.borrowedEver.InPlace++
+	if v.next = e.borrowed; v.next != nil {
+		v.next.prev = v
+	}
+	e.borrowed = v
 }
 
 // Borrowed counts the messages that a peer has lent and Borrow has taken.
 type Borrowed struct{ InPlace, Copied uint64 }
 
-// Loan is a borrowed message. The root package documents its methods.
+// Loan is a borrowed message. The root package documents its methods. The application may keep it for ever, so it is small
+// and never used again.
 type Loan struct {
-	comm       *Comm // nil: there is no loan
-	mem        []byte
-	st         Status
-	link       *link        // of a view; nil for a copy, and once returned
-	remote     uint64       // the sender's request
-	end        func() error // of the view
-	returned   bool
-	ended      func() // see Behind
-	next, prev *Loan  // in Engine.borrowed, of views
+	comm        *Comm  // nil: there is no loan
+	mem         []byte // nil: it has been returned
+	source, tag int32  // of the Status
+	count       int
+	view        *view  // nil for a copy, and once returned
+	ended       func() // see TrimLoan
 }
 
 var (
@@ -112,12 +172,12 @@ var (
 // Copy receives the message into memory of its own. Errors as of Recv.
 func (g *Message) Copy() (*Loan, error) {
 	n := g.st.Count
-	ln := &Loan{comm: g.comm, mem: make([]byte, n, (n+aligned-1)&^(aligned-1))}
-	var err error
-	if ln.st, err = g.Recv(ln.mem); err != nil {
+	mem := make([]byte, n, (n+aligned-1)&^(aligned-1))
+	st, err := g.Recv(mem)
+	if err != nil {
 		return nil, err
 	}
-	return ln, nil
+	return &Loan{comm: g.comm, mem: mem, source: int32(st.Source), tag: int32(st.Tag), count: st.Count}, nil
 }
 
 // aligned is the alignment of every number.
@@ -136,23 +196,25 @@ func (g *Message) View(alone bool) *Loan {
 	if m == nil || !m.lent || m.total == 0 || g.comm.state.Load()&stateRevoked != 0 || m.link.ep.State != progress.Alive {
 		return nil
 	}
-	l := m.link
-	ln := &Loan{comm: g.comm, st: g.st, link: l, remote: m.remote}
-	if v := l.ep.Viewer(); v != nil && m.region.Len != 0 {
-		var err error
-		if ln.mem, ln.end, err = v.View(m.region, alone); err != nil {
-			ln.end = nil // it is copied: the copy reports the peer's error
-		}
+	l, view := m.link, m.link.ep.Viewer()
+	if view == nil || m.region.Len == 0 {
+		l.borrowedEver.Copied++
+		return nil
 	}
-	if ln.end == nil {
+	mem, end, err := view.View(m.region, alone)
+	if err != nil { // the copy reports the peer's error
 		l.borrowedEver.Copied++
 		return nil
 	}
 	g.m = nil
 	e.unexpected.unclaim(m)
 	l.waiting--
+	v := e.newView(g.comm)
+	v.end = end
+	ln := v.loan
+	ln.mem, ln.source, ln.tag, ln.count = mem, int32(g.st.Source), int32(g.st.Tag), g.st.Count
+	e.borrow(v, l, m.remote)
 	e.unexpected.release(m)
-	e.borrow(ln)
 	return ln
 }
 
@@ -171,13 +233,13 @@ func (ln *Loan) Status() Status {
 	if ln == nil {
 		return Status{}
 	}
-	return ln.st
+	return Status{Source: int(ln.source), Tag: int(ln.tag), Count: ln.count}
 }
 
 // TrimLoan takes a header off a loan, and has a function called by Return.
 func TrimLoan(ln *Loan, header int, ended func()) {
 	ln.mem, ln.ended = ln.mem[header:], ended
-	ln.st.Count -= header
+	ln.count -= header
 }
 
 // Return ends the loan: the lender may change the memory. Error: ErrArgument if it has been returned.
@@ -194,41 +256,41 @@ func (ln *Loan) Return() error {
 	return ln.comm.notifyHandler(op)
 }
 
-func (ln *Loan) giveBack() error {
+func (ln *Loan) giveBack() (err error) {
 	if ln.ended != nil {
 		ln.ended()
 		ln.ended = nil
 	}
 	e := ln.comm.e
 	e.p.Lock()
-	defer e.p.Unlock()
-	if ln.returned {
-		return errReturned
+	if err = errReturned; ln.mem != nil {
+		err = e.giveBack(ln)
 	}
-	return e.giveBack(ln)
+	e.p.Unlock()
+	return err
 }
 
 // giveBack ends a loan. The Fin follows the end of the view, so that no access comes after the sender's next
 // store.
 func (e *Engine) giveBack(ln *Loan) (err error) {
-	ln.returned, ln.mem = true, nil
-	l := ln.link
-	if l == nil {
+	v := ln.view
+	if ln.mem, ln.view = nil, nil; v == nil {
 		return nil
 	}
-	if ln.link = nil; ln.prev == nil {
-		e.borrowed = ln.next
+	if v.prev == nil {
+		e.borrowed = v.next
 	} else {
-		ln.prev.next = ln.next
+		v.prev.next = v.next
 	}
-	if ln.next != nil {
-		ln.next.prev = ln.prev
+	if v.next != nil {
+		v.next.prev = v.prev
 	}
-	ln.next, ln.prev = nil, nil
-	err = ln.end()
-	if l.ep.State == progress.Alive && !l.shut {
-		e.control(l, fabric.ClassFin, ln.remote, nil)
+	err = v.end()
+	if l := v.link; l.ep.State == progress.Alive && !l.shut {
+		e.control(l, fabric.ClassFin, v.remote, nil)
 	}
+	v.loan = nil
+	e.freeView(v)
 	return err
 }
 
@@ -237,7 +299,7 @@ func (e *Engine) ReturnLoans() (err error) {
 	e.p.Lock()
 	defer e.p.Unlock()
 	for e.borrowed != nil {
-		if one := e.giveBack(e.borrowed); err == nil {
+		if one := e.giveBack(e.borrowed.loan); err == nil {
 			err = one
 		}
 	}

@@ -45,7 +45,10 @@ func (b *blocks) holding(from, n uint64) *ownBlock {
 	if list == nil || len(*list) == 0 || from < (*list)[0].from {
 		return nil
 	}
-	i := sort.Search(len(*list), func(i int) bool { return (*list)[i].from > from }) - 1
+	i := len(*list) - 1
+	if (*list)[i].from > from {
+		i = sort.Search(i, func(i int) bool { return (*list)[i].from > from }) - 1
+	}
 	if o := &(*list)[i]; from-o.from <= o.n && n <= o.n-(from-o.from) {
 		return o
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/banyan-hpc/banyan/fabric"
 )
@@ -200,12 +201,19 @@ func TestNextFrame(t *testing.T) {
 	require.True(t, ab.TrySend(fabric.ClassTest, 7, make([]byte, inlineBytes+1)))
 	require.Nil(t, ba.Next(fabric.ClassTest, 8))
 	require.Nil(t, ba.Next(fabric.ClassRTS, 7))
+	_, is := ba.NextIs(fabric.ClassRTS)
+	require.False(t, is)
+	imm, is := ba.NextIs(fabric.ClassTest)
+	require.True(t, is)
+	require.EqualValues(t, 7, imm)
 	received := ba.Received()
 	require.Equal(t, "second", string(ba.Next(fabric.ClassTest, 7)))
 	require.Equal(t, "second", string(ba.Next(fabric.ClassTest, 7)), "it is still there")
 	ba.Advance()
 	require.Equal(t, received+1, ba.Received())
 	require.Nil(t, ba.Next(fabric.ClassTest, 7), "it is longer than a line")
+	_, is = ba.NextIs(fabric.ClassTest)
+	require.False(t, is, "it is longer than a line")
 	taken := 0
 	for range 2 * shortLines { // credit comes back
 		require.True(t, ab.TrySend(fabric.ClassTest, 7, nil))
@@ -220,6 +228,8 @@ func TestNextFrame(t *testing.T) {
 	require.True(t, ab.TrySend(fabric.ClassTest, 7, nil))
 	ba.Invalidate()
 	require.Nil(t, ba.Next(fabric.ClassTest, 7), "the peer has been cut off")
+	_, is = ba.NextIs(fabric.ClassTest)
+	require.False(t, is, "the peer has been cut off")
 
 	mem, _, err := a.MakeBlock(10_000)
 	require.NoError(t, err)
@@ -234,4 +244,19 @@ func TestNextFrame(t *testing.T) {
 	require.Equal(t, []byte{0, 9}, got)
 	require.False(t, ba.ReadNow(make([]byte, 8192), r), "beyond the block")
 	require.NoError(t, a.CloseBlock(mem))
+}
+
+// A block that has been dropped gets no new view, and its last view unmaps it.
+func TestDroppedBlock(t *testing.T) {
+	mem, err := unix.Mmap(-1, 0, pageBytes, unix.PROT_READ, unix.MAP_ANON|unix.MAP_PRIVATE)
+	require.NoError(t, err)
+	b := &theirBlock{segment: &segment{fd: -1, header: mem}}
+	require.True(t, b.hold())
+	require.True(t, b.hold())
+	require.NoError(t, b.drop())
+	require.False(t, b.hold())
+	require.NoError(t, b.release())
+	require.NotNil(t, b.header)
+	require.NoError(t, b.release())
+	require.Nil(t, b.header)
 }

@@ -211,7 +211,16 @@ func (c *Conn) Next(class fabric.Class, imm uint64) []byte {
 	return c.in.next(class, imm)
 }
 
-// Advance takes the frame that Next has given.
+// NextIs reports whether the next frame from the peer has arrived, has that class and needs no other line, and gives its
+// immediate. Advance takes that frame.
+func (c *Conn) NextIs(class fabric.Class) (imm uint64, ok bool) {
+	if !c.hasIn || c.in.cut {
+		return 0, false
+	}
+	return c.in.nextIs(class)
+}
+
+// Advance takes the frame that Next or NextIs has given.
 func (c *Conn) Advance() {
 	c.in.head++
 	c.taken()

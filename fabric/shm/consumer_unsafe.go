@@ -113,13 +113,31 @@ func (c *consumer) await(class fabric.Class, imm uint64, buf []byte, spins int) 
 //
 //banyan:decodes
 func (c *consumer) next(class fabric.Class, imm uint64) []byte {
-	l := c.line(c.head)
-	word := atomic.LoadUint64(&l.word)
-	n := uint32(word)
-	if word>>classShift != c.lap(c.head)<<(lapShift-classShift)|uint64(class) || l.imm != imm || n > inlineBytes {
+	l, n := c.nextLine(class)
+	if n > inlineBytes || l.imm != imm {
 		return nil
 	}
 	return l.data[:n]
+}
+
+// nextIs gives the immediate of such a frame.
+//
+//banyan:decodes
+func (c *consumer) nextIs(class fabric.Class) (imm uint64, ok bool) {
+	l, n := c.nextLine(class)
+	return l.imm, n <= inlineBytes
+}
+
+// nextLine is the next line and the length of its frame, or of more than a line if there is no frame of that class.
+//
+//banyan:decodes
+func (c *consumer) nextLine(class fabric.Class) (*line, uint32) {
+	l := c.line(c.head)
+	word := atomic.LoadUint64(&l.word)
+	if word>>classShift != c.lap(c.head)<<(lapShift-classShift)|uint64(class) {
+		return l, inlineBytes + 1
+	}
+	return l, uint32(word)
 }
 
 // take copies the frame of n bytes that l holds into buf, if it fits.

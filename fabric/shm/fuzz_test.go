@@ -131,6 +131,10 @@ func FuzzAwait(f *testing.F) {
 				require.Len(t, next, int(uint32(word)))
 				require.LessOrEqual(t, len(next), inlineBytes)
 			}
+			if imm, ok := c.nextIs(fabric.ClassTest); ok {
+				require.Equal(t, l.imm, imm)
+				require.LessOrEqual(t, uint32(word), uint32(inlineBytes))
+			}
 			switch n := c.await(fabric.ClassTest, 0, memory[:room:room], 1); n {
 			case takeNone, takeOther:
 				require.Equal(t, before, c.head)

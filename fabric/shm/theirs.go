@@ -18,35 +18,44 @@ type theirs struct {
 	distance
 }
 
-// theirBlock is a block of a peer, mapped to be read. mu of theirs guards the fields that change.
+// theirBlock is a block of a peer, mapped to be read.
 type theirBlock struct {
 	*segment
-	name    fabric.BlockName
-	views   int          // that have not ended
-	dropped bool         // it is in no map any more, and the last view unmaps it
-	end     func() error // of a view
+	name fabric.BlockName
+	// views counts those that have not ended. From drop on it has the mark dropped, and the last view unmaps the block.
+	views atomic.Int64
+	end   func() error // release
 }
 
-// drop ends the use of a block, but for views. Precondition: mu is held, also for endView's.
-func (b *theirBlock) drop() error {
-	if b.dropped = true; b.views > 0 {
-		return nil
-	}
-	return b.close()
-}
+const dropped = 1 << 32
 
-// newBlock is a mapped block of the peer.
-func (t *theirs) newBlock(s *segment, name fabric.BlockName) *theirBlock {
-	b := &theirBlock{segment: s, name: name}
-	b.end = func() error {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if b.views--; b.dropped && b.views == 0 {
-			return b.close()
+// hold adds a view; false: the block has been dropped.
+func (b *theirBlock) hold() bool {
+	for {
+		n := b.views.Load()
+		if n >= dropped {
+			return false
 		}
-		return nil
+		if b.views.CompareAndSwap(n, n+1) {
+			return true
+		}
 	}
-	return b
+}
+
+// release ends a view.
+func (b *theirBlock) release() error {
+	if b.views.Add(-1) == dropped {
+		return b.close()
+	}
+	return nil
+}
+
+// drop ends the use of a block that is in no map any more, but for views.
+func (b *theirBlock) drop() error {
+	if b.views.Add(dropped) == dropped {
+		return b.close()
+	}
+	return nil
 }
 
 // View implements fabric.Viewer.
@@ -59,22 +68,34 @@ func (c *Conn) View(remote fabric.Region, alone bool) (mem []byte, end func() er
 	if c.gone.Load() {
 		return nil, nil, fabric.ErrPeerGone
 	}
-	t := &c.theirs
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	b, err := c.block(fabric.BlockName(remote.Key))
+	b, err := c.theirs.holdBlock(c, fabric.BlockName(remote.Key))
 	if err != nil {
 		return nil, nil, err
 	}
 	all := b.header[pageBytes:]
-	if remote.Addr > uint64(len(all)) || remote.Len > uint64(len(all))-remote.Addr {
-		return nil, nil, fmt.Errorf("shm: view of %d bytes at %d of a block of %d", remote.Len, remote.Addr, len(all))
+	switch {
+	case remote.Addr > uint64(len(all)) || remote.Len > uint64(len(all))-remote.Addr:
+		err = fmt.Errorf("shm: view of %d bytes at %d of a block of %d", remote.Len, remote.Addr, len(all))
+	case alone:
+		mem, end, err = mapAgain(b.header, pageBytes+int(remote.Addr), int(remote.Len))
+	default:
+		return all[remote.Addr:][:remote.Len:remote.Len], b.end, nil
 	}
-	if alone {
-		return mapAgain(b.header, pageBytes+int(remote.Addr), int(remote.Len))
+	return mem, end, errors.Join(err, b.release())
+}
+
+// holdBlock is block with a view of it.
+func (t *theirs) holdBlock(c *Conn, name fabric.BlockName) (*theirBlock, error) {
+	if b := t.recent.Load(); b != nil && b.name == name && b.hold() {
+		return b, nil
 	}
-	b.views++
-	return all[remote.Addr:][:remote.Len:remote.Len], b.end, nil
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	b, err := c.block(name)
+	if err == nil {
+		b.hold() // it is in the map
+	}
+	return b, err
 }
 
 // ReadNow copies memory of the peer's block, without its registration, if the block is mapped; else it does nothing. Any
@@ -162,7 +183,8 @@ func (c *Conn) block(name fabric.BlockName) (*theirBlock, error) {
 	if t.mapped == nil {
 		t.mapped = make(map[fabric.BlockName]*theirBlock)
 	}
-	b := t.newBlock(s, name)
+	b := &theirBlock{segment: s, name: name}
+	b.end = b.release
 	t.mapped[name] = b
 	return b, nil
 }

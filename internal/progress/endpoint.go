@@ -121,7 +121,15 @@ func (ep *Endpoint) Next(class fabric.Class, imm uint64) []byte {
 	return ep.shm.Next(class, imm)
 }
 
-// Advance takes the frame that Next has given.
+// NextIs is Next for any immediate, which it gives.
+func (ep *Endpoint) NextIs(class fabric.Class) (imm uint64, ok bool) {
+	if ep.shm == nil {
+		return 0, false
+	}
+	return ep.shm.NextIs(class)
+}
+
+// Advance takes the frame that Next or NextIs has given.
 func (ep *Endpoint) Advance() { ep.shm.Advance() }
 
 // ReadNow copies memory of the peer that this process has mapped, or does nothing.

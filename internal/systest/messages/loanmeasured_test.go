@@ -1,7 +1,6 @@
 package messages
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -65,7 +64,7 @@ int main(int argc, char **argv)
 const (
 	bareEnv       = "BANYAN_TEST_BARE"
 	measuredBytes = 1 << 20
-	measuredTimes = 2000
+	measuredTimes = 2000 // of the bare sum
 )
 
 // total adds numbers in four chains, as a core adds four at a time.
@@ -78,7 +77,7 @@ func total(m []uint64) uint64 {
 }
 
 // measuredLoans compares, in rounds, a loan that is not read with a message of 8 bytes, and one that is summed with
-// a C process that sums.
+// a C process that sums. One way is half of a ping-pong, for loans as for messages.
 func measuredLoans(w *banyan.World) error {
 	c := w.Comm()
 	mem, err := banyan.Alloc[uint64](w, measuredBytes/8)
@@ -86,19 +85,12 @@ func measuredLoans(w *banyan.World) error {
 		return err
 	}
 	copy(banyan.Bytes(mem), ranktest.Pattern(1, measuredBytes))
-	want, word := total(mem), make([]byte, 8)
-	short := func() error {
-		if c.Rank() == 0 {
-			return errors.Join(c.Send(word, 1, 1), lastOf(c.Recv(word, 1, 1)))
-		}
-		return errors.Join(lastOf(c.Recv(word, 0, 1)), c.Send(word, 0, 1))
-	}
-	lent := func(read bool) func() error {
+	want, word, peer := total(mem), make([]byte, 8), 1-c.Rank()
+	short := exchange(c, func() error { return c.Send(word, peer, 1) }, func() error { return lastOf(c.Recv(word, peer, 1)) })
+	lend := func() error { return c.Lend(banyan.Bytes(mem), peer, 2) }
+	borrow := func(read bool) func() error {
 		return func() error {
-			if c.Rank() == 0 {
-				return c.Lend(banyan.Bytes(mem), 1, 2)
-			}
-			l, err := c.Borrow(0, 2)
+			l, err := c.Borrow(peer, 2)
 			if err != nil {
 				return err
 			}
@@ -108,20 +100,17 @@ func measuredLoans(w *banyan.World) error {
 			return l.Return()
 		}
 	}
-	var unread, summed []float64
+	oneSided := func(read bool) func() error {
+		if c.Rank() == 0 {
+			return lend
+		}
+		return borrow(read)
+	}
+	var oneWay, returned, summed []float64
 	for range 9 {
-		var took [3]float64 // of a message, and of loans until they are returned
-		for k, fn := range []func() error{short, lent(false), lent(true)} {
-			if err := c.Barrier(); err != nil {
-				return err
-			}
-			start := time.Now()
-			for range measuredTimes {
-				if err := fn(); err != nil {
-					return err
-				}
-			}
-			took[k] = float64(time.Since(start)) / measuredTimes
+		var took [4]float64 // of messages and loans to and fro, of loans until they are returned
+		if err := inTurn(c, took[:], short, exchange(c, lend, borrow(false)), oneSided(false), oneSided(true)); err != nil {
+			return err
 		}
 		if c.Rank() == 0 {
 			continue
@@ -130,13 +119,55 @@ func measuredLoans(w *banyan.World) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(os.Stderr, "ns: 8 bytes %.0f, loan and return %.0f, summed %.0f, bare sum %.0f\n", took[0]/2, took[1], took[2], bare)
-		unread, summed = append(unread, took[1]/(took[0]/2)), append(summed, took[2]/bare)
+		fmt.Fprintf(os.Stderr, "ns: 8 bytes %.0f, loan one way %.0f, loan and return %.0f, summed %.0f, bare sum %.0f\n",
+			took[0]/2, took[1]/2, took[2], took[3], bare)
+		oneWay, returned = append(oneWay, took[1]/took[0]), append(returned, took[2]/(took[0]/2))
+		summed = append(summed, took[3]/bare)
 	}
 	if c.Rank() == 1 {
-		fmt.Fprintf(os.Stderr, "unread over a message: %s; summed over the bare sum: %s\n", middle(unread), middle(summed))
+		fmt.Fprintf(os.Stderr, "unread over a message: one way %s, until its return %s; summed over the bare sum: %s\n",
+			middle(oneWay), middle(returned), middle(summed))
 	}
 	return banyan.Free(w, mem)
+}
+
+// exchange is one message of each rank, rank 0's first.
+func exchange(c *banyan.Comm, send, recv func() error) func() error {
+	first, second := send, recv
+	if c.Rank() == 1 {
+		first, second = recv, send
+	}
+	return func() error {
+		if err := first(); err != nil {
+			return err
+		}
+		return second()
+	}
+}
+
+// inTurn gives the median time of each call in nanoseconds. They take turns, so that all meet the same disturbances.
+func inTurn(c *banyan.Comm, took []float64, calls ...func() error) error {
+	const turns, times = 40, 50
+	all := make([][]float64, len(calls))
+	for range turns {
+		for k, call := range calls {
+			if err := c.Barrier(); err != nil {
+				return err
+			}
+			start := time.Now()
+			for range times {
+				if err := call(); err != nil {
+					return err
+				}
+			}
+			all[k] = append(all[k], float64(time.Since(start))/times)
+		}
+	}
+	for k := range calls {
+		slices.Sort(all[k])
+		took[k] = all[k][turns/2]
+	}
+	return nil
 }
 
 // bareTime is the output of the C program.
