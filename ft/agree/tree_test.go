@@ -122,11 +122,10 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// Nodes cost one frame in either direction, whatever the order of events; and one after a failure that all
-// know of, in the agreement after that on it.
+// One frame for each node beyond the first crosses in either direction, whatever the order of events.
 func TestCrossings(t *testing.T) {
 	for _, wide := range []uint{0, Shallow.Digit - 1} {
-		j := job{n: 16, rounds: 3, wide: wide, nodes: 0x_aa_55_55_00_ff} // 0 to 3, 12 to 15; 8 to 11 and so on
+		j := job{n: 16, rounds: 3, wide: wide, nodes: 0x_aa_55_00_ff} // four ranks on each
 		w := newWorld(j)
 		onNodes := map[int]bool{}
 		for r := range j.n {
