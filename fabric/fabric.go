@@ -81,8 +81,8 @@ type Sink struct {
 	// have been done, in part or not at all, and nothing of them happens any more, at the peer and here. It is not
 	// called after the peer's end.
 	Moved func(peer proc.ID, n int, lost bool)
-	// Fetched reports that what a Fetcher has started under that token is complete, or what has kept it from that: then the
-	// contents of local are undefined, and nothing is written there any more.
+	// Fetched reports that the read that a Fetcher has started under that token is complete, or has failed with err:
+	// then the contents of local are undefined, and nothing is written there any more.
 	Fetched func(peer proc.ID, token uint64, err error)
 }
 

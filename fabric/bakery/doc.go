@@ -31,7 +31,7 @@
 //
 // # Trust
 //
-// Other processes write the words. Whatever they contain, no access is outside of them; a wrong word only makes the
+// Other processes write the words. No content leads to an access outside of them; a wrong word only makes the
 // lock wrong.
 //
 // Floor 0.5. It has no notion of processes; members are numbers.

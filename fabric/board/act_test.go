@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// act is what a member does next.
+// act does a member's next step.
 func (w *world) act(who int, a *actor) {
 	op := w.ops[a.op]
 	switch a.at {
@@ -224,7 +224,7 @@ func (w *world) rouse(a *actor, op byte) {
 	}
 }
 
-// read looks at what one member has brought, or the root has laid.
+// read looks at the part that one member has brought, or the root has laid.
 func (w *world) read(a *actor, op byte) {
 	from := a.k
 	if op >= '0' && op <= '9' {
@@ -288,7 +288,7 @@ func (w *world) owed(a *actor) bool {
 	})
 }
 
-// Check gives what is wrong with a state in which these steps are possible.
+// Check gives the fault of a state in which these steps are possible, or nil.
 func (w *world) Check(steps []step) error {
 	if w.wrong != nil || slices.ContainsFunc(steps, func(s step) bool { return s.what != 'c' && s.what != 'z' }) {
 		return w.wrong

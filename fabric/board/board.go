@@ -10,13 +10,13 @@ const MaxPart = 55
 
 // Cell is a member's place for a step. Memory of zeros is a cell of no generation.
 type Cell struct {
-	// word: generation, step and what has become of it. It is stored after the part has been written.
+	// word: generation, step and state. It is stored after the part has been written.
 	word   atomic.Uint64
 	length uint8
 	part   [MaxPart]byte
 }
 
-// State is what a cell says of a step.
+// State is the state of a cell in a step.
 type State uint8
 
 // The states of a cell.
@@ -84,7 +84,7 @@ func (b *Ballot) cell(member int, step uint32) *Cell {
 	return &b.cells[int(step&1)*b.members+member]
 }
 
-// read says what a word means for a step.
+// read gives the state that a word means for a step.
 func (b *Ballot) read(w uint64, step uint32) State {
 	if w>>(stepBits+stateBits) != b.generation {
 		return Lost
@@ -98,7 +98,7 @@ func (b *Ballot) read(w uint64, step uint32) State {
 	return State(w & (1<<stateBits - 1))
 }
 
-// Post publishes a member's part in a step, and gives what the cell has come to: Posted, or Closed or Lost if
+// Post publishes a member's part in a step, and gives the new state of the cell: Posted, or Closed or Lost if
 // another process was first. It is for that member. Precondition: len(part) <= MaxPart.
 func (b *Ballot) Post(member int, step uint32, part []byte) State {
 	c := b.cell(member, step)
@@ -133,7 +133,7 @@ func (b *Ballot) Look(member int, step uint32) State {
 	return b.read(b.cell(member, step).word.Load(), step)
 }
 
-// Part is what a member has posted in a step, as its memory says now: it means something if Look says Posted
+// Part is a member's part in a step, as the memory has it now: it means something if Look says Posted
 // before and afterwards. It is not to be changed.
 //
 //banyan:decodes
@@ -163,7 +163,7 @@ func Copy(cells []Cell) []Cell {
 	return out
 }
 
-// Dump gives what cells say, as text.
+// Dump gives the contents of cells, as text.
 func Dump(cells []Cell) string {
 	out := make([]byte, 0, 16*len(cells))
 	for i := range cells {

@@ -2,8 +2,8 @@
 // base of collectives of few bytes, and of agreements, where all members share a machine.
 //
 // A message reaches one process. A cell of a [Board] is seen by all, and keeps its contents when its
-// writer is dead. So a member that has missed what the others have seen looks again, and comes to the
-// same result.
+// writer is dead. So a member that has missed a state that the others saw looks again, and comes to
+// the same result.
 //
 // # Steps
 //

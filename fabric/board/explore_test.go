@@ -12,14 +12,14 @@ import (
 	"github.com/banyan-hpc/banyan/internal/explore"
 )
 
-// What may happen in a segment is tried: [Phase] and [Segment] as they are, in ordinary memory, by members that do one step at a
-// time, in any order, each of which may die before any of them. What they use of the outside is here: a member learns of a death, or that a
+// Possible events in a segment are tried: [Phase] and [Segment] as they are, in ordinary memory, by members that do one step at a time,
+// in any order, each of which may die before any of them. The outside that they use is here: a member learns of a death, or that a
 // process has departed, some time after it; a frame wakes a sleeper some time after it was sent; operations that take another way end
-// when all have gone there; the living members validate together. A look that reads several slots is one step: what they say only grows, so it
+// when all have gone there; the living members validate together. A look that reads several slots is one step: contents only grow, so it
 // is as if all had been read at the last one.
 
 // Everything that may happen to few members in few operations is right: no member waits for ever, or ends a step to which another has not come, or
-// reads what does not belong there; and none fails while all live.
+// reads bytes that do not belong there; and none fails while all live.
 func TestExhaustive(t *testing.T) {
 	tasks := []task{
 		{n: 2, ops: "bmb", crashes: 1},

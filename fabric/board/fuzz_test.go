@@ -25,7 +25,7 @@ func within(part, memory []byte) bool {
 	return len(part) == 0 || at >= from && at+uintptr(len(part)) <= from+uintptr(len(memory))
 }
 
-// Whatever stands in the cells of a board, a part is at most as long as the longest, and lies in its cell.
+// With any contents of the cells of a board, a part is at most as long as the longest, and lies in its cell.
 func FuzzCells(f *testing.F) {
 	f.Add([]byte{0, 8, 255, 0, 64, 77}, uint32(1))
 	f.Add([]byte{0, 0, 1, 0, 1, 5}, ^uint32(0))
@@ -58,7 +58,7 @@ func FuzzCells(f *testing.F) {
 	})
 }
 
-// Whatever stands in a segment, a part has room in it or is said to be elsewhere.
+// With any contents of a segment, a part has room in it or is reported as elsewhere.
 func FuzzSegment(f *testing.F) {
 	f.Add([]byte{0, 12, 255, 0, 1, 255}, []byte{0, 0, 255, 0, 1, 255}, uint64(3), uint16(2))
 	f.Add([]byte{0, 7, 0xc0}, []byte{0, 3, 0x80}, ^uint64(0), uint16(MaxMembers))

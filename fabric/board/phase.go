@@ -157,7 +157,7 @@ func (p *Phase) Awaited() int {
 // Apart reports whether a member has come to this step with a part that is too long.
 func (p *Phase) Apart() bool { return p.segment.Apart(p.step) }
 
-// Sight is what a member sees before it sleeps.
+// Sight is the result of a member's look before it sleeps.
 type Sight uint8
 
 // The results of Doze.

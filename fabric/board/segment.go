@@ -97,7 +97,7 @@ type Slot struct {
 	parts   [2][slotBytes]byte
 }
 
-// Common is what members say for all.
+// Common is the data that members write for all.
 type Common struct {
 	// groups: the last step that all members of a group were seen to have entered.
 	groups [MaxMembers / GroupSize]line
@@ -272,8 +272,8 @@ func (g *Segment) Members(group int) (first, end int) {
 	return group * g.group, min(group*g.group+g.group, len(g.slots))
 }
 
-// LaySum lays the fold of the parts of a group in a step, of at most Room bytes. Whoever lays one for that
-// step lays the same.
+// LaySum lays the fold of the parts of a group in a step, of at most Room bytes. All members that
+// lay one for that step lay the same.
 func (g *Segment) LaySum(group int, step uint64, turn int, fold []byte) {
 	s := &g.common.sums[turn][group]
 	if s.step.Load() != step {

@@ -27,8 +27,8 @@ func TestRoom(t *testing.T) {
 	require.Equal(t, 256, Room(128))
 }
 
-// What is too long is said to be elsewhere, what others or other steps have laid is not taken for one's own, and memory serves others
-// when all have left.
+// A part that is too long is reported as elsewhere. A payload of others or of other steps is not taken for one's own.
+// Memory serves others when all have left.
 func TestSegment(t *testing.T) {
 	h := Open(make([]Slot, 2), new(Common), make([]Buffer, Buffers), make([]byte, PartsBytes(2)))
 	h.Bring(0, 1, 1, []byte{1, 2})

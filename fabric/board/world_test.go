@@ -25,7 +25,7 @@ const (
 	hopeful               // a member that sees the first of a group says that all have come
 )
 
-// task is what the members are to do.
+// task is the work of the members.
 type task struct {
 	n int
 	// ops, each of them for all: 'b' barrier, 'm' each member brings something, 'g' the first member collects it and lays the sum, 'e' and the last member brings too much, 0 … 9 a root lays
@@ -43,7 +43,7 @@ type task struct {
 	broken mutant
 }
 
-// what a member does next.
+// place is the next action of a member.
 type place uint8
 
 const (
@@ -220,7 +220,7 @@ type step struct {
 
 func (s step) String() string { return fmt.Sprintf("%c%d", s.what, s.who) }
 
-// Steps lists what can happen.
+// Steps lists the possible steps.
 func (w *world) Steps() (out []step) {
 	settled := true
 	for who := range w.actors {
@@ -281,7 +281,7 @@ func (w *world) allAway(a *actor) bool {
 	})
 }
 
-// value is what a member brings or lays in an op.
+// value is the byte that a member brings or lays in an op.
 func value(op, epoch, who int) byte { return byte(1 + op*16 + epoch*5 + who) }
 
 // root is the member that lays something in an op: its place in the segment.

@@ -17,7 +17,7 @@ import (
 )
 
 // Real is the driver of real processes: copies of the test binary, whose TestMain must call [Main].
-// It kills them with SIGKILL. They end with the test binary, in whatever way that ends.
+// It kills them with SIGKILL. They end with the test binary, for any cause of its end.
 type Real struct {
 	// Start, if set, replaces cmd.Start, on the same thread.
 	Start func(id proc.ID, cmd *exec.Cmd) error

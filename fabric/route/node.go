@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NameVariable names the node: processes with different names share no memory, whatever else they
-// have in common.
+// NameVariable names the node: processes with different names share no memory, also with all else
+// in common.
 const NameVariable = "BANYAN_NODE"
 
 const maxName = 64

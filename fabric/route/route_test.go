@@ -78,7 +78,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// Processes that may trace everything share memory with each other, whatever else differs.
+// Processes that may trace everything share memory with each other, even if all else differs.
 func TestTracersShare(t *testing.T) {
 	a := plain(func(c *Card) { c.Node.Caps = ptrace | 3 })
 	b := plain(func(c *Card) { c.Node.Caps, c.Node.UID, c.Node.Hidden = ptrace, 0, true })
@@ -131,7 +131,7 @@ func surveyed(t *testing.T, cards ...*Card) *Topology {
 	return topo
 }
 
-// All processes of a machine share its cores, in whatever containers; a quota is a container's own.
+// All processes of a machine share its cores, in any containers; a quota is a container's own.
 func TestCrowded(t *testing.T) {
 	cores := func(b ...byte) func(*Card) { return func(c *Card) { c.Cores = b } }
 	other := func(c *Card) { c.Node.PIDs++ }

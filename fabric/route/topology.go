@@ -63,7 +63,7 @@ type survey struct {
 	first  *Card // of rank 0
 }
 
-// machine identifies a machine: all its processes share its cores, whatever their namespaces.
+// machine identifies a machine: all its processes share its cores, in all namespaces.
 type machine [16]byte
 
 // coreShare is a number of ranks and the cores that they share.
@@ -121,8 +121,8 @@ func (m *coreShare) take(cores []byte) {
 }
 
 // judge finds the nodes whose ranks must share cores: there are more ranks than cores on which they
-// may run, or than their control group permits. This counts bound ranks correctly, whatever program
-// bound them.
+// may run, or than their control group permits. This counts bound ranks correctly, bound by any
+// program.
 func (s *survey) judge() {
 	for node, q := range s.quotas {
 		m, cores := s.places[s.boots[node]], 0

@@ -65,7 +65,7 @@ func (s *segment) dropCards() {
 // departed: then its card could only show that the process has ended. Any goroutine may call it. The
 // launcher numbers the ranks of a machine in a row, and their headers too.
 //
-// The contents are what the peer wrote, or what another process has made of it.
+// The contents are the bytes that the peer wrote, unless another process has changed them.
 func (p *Provider) Card(edition int, peer proc.ID) []byte {
 	p.mapped.RLock()
 	defer p.mapped.RUnlock()

@@ -23,8 +23,8 @@ func leave(p *Provider, name uint64, members, member int) {
 	p.Boards().OpenSegment(p.cfg.Self, name, members).Leave(member, false)
 }
 
-// Memory of a segment in which a process has died serves others once that process has ended, whatever it counted as
-// before: a stopped one might still write.
+// Memory of a segment in which a process has died serves others once that process has ended. A verdict
+// before the end does not suffice: a stopped process might still write.
 func TestCollSegmentsOfTheDead(t *testing.T) {
 	p := open(t, Config{Self: 0, MaxProcs: 2})
 	v := spawn(t, role{Self: 1, MaxProcs: 2})

@@ -130,7 +130,7 @@ const (
 	pageBytes   = 4096
 	headerBytes = pageBytes
 	lineBytes   = 64
-	// slotBytes is what a process uses of its page. In the memory of the node the rest is of another segment.
+	// slotBytes is the part of its page that a process uses. In the memory of the node the rest is of another segment.
 	slotBytes = pageBytes / 2
 )
 

@@ -37,7 +37,7 @@ func (p *Provider) Evidence() string {
 	return SlowDetection
 }
 
-// killPeer kills the peer, so that a report of its death is true whatever the evidence was. It
+// killPeer kills the peer, so that a report of its death is true with any evidence. It
 // spares a peer in this same process.
 func (c *Conn) killPeer() {
 	if c.reader.pid != os.Getpid() {

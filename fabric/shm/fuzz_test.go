@@ -110,7 +110,7 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// Whatever a peer writes into its slot, Await takes the expected frame, or nothing, or a frame that
+// With any bytes in a peer's slot, Await takes the expected frame, or nothing, or a frame that
 // fits its buffer, and reads nothing outside of the slot.
 func FuzzAwait(f *testing.F) {
 	word := func(class fabric.Class, n uint64) uint64 { return 1<<lapShift | uint64(class)<<classShift | n }
@@ -148,7 +148,7 @@ func FuzzAwait(f *testing.F) {
 	})
 }
 
-// Whatever cursors a peer writes, a sender never has more in flight than there is room for, and
+// With any cursors of a peer, a sender never has more in flight than there is room for, and
 // detects impossible values.
 func FuzzCursors(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 0, 2, 1, 40, 9, 200, 255})

@@ -17,7 +17,7 @@ import (
 type handle struct {
 	state   atomic.Int32 // the descriptor plus 1; 0: none; putOff
 	opening sync.Mutex
-	// What identifies the process when the descriptor is opened late: the time of its start, and a word that its
+	// These identify the process when the descriptor is opened late: the time of its start, and a word that its
 	// thread holds as long as it lives. Without a word the time counts.
 	started uint64
 	word    *robust.Word

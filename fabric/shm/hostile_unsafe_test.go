@@ -47,7 +47,7 @@ func consumerOf(g geometry) (mem []byte, c consumer) {
 	return mem, consumer{ring: shortRing(mem), other: longRing(mem, mem[pageBytes:], g)}
 }
 
-// Whatever a peer writes into its slot, reading it neither faults nor leaves the slot, and a word
+// With any bytes in a peer's slot, reading it neither faults nor leaves the slot, and a word
 // that no producer writes ends the connection.
 func FuzzSlot(f *testing.F) {
 	f.Add(uint64(1), []byte{1, 0, 0, 8})
@@ -257,7 +257,7 @@ func FuzzAddress(f *testing.F) {
 	})
 }
 
-// Whatever a newcomer writes into its slot as an address, and into the words of refusal and state,
+// With any address of a newcomer in its slot, and any values in the words of refusal and state,
 // the owner reports that peer's end, or none. Addresses name this process, so that a defect affects
 // no others.
 func FuzzNewcomer(f *testing.F) {

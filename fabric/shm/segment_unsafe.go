@@ -109,7 +109,7 @@ const cursorsAt = 128
 type segment struct {
 	geometry
 	fd     int    // -1 of a peer's
-	header []byte // header and knock bitmap, and what is mapped with them
+	header []byte // header and knock bitmap, and the memory mapped with them
 	pages  []byte // of a peer's up to that of this process
 	rings  []byte // all long rings of the own segment, and its boards; one ring of a peer's
 	// front is the file of the memory of header and pages. shared: that memory is a part of node, the mapping

@@ -121,7 +121,7 @@ func (p *Provider) Close() error {
 	return p.release()
 }
 
-// linger polls until all sent data have left this process. It reads and drops what arrives: a
+// linger polls until all sent data have left this process. It reads and drops incoming data: a
 // socket that is closed with unread data discards data that the other side has not read.
 func (p *Provider) linger() {
 	var deaf fabric.Sink

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever networks a user names, each address is used or not for a reason, an excluded one never,
+// For any networks that a user names, each address is used or not for a reason, an excluded one never,
 // and one that is not named only if none are.
 func FuzzNetworks(f *testing.F) {
 	f.Add("lo,!127.0.0.2")

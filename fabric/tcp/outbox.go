@@ -225,7 +225,7 @@ func (o *outbox) peek(at uint64) []byte {
 	return o.scratch[:]
 }
 
-// resume releases acknowledged frames, over whatever connection, and makes the rest be written
+// resume releases acknowledged frames, over any connection, and makes the rest be written
 // again. It returns the same as taken. got is the number of frames that this side has received.
 func (o *outbox) resume(number, got uint32) int {
 	o.sent, o.cursor, o.offset, o.urgent = o.tail, len(o.lent), 0, nil

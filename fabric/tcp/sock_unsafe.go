@@ -7,8 +7,8 @@ import (
 )
 
 // The calls that move bytes do not wait, so they bypass the Go scheduler (RawSyscall): notifying it
-// costs a tenth of a short one. callMax bounds what they copy, so that a garbage collection is not
-// delayed for longer than that takes.
+// costs a tenth of a short one. callMax bounds the bytes that they copy, so that a
+// garbage collection is not delayed for longer than that takes.
 const callMax = 1 << 20
 
 // sendBytes writes to a socket.

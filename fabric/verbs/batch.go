@@ -52,7 +52,7 @@ func (p *Provider) join(c *Conn, all []*work) bool {
 	return true
 }
 
-// flushBatch posts what waits. The flusher calls it, with its lock.
+// flushBatch posts the waiting messages. The flusher calls it, with its lock.
 func (p *Provider) flushBatch() {
 	if p.d.sending > 0 {
 		p.d.post()
@@ -70,7 +70,7 @@ func (p *Provider) endBatch() {
 	}
 }
 
-// roundTrip posts what waits, and takes completions with so many looks. It returns their number.
+// roundTrip posts the waiting work, and takes completions with so many looks. It returns their number.
 func (p *Provider) roundTrip(looks int) (found int) {
 	p.refill()
 	for {

@@ -252,7 +252,7 @@ func TestFailedMessageWakes(t *testing.T) {
 	}
 }
 
-// Await receives the one awaited frame, and leaves every other one, and whatever else there is to do, to Poll.
+// Await receives the one awaited frame, and leaves every other one, and all other work, to Poll.
 func TestAwait(t *testing.T) {
 	if noAdapter(t) {
 		return
@@ -303,7 +303,7 @@ func TestAwait(t *testing.T) {
 	require.Less(t, c[1].Await(fabric.ClassTest, 8, buf, 1), fabric.NotYet)
 }
 
-// What Ready has found at the sockets is there for the next Poll.
+// The events that Ready has found at the sockets are there for the next Poll.
 func TestSocketsAreReadAfterReady(t *testing.T) {
 	if noAdapter(t) {
 		return

@@ -70,7 +70,7 @@ type onWay struct {
 	slot    uint32
 	counted bool   // it is a frame: it does not bring credit only, and does not ride
 	move    bool   // slot may be noSlot
-	into    []byte // what a move has read into its buffer goes there
+	into    []byte // a move copies there the bytes that it has read into its buffer
 }
 
 // messages is the number of messages on their way.
@@ -196,7 +196,7 @@ func (c *Conn) mayContinue() {
 }
 
 const (
-	// forPoll is what Await returns when Poll has something to do.
+	// forPoll is the result of Await when Poll has something to do.
 	forPoll = fabric.NotYet - 1
 	// looksEach is the number of looks at the completion queue that take as long as one at a socket.
 	looksEach = 32
@@ -276,7 +276,7 @@ func (c *Conn) Invalidate() {
 	c.Conn.Invalidate()
 }
 
-// drop frees the lane, and what was on its way.
+// drop frees the lane, and the messages on their way.
 func (c *Conn) drop() {
 	c.EndFetches()
 	c.release()
@@ -306,7 +306,7 @@ func (c *Conn) release() {
 	}
 }
 
-// corrupt cuts a peer off that has sent what no correct process sends.
+// corrupt cuts a peer off that has sent a message that no correct process sends.
 func (c *Conn) corrupt() {
 	if !c.ended {
 		c.Invalidate()

@@ -214,7 +214,7 @@ func (d *device) join(p pair, psn uint32, theirs *end, timeout, retries int) err
 	return nil
 }
 
-// fail ends what a pair sends and receives. free frees it.
+// fail ends the sends and receives of a pair. free frees it.
 func (p pair) fail() { _ = C.bn_pair_fail(p.at) }
 func (p pair) free() { C.bn_pair_free(p.at) }
 
@@ -229,7 +229,7 @@ func (d *device) receive(at []byte, m *memory, id uint64) bool {
 	return true
 }
 
-// work is what a pair is to do with memory at, which belongs to m: to send it, to write it to the peer's memory, or to read
+// work is a task of a pair with memory at, which belongs to m: to send it, to write it to the peer's memory, or to read
 // from there into it.
 type work struct {
 	at              []byte
@@ -271,7 +271,7 @@ func (d *device) probe(p pair, id uint64) {
 
 var errQueue = errors.New("verbs: the completion queue is broken")
 
-// round posts what waits and takes completions, with so many looks at the queue until there is one. If a message
+// round posts the waiting work and takes completions, with so many looks at the queue until there is one. If a message
 // cannot be posted, refused is its pair: none of the next round goes to that, and the others wait for it.
 func (d *device) round(looks int) (found int, refused pair, err error) {
 	sending := d.sending

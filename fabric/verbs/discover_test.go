@@ -14,7 +14,7 @@ func TestChoose(t *testing.T) {
 	for name, tc := range map[string]struct {
 		state, layer, gid, kind string
 		usable                  func(string, netip.Addr) bool
-		want                    string // the port, or what the error says
+		want                    string // the port, or the text of the error
 	}{
 		"RoCE":       {"4: ACTIVE", "Ethernet", roce, "RoCE v2", nil, "rxe0 port 1 (RoCE v2, 10.77.0.1)"},
 		"InfiniBand": {"4: ACTIVE", "InfiniBand", local, "", nil, "rxe0 port 1 (InfiniBand, fe80::5054:ff:fe77:0)"},

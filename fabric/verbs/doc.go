@@ -12,12 +12,12 @@
 // Short frames to one peer that follow each other at once share a call into C and a doorbell: see batch.go.
 //
 // A message from registered memory ([fabric.Registrar]) is read by the receiver's adapter, many at once, over queue pairs for reads
-// alone, one for each port: see reads.go. Peers can read all registered memory. They write only what has been shared
+// alone, one for each port: see reads.go. Peers can read all registered memory. They write only memory that was shared
 // ([fabric.Sharer]), by moves: see moves.go.
 //
 // # Failures
 //
-// The end of a process shows at its sockets. What has arrived from it is delivered before that is reported. If a queue
+// The end of a process shows at its sockets. Its arrived frames are delivered before that is reported. If a queue
 // pair fails while both processes live, as when a cable is pulled, all frames that the peer's adapter has not
 // acknowledged go over the sockets, and the peer drops those that it has. A new pair takes over after a while. A pair for reads that
 // fails is replaced, too; its messages are read over other ports meanwhile, or sent as frames.
@@ -30,7 +30,7 @@
 // The part in C needs cgo and the headers of libibverbs. The library is loaded when an endpoint is opened, so a
 // program runs where there is none. Without cgo, or the headers, Open says so.
 //
-// What posts and looks at completions is called by package ccall where that knows the machine, else by cgo.
+// Package ccall calls the functions that post and look at completions, where it knows the machine; else cgo does.
 //
 // Floor 2. It imports packages ccall and tcp.
 package verbs

@@ -67,7 +67,7 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
-// What the kernel says of a port gives a port or a reason.
+// The kernel's description of a port gives a port or a reason.
 func FuzzPort(f *testing.F) {
 	f.Add("4: ACTIVE", "Ethernet", "0000:0000:0000:0000:0000:ffff:0a4d:0001", "RoCE v2")
 	f.Add("1: DOWN", "InfiniBand", "fe80:0000:0000:0000:5054:00ff:fe77:0000", "")

@@ -63,7 +63,7 @@ func (c *Conn) Fetch(local []byte, remote fabric.Region, token uint64) error {
 	}
 	r.list = append(r.list, f)
 	p.reading.isDue(r)
-	if p.up == nil { // else Poll posts it, with what other frames lead to
+	if p.up == nil { // else Poll posts it, with the work that other frames lead to
 		p.endBatch()
 		p.postReads()
 		p.roundTrip(1)
@@ -226,7 +226,7 @@ func (p *Provider) readEnded(port *readingPort, done *completion) {
 	p.reading.isDue(x.of)
 }
 
-// breaks leaves a rail for a while: this and later messages are read over the others. Its adapter reports what is under way.
+// breaks leaves a rail for a while: this and later messages are read over the others. Its adapter reports those under way.
 func (x *rail) breaks(p *Provider, why error) {
 	if x.joined {
 		x.joined, x.why = false, why

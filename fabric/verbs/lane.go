@@ -99,7 +99,7 @@ func (c *Conn) say(n *note) {
 	c.pump()
 }
 
-// pump sends what waits for the sockets: notes, then the frames of a broken lane. It begins a lane where the sockets
+// pump sends the frames for the sockets: notes, then those of a broken lane. It begins a lane where the sockets
 // have connected, unless they are those of one machine.
 func (c *Conn) pump() (sent int) {
 	if c.wanted && !c.ended {

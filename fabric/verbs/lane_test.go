@@ -16,7 +16,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// peer is one of two endpoints in this process, with what it has received.
+// peer is one of two endpoints in this process, with the frames that it has received.
 type peer struct {
 	*Provider
 	t      *testing.T
@@ -273,7 +273,7 @@ func TestLaneTakesOver(t *testing.T) {
 	require.Empty(t, p[1].downs)
 }
 
-// A peer that has adapters and sends what no process of this version writes is cut off.
+// A peer that has adapters and sends a message that no process of this version writes is cut off.
 func TestCorruptMessages(t *testing.T) {
 	if noAdapter(t) {
 		return

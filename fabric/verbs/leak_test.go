@@ -21,7 +21,7 @@ import (
 // count is a number of objects of the kernel, such as "qp 3".
 var count = regexp.MustCompile(`([a-z_]+) (\d+)`)
 
-// held counts what all processes hold of the adapters, by kind, and the descriptors of this one.
+// held counts the objects of the adapters that all processes hold, by kind, and the descriptors of this one.
 func held(t *testing.T) map[string]int {
 	out, err := exec.CommandContext(t.Context(), "rdma", "resource", "show").CombinedOutput()
 	require.NoError(t, err, string(out))
@@ -73,7 +73,7 @@ func TestNothingIsLeaked(t *testing.T) {
 	if testing.Short() {
 		rounds = 6
 	}
-	useGroup(t, held(t)) // what the first one makes for all
+	useGroup(t, held(t)) // the first one makes some objects for all
 	before := held(t)
 	for range rounds {
 		useGroup(t, before)

@@ -158,7 +158,7 @@ func TestMovesOfALaneThatFails(t *testing.T) {
 	}
 }
 
-// A peer that has ended writes nothing to memory of this process afterwards, and what it was to read is not written.
+// A peer that has ended writes nothing to memory of this process afterwards, and no buffer of a read is written.
 func TestMovesOfAPeerThatEnds(t *testing.T) {
 	if noAdapter(t) {
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// fillSink makes the sink of the sockets, which passes on what they bring.
+// fillSink makes the sink of the sockets, which passes on their frames.
 func (p *Provider) fillSink() {
 	for class := range p.down.Deliver {
 		p.down.Deliver[class] = func(from proc.ID, imm uint64, payload []byte) {
@@ -53,7 +53,7 @@ func (p *Provider) Poll(s *fabric.Sink) int {
 		}
 	}
 	n, before := 0, p.told
-	if len(p.moved) == 0 && p.lanes > 0 || len(p.arrived) > 0 { // what has been found comes first
+	if len(p.moved) == 0 && p.lanes > 0 || len(p.arrived) > 0 { // found messages come first
 		n = p.roundTrip(pollLooks)
 		p.deliverAll()
 		p.payOwed()
@@ -230,7 +230,7 @@ func (p *Provider) empty() {
 	}
 }
 
-// ends handles the end of a peer that the sockets report: first comes what has arrived from it.
+// ends handles the end of a peer that the sockets report: first come its arrived messages.
 func (p *Provider) ends(peer proc.ID, cause proc.Cause) {
 	if c := p.conns[peer]; c != nil {
 		if c.pair != (pair{}) && !c.ended {
@@ -294,7 +294,7 @@ func (p *Provider) Ready() bool {
 		return false
 	}
 	p.endBatch()
-	p.polls = socketStride // the next Poll finds what this or the bell is about to report
+	p.polls = socketStride // the next Poll finds the events that this or the bell reports
 	if p.returned {
 		p.returned = false
 		return true

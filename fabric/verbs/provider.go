@@ -150,7 +150,7 @@ func (p *Provider) closeRails() {
 	}
 }
 
-// maxReceives and maxCompletions are what small adapters take.
+// maxReceives and maxCompletions are the limits of small adapters.
 const maxReceives, maxCompletions = 16 << 10, 32 << 10
 
 // ring is the number of messages of a connection on their way, credit and its own included.
@@ -203,7 +203,7 @@ func (p *Provider) Depart() {
 	p.Provider.Depart()
 }
 
-// Close implements fabric.Provider. After Depart it waits until the adapters of all peers have what was sent to
+// Close implements fabric.Provider. After Depart it waits until the adapters of all peers have the messages to
 // them.
 func (p *Provider) Close() error {
 	if p.closed {

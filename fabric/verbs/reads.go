@@ -15,7 +15,7 @@ import (
 // A message from registered memory is announced, and the receiver's adapter reads it: into registered memory directly,
 // into other memory by way of buffers. Reads have queue pairs of their own, so that one that fails, because the sender has freed
 // the memory, does not end the lane: one for each rail, a port that both processes have. Many messages are read at once, and a long
-// one in pieces over all rails: see get.go. Poll finds what has ended, and starts what can go on.
+// one in pieces over all rails: see get.go. Poll finds ended reads, and starts the next ones.
 //
 // The pairs live as long as the lane. When they are freed nothing of theirs is written any more, so a peer's end, Invalidate and
 // EndFetches free them first.
@@ -29,7 +29,7 @@ const (
 	readsAtOnce, mostReads, mostBuffers = 8, 64, 8
 )
 
-// reads is what the connections of a provider share for reads.
+// reads is the state that the connections of a provider share for reads.
 type reads struct {
 	ports              []*readingPort // the provider's own, then the further ones
 	next               uint64         // the number of the last read
@@ -178,7 +178,7 @@ func (x *rail) open(p *Provider) bool {
 	return true
 }
 
-// ends gives what the peer has to know of the pairs.
+// ends describes the pairs for the peer.
 func (r *readPairs) ends() (list [mostRails]end) {
 	for i, x := range r.rails {
 		list[i] = x.mine

@@ -6,7 +6,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 )
 
-// end is what one end of a queue pair tells the other.
+// end is the description of one end of a queue pair for the other.
 type end struct {
 	qp, psn  uint32
 	lid      uint16

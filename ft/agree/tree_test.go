@@ -122,7 +122,7 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// One frame for each node beyond the first crosses in either direction, whatever the order of events.
+// One frame for each node beyond the first crosses in either direction, in any order of events.
 func TestCrossings(t *testing.T) {
 	for _, wide := range []uint{0, Shallow.Digit - 1} {
 		j := job{n: 16, rounds: 3, wide: wide, nodes: 0x_aa_55_00_ff} // four ranks on each

@@ -172,7 +172,7 @@ func TestNoFalseFailure(t *testing.T) {
 	}
 }
 
-// Every survivor is notified of every failure, whatever its connections: with kills at any time,
+// Every survivor is notified of every failure, with any connections: with kills at any time,
 // also of the processes that forward.
 func TestFailuresReachAll(t *testing.T) {
 	for seed := range seeds(300) {

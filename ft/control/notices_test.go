@@ -159,7 +159,7 @@ func TestGapsAreClosed(t *testing.T) {
 	}
 }
 
-// A failure that one member knows is found whatever its rank: the tree below it is reached
+// A failure that one member knows is found for every failed rank: the tree below it is reached
 // otherwise.
 func TestOneFailureFloods(t *testing.T) {
 	const n = 16

@@ -233,7 +233,7 @@ func (x *revocationJob) revoke(p *sim.Proc, notify func()) {
 	}
 }
 
-// If one living member knows of a revocation all do, whatever members fail, between any two of the
+// If one living member knows of a revocation all do, also if members fail between any two of the
 // frames that notify the others (ULFM 17.3.1).
 func TestRevocationReachesAll(t *testing.T) {
 	seeds := uint64(300)

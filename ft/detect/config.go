@@ -43,7 +43,7 @@ type Config struct {
 	Node func(proc.ID) int
 }
 
-// Check returns what is wrong with the configuration, or nil.
+// Check returns the error of the configuration, or nil.
 func (c *Config) Check() error {
 	switch {
 	case c.Procs < 1 || c.Procs > proc.MaxIDs:

@@ -305,7 +305,7 @@ func TestHops(t *testing.T) {
 	t.Logf("%d tells, %d frames", tells, frames)
 }
 
-// A job of the largest size costs what its logarithm costs.
+// The costs of a job of the largest size grow with its logarithm.
 func TestLargestJob(t *testing.T) {
 	m := newMachine(12345, proc.MaxIDs, Majority)
 	require.Len(t, m.neighbours, 2*20-1)

@@ -180,7 +180,7 @@ func (m *Machine) flush() {
 	}
 }
 
-// resend repeats what has not been acknowledged for half a period, and sends departures, which are
+// resend repeats entries that are unacknowledged for half a period, and sends departures, which are
 // not urgent.
 func (m *Machine) resend() {
 	if m.broken.silent {

@@ -216,7 +216,7 @@ func (w *world) endedBy(self int, err *EndError) {
 	}
 }
 
-// check compares what all know in the end.
+// check compares the knowledge of all in the end.
 func (w *world) check() {
 	var survivors []int
 	for i, p := range w.nodes {
@@ -266,8 +266,8 @@ func (w *world) checkFrames() {
 	}
 }
 
-// explore runs one seed and returns what went wrong. Two processes that count each other as failed
-// and both go on are not wrong where doc.go says so; verdicts are recorded to decide that.
+// explore runs one seed and returns its world, with the faults. Two processes that count each other
+// as failed and both go on are right where doc.go says so; verdicts are recorded to decide that.
 func explore(seed uint64, broken mutant, verbose bool) *world {
 	w := newWorld(seed, broken)
 	w.verbose = verbose

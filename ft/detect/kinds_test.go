@@ -1,6 +1,6 @@
 package detect
 
-// What a schedule may contain.
+// The kinds of events of a schedule.
 const (
 	withKills   = "kills"
 	withOneWay  = "one-way partitions"

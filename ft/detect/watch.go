@@ -46,7 +46,7 @@ func (m *Machine) search(id proc.ID) (int, bool) {
 }
 
 // observe starts to watch a process as if it had been heard at the given clock; it does not change
-// what is known of a watched one.
+// the state of a watched one.
 func (m *Machine) observe(id proc.ID, why byte, seen fabric.Time) {
 	i, ok := m.search(id)
 	if ok {

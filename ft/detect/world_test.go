@@ -236,7 +236,7 @@ func (w *world) apply(p *node, e event) {
 		if w.rng.IntN(2) == 0 {
 			w.input(p, event{at: w.now, what: evTick, to: e.to})
 			if w.rng.IntN(2) == 0 && p.runs() {
-				// Held up again before it has read what has arrived.
+				// Held up again before it has read the frames that have arrived.
 				w.tell("stop %d again", e.to)
 				p.paused = true
 				again := w.duration() + 2*w.cfg.Period

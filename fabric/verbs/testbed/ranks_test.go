@@ -308,7 +308,7 @@ func survives(c *banyan.Comm, do func() error) error {
 	var err error
 	var start time.Time
 	for n := 0; err == nil; n++ {
-		if n == 50 || c.Rank() == 1 && n == 0 { // what is to happen may happen
+		if n == 50 || c.Rank() == 1 && n == 0 { // the failure may happen now
 			announce("going", c.Rank())
 		}
 		start = time.Now()

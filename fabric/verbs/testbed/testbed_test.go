@@ -1,7 +1,7 @@
 //go:build rdma
 
 // These tests start virtual machines. They fail where QEMU or the kernel's package lacks; make rdma
-// installs what they need.
+// installs all requirements.
 
 package testbed
 
@@ -20,7 +20,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/compare/suite"
 )
 
-// result is what a run of rdma-vm has written, and its exit status.
+// result is the output of a run of rdma-vm, and its exit status.
 type result struct {
 	out, errs string
 	status    int
@@ -172,7 +172,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// fewPrograms is a folder with what rdma-vm uses before it looks for QEMU.
+// fewPrograms is a folder with the programs that rdma-vm uses before it looks for QEMU.
 func fewPrograms(t *testing.T) string {
 	dir := t.TempDir()
 	for _, program := range []string{"bash", "nproc", "uname"} {
