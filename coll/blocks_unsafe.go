@@ -2,7 +2,7 @@ package coll
 
 import "unsafe"
 
-// Why unsafe: a slice of slices of numbers is used in place, whatever its elements. The header of a slice of
+// Why unsafe: a slice of slices of numbers is used in place, with elements of any type. The header of a slice of
 // elements is read as that of a slice of bytes, which has the same layout with the length in elements.
 // Addresses of buffers are compared, and nothing is read through them.
 

@@ -7,7 +7,7 @@ import (
 )
 
 // A call with a Check begins with a non-blocking allgather of descriptions of each rank's call. It
-// is the same at all ranks, whatever they call. So all of them detect calls that differ, and none
+// is the same at all ranks, for all calls. So all of them detect calls that differ, and none
 // waits for a message that no rank sends. A blocking operation waits for it and then starts. A
 // non-blocking one starts at once, and its request ends first with the outcome of the allgather.
 

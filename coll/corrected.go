@@ -47,7 +47,7 @@ const (
 	spoiled = 1<<64 - 1
 )
 
-// piecesOf is the number of pieces of a broadcast of so many bytes. All ranks call all of them, whatever the outcome
+// piecesOf is the number of pieces of a broadcast of so many bytes. All ranks call all of them, after any outcome
 // of one, so that the next operation has the same number everywhere.
 func piecesOf(length int) int { return (length+sizeLen)/corrected.MaxValue + 1 }
 

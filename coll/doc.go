@@ -8,7 +8,7 @@
 // Each algorithm is written once, as a [Schedule] of steps. A blocking operation runs it in the goroutine of its
 // caller, a non-blocking one as progress allows.
 //
-// An operation uses a tree of package coll/tree: one walk, up or down, whatever the design and the shape. [Trees]
+// An operation uses a tree of package coll/tree: one walk, up or down, for each design and shape. [Trees]
 // has this rank's place in the tree rooted at the lowest remaining rank, computed at a validate, and its place in
 // the tree of the last other root. Only the design Reroute computes its place in each call.
 //
@@ -35,7 +35,7 @@
 //	                power of two; a ring
 //	Allreduce       recursive doubling; recursive halving and doubling, if the elements can be folded apart
 //
-// Whatever the choice:
+// With every choice:
 //
 //	Alltoall(v)     a message to each other rank, all receives before the first send
 //	Allgatherv,

@@ -10,7 +10,7 @@ import (
 )
 
 // In most operations of this file a rank has a message for each other one, and no rank passes on those of
-// others: so there is no tree, whatever was chosen. All receives are posted before the first send. The
+// others: so there is no tree, even if chosen. All receives are posted before the first send. The
 // sends begin with the next rank, so that not all ranks send to the same one at once. One wait ends all of
 // them. Each message has the length that its receiver expects, or the receiver has ft.ErrArgument.
 

@@ -23,7 +23,7 @@ func TestTreesOfReductionsAgree(t *testing.T) {
 	}
 }
 
-// foldings gives what a reduction among n ranks folds, by an algorithm.
+// foldings gives the folds of a reduction among n ranks, by an algorithm.
 func foldings(t *testing.T, n int, by choose.Algorithm, f Fold) string {
 	table := choose.New(choose.Force(choose.Reduce, by))
 	sums := map[int]string{}
@@ -35,7 +35,7 @@ func foldings(t *testing.T, n int, by choose.Algorithm, f Fold) string {
 		sums[r.Rank()] = sumOf(s, r.Rank())
 	}
 	whole := sums[0]
-	for again := ""; again != whole; { // a rank's part stands for what it has folded
+	for again := ""; again != whole; { // a rank's part stands for its fold
 		again = whole
 		for rank, sum := range sums {
 			whole = strings.ReplaceAll(whole, name(rank)+"'", sum)

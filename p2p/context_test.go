@@ -8,8 +8,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Communicators made after a validate do not get the context of its collectives, whatever members
-// have ended and however many are made.
+// Communicators made after a validate do not get the context of its collectives, for any ended
+// members and any number of communicators.
 func TestNumbersAfterValidate(t *testing.T) {
 	_, _, c, kill := fourRanks(t)
 	for epoch, ended := range [][]proc.ID{nil, {3}, {2, 3}} {

@@ -91,7 +91,7 @@ func (r *Request) impossibleAfter(l *link, cause proc.Cause) error {
 	case r.src == l.peer:
 		return r.comm.peerEndedError(l)
 	case r.comm.parent != nil && cause.Failed() && r.comm.has(l.peer) && !r.endsWithPeerOnly():
-		// A collective needs all members, whatever this receive's source (Hursey & Graham §3.2).
+		// A collective needs all members, for any source of this receive (Hursey & Graham §3.2).
 		return r.comm.peerEndedError(l)
 	case r.src != proc.None || r.comm.peers.Rank(l.peer) < 0 || cause.Failed():
 		return nil

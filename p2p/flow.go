@@ -17,11 +17,11 @@ import (
 //     was started.
 //   - The sender's limits set the size of a chunk. Above fairChunk the receiver's limits bound it
 //     too; grants carry them.
-//   - A sender that has spent everything announces its messages, whatever their length, and keeps
+//   - A sender that has spent everything announces its messages, with any length, and keeps
 //     the data. An announcement also takes memory at the receiver, so at most maxAnnounced may be
 //     unanswered; later sends are held.
 //
-// The receiver counts what it keeps. A sender that exceeds the bounds is cut off as corrupt: it
+// The receiver counts its kept bytes. A sender that exceeds the bounds is cut off as corrupt: it
 // holds the job's secret, but it is faulty or hostile. The same applies to too many announcements,
 // and to too many answers that a peer asks for and does not read; see [Engine.cutOff].
 //

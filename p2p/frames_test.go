@@ -186,7 +186,7 @@ func TestFragmentOfAnEagerReceive(t *testing.T) {
 	require.Equal(t, 300, st.Count)
 }
 
-// Announcements without a receive are bounded, whatever the sender counts.
+// Announcements without a receive are bounded, for any counts of the sender.
 func TestTooManyAnnouncements(t *testing.T) {
 	s, e, _ := newScripted(t)
 	for i := range uint64(maxAnnounced + 10) {

@@ -10,7 +10,7 @@ import (
 )
 
 // Group maps ranks to process ids. It is stored as runs of equal stride, because groups are mostly
-// cut from others by range and stride: a world is one run, whatever its size. The zero Group is
+// cut from others by range and stride: a world is one run, for any size. The zero Group is
 // empty. A Group is immutable.
 type Group struct {
 	size int

@@ -104,7 +104,7 @@ func (c *Comm) sendAtOnce(l *link, buf []byte, tag int) bool {
 	return false
 }
 
-// manner is the mode of a send. All but standard sends are announced, whatever their length.
+// manner is the mode of a send. All but standard sends are announced, with any length.
 type manner uint8
 
 const (

@@ -146,7 +146,7 @@ func TestMessagesOfOtherLengths(t *testing.T) {
 	}))
 }
 
-// After an error of a collective the elements are unchanged, whatever has been received.
+// After an error of a collective the elements are unchanged, for any bytes received.
 func TestCollectiveOfAnotherLength(t *testing.T) {
 	column, err := Vector(4, 1, 3)
 	require.NoError(t, err)

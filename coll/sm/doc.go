@@ -1,7 +1,7 @@
 // Package sm has collectives of few bytes in memory that the ranks of a communicator share.
 //
 // There is no tree. Each rank writes its part to its slot of a segment (package fabric/board), enters
-// the next step, and reads the slots of all ranks, or what others have said for groups of them. So each needs one turn at a processor, where many
+// the next step, and reads the slots of all ranks, or the entries of others for groups of them. So each needs one turn at a processor, where many
 // share it. A failure or a revocation ends the wait at each rank that learns of it, as if it waited
 // for a message. The communicator has no collectives any more then, and the one of the next validate
 // starts without a segment.

@@ -17,7 +17,7 @@ import (
 
 // Segments is the memory that processes share. Its methods are called with the engine's lock held.
 type Segments interface {
-	// Reach reports whether this process can open what another one makes, which it must be connected to.
+	// Reach reports whether this process can open memory of another one, which it must be connected to.
 	Reach(owner proc.ID) bool
 	// MakeSegment takes memory of this process for these members, and names it; false: there is none.
 	MakeSegment(members []proc.ID) (name uint64, ok bool)
@@ -30,7 +30,7 @@ type Segments interface {
 	RejectSegment(name uint64)
 }
 
-// Memory is what a process needs for collectives in shared memory.
+// Memory is the state of a process for collectives in shared memory.
 type Memory struct {
 	e        *progress.Engine
 	segments Segments
@@ -61,7 +61,7 @@ const tag = p2p.Blocking | 15
 
 // Find finds out whether the ranks of each node can use memory of the lowest of them, which makes a segment
 // then; nil: some rank cannot. Members are the ranks on this rank's node, in order. It is a collective of the whole
-// communicator, and M the mode of its messages: the answers go up a binomial tree, and what has become of it down;
+// communicator, and M the mode of its messages: the answers go up a binomial tree, and the outcome down;
 // with several nodes the name of the memory then goes down a tree of each node.
 //
 // Preconditions: no node has more than MaxMembers ranks, and there are two ranks at least.
@@ -116,7 +116,7 @@ func neighbours(n, me int) []int {
 	return around
 }
 
-// answer sends up the tree of ranks whether all below can, and gives what rank 0 is to say.
+// answer sends up the tree of ranks whether all below can, and gives the answer for rank 0 to send.
 func answer[M p2p.Mode](c *p2p.Comm, ranks []int, can bool) (around []int, _ bool, err error) {
 	me := slices.Index(ranks, c.Rank())
 	parent, children := tree(len(ranks), me)
@@ -137,7 +137,7 @@ func answer[M p2p.Mode](c *p2p.Comm, ranks []int, can bool) (around []int, _ boo
 	return neighbours(len(ranks), me), can, err
 }
 
-// down passes what the first of the ranks says in b to all.
+// down passes the bytes b of the first of the ranks to all.
 func down[M p2p.Mode](c *p2p.Comm, ranks []int, b []byte) (err error) {
 	parent, children := tree(len(ranks), slices.Index(ranks, c.Rank()))
 	if parent >= 0 {
@@ -151,7 +151,7 @@ func down[M p2p.Mode](c *p2p.Comm, ranks []int, b []byte) (err error) {
 	return err
 }
 
-// recv receives what is as long as b.
+// recv receives a message as long as b.
 func recv[M p2p.Mode](c *p2p.Comm, b []byte, src int) error {
 	st, err := p2p.Recv[M](c, b, src, tag)
 	if total, long := p2p.Truncated(err); long {

@@ -14,7 +14,7 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// member is what a process would be.
+// member stands for a process.
 type member struct {
 	memory *Memory
 	comm   *p2p.Comm // of collectives
@@ -45,7 +45,7 @@ func pair(t *testing.T) (all [2]member) {
 	return all
 }
 
-// Whatever rank 0 answers, another rank has a segment that it can look at, or none, or an error.
+// After any answer of rank 0, another rank has a segment that it can look at, or none, or an error.
 func FuzzFind(f *testing.F) {
 	f.Add(binary.LittleEndian.AppendUint64(nil, 1))
 	f.Add(binary.LittleEndian.AppendUint64(nil, 1<<63))

@@ -6,7 +6,7 @@ import (
 )
 
 // The methods here are those of a segment of one node among several. The members bring their parts to the first of
-// them, the leader, and it lays what has become of them for all; between the two the leaders of the nodes exchange
+// them, the leader, and it lays the result for all; between the two the leaders of the nodes exchange
 // messages. A broadcast is the second half alone, and any member may lay the payload. All members call the same
 // methods, each in its role.
 
@@ -83,7 +83,7 @@ func (s *Segment) Hand(op string, payload []byte, whole bool) error {
 	return err
 }
 
-// Take waits for what a member hands out, and gives it until the next call; not whole: it goes another way.
+// Take waits for the payload of a member, and gives it until the next call; not whole: it goes another way.
 func (s *Segment) Take(op string, from int) (payload []byte, whole bool, err error) {
 	s.m.e.Lock()
 	defer s.m.e.Unlock()

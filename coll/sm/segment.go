@@ -167,7 +167,7 @@ func (s *Segment) Allgather(mine, all []byte, most int) (done bool, err error) {
 }
 
 // Exchange brings mine to all members, and has take look at those of all, in the order of ranks, of which want is the
-// length. What take gets lies in memory of another process, and stays until the next step. Op is the name of the
+// length. Each part lies in memory of another process, and stays until the next step. Op is the name of the
 // operation. Done as of Allreduce.
 func (s *Segment) Exchange(op string, mine []byte, most int, want func(rank int) int,
 	take func(rank int, part []byte)) (done bool, err error) {
@@ -295,7 +295,7 @@ func (s *Segment) soon() bool {
 	return false
 }
 
-// look implements progress.Watcher. A step that was seen to be complete is, whatever has happened since.
+// look implements progress.Watcher. A step that was seen to be complete stays so, also after later events.
 func (s *Segment) look() int {
 	switch {
 	case s.done.Done():
@@ -336,8 +336,8 @@ func (s *Segment) waiting() (string, *progress.Completion) {
 }
 
 // interrupted is the error of a wait that has no end, or nil. Where members wait for each other only, one that has
-// failed has not completed the operation, or all have come. On a node among others they also wait for what other nodes
-// send, which may still come; so the member that is awaited is asked whether it has given up.
+// failed has not completed the operation, or all have come. On a node among others they also wait for messages of other
+// nodes, which may still come; so the member that is awaited is asked whether it has given up.
 func (s *Segment) interrupted() error {
 	if s.whole || s.left {
 		return s.c.Interrupted(s.using)

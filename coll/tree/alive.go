@@ -7,7 +7,7 @@ import (
 )
 
 // Alive is the set of living ranks among 0 … n-1. It numbers them densely: conversions between a rank and
-// its number take a logarithmic number of words, whatever ranks are dead. It is immutable.
+// its number take a logarithmic number of words, for any dead ranks. It is immutable.
 type Alive struct {
 	words []uint64 // a bit for each rank; nil: all live
 	sums  []int32  // sums[i]: how many live before word 8*i

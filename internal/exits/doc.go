@@ -1,5 +1,5 @@
 // Package exits reports to a process that another process of its machine has ended, and how, some
-// 30 microseconds after the fact, whatever memory and threads the dead process leaves behind. The
+// 30 microseconds after the fact, for any memory and threads that the dead process leaves. The
 // kernel writes the record: BPF programs at fatal signals and at the exit of threads (package
 // hook), loaded by a privileged process (ftbench run, ftbench agent). This package needs no
 // privileges and no BPF library.

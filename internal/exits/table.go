@@ -27,7 +27,7 @@ type Table struct {
 	seen atomic.Uint64
 	mu   sync.Mutex
 	// asked has the pids of earlier queries, and the first that were registered: for these the first query costs
-	// nothing. So memory is bounded, whatever happens on the machine. foreseen is the number of the latter.
+	// nothing. So memory is bounded, for any events on the machine. foreseen is the number of the latter.
 	asked    askedPIDs
 	foreseen int
 }

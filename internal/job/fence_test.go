@@ -35,8 +35,8 @@ func (s strict) Fence(ctx context.Context) error {
 	return nil
 }
 
-// A rank that knows of a failure waits in Finalize for the living ranks, whatever the launcher would
-// do. No rank waits for a failed one. If all live the launcher's fence is enough.
+// A rank that knows of a failure waits in Finalize for the living ranks, with any behaviour of the
+// launcher. No rank waits for a failed one. If all live the launcher's fence is enough.
 func TestFinalizeUnderStrictLauncher(t *testing.T) {
 	waited := 0
 	for seed := uint64(1); seed <= 60; seed++ {

@@ -89,7 +89,7 @@ func newJob(boot bootstrap, cfg progress.Config, c *config) (*Job, error) {
 		j.Progress.PostponeEnds()
 	}
 	// The end of a peer is reported to these parts in this order, which each joins when it starts.
-	// Messages come first: whatever the others do finds the communicators marked and the requests
+	// Messages come first: the actions of the others find the communicators marked and the requests
 	// ended. On one node a failure is reported to agreements and the parts behind them after an operation
 	// that waits has returned. An unreachable peer comes before agreements, as this rank may have to exit before its
 	// contribution could name the peer. The detector is last: it informs other ranks.

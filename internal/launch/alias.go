@@ -7,7 +7,7 @@ import (
 
 // The parts of a [Spec] and a [Result] that packages below define.
 type (
-	// Policy decides what happens to the other ranks when one fails.
+	// Policy decides whether the other ranks go on when one fails.
 	Policy = spawn.Policy
 	// Bind decides on which CPUs ranks run.
 	Bind = spawn.Bind

@@ -84,7 +84,7 @@ func TestExitStatusOfHosts(t *testing.T) {
 	}
 }
 
-// A forwarded signal is the user's wish, whatever the rule.
+// A forwarded signal is the user's wish, under every rule.
 func TestExitStatusOfSignals(t *testing.T) {
 	for _, rule := range []ExitRule{ExitAny, ExitRank0, ExitSurvivors} {
 		sigs := make(chan os.Signal, 1)

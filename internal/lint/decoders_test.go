@@ -28,7 +28,7 @@ var primitives = map[string][]string{
 	"golang.org/x/sys/unix": {"ParseSocketControlMessage", "ParseUnixRights", "ParseUnixCredentials"},
 }
 
-// anyones are methods that decode, whatever the value is called: of a byte order and of a reader.
+// anyones are methods that decode, for any name of the value: of a byte order and of a reader.
 var anyones = []string{"Uint16", "Uint32", "Uint64", "ReadSlice", "ReadString"}
 
 // decodes marks a function that reads data of another process without a primitive.

@@ -26,7 +26,7 @@ var house = []place{
 	{"internal/proc", 0},                // the words that floor 1 shares
 	{"internal/exits", 3},               // the log of exits, for readers
 	{"internal/exits/hook", 4},          // its privileged side, for the agent above it
-	{"internal/warm", 4},                // code, memory and stacks made ready, for what waits for events
+	{"internal/warm", 4},                // code, memory and stacks made ready, for code that waits for events
 	{"internal/", 5},                    // primitives of the operating system; they may use proc's words
 	{"fabric/board", 5},                 // cells that the members of a group share
 	{"fabric/bakery", 5},                // a lock in shared memory

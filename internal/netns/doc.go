@@ -25,7 +25,7 @@
 // # How frames are dropped
 //
 // By nftables, in the forward hook of the bridge: one rule looks up the pair (port in, port out) in a set, which
-// each change replaces as a whole. It is silent, and sees direction and peer whatever the protocol is, broadcasts
+// each change replaces as a whole. It is silent, and sees direction and peer for every protocol, broadcasts
 // included. It lies outside the hosts, so that no process in a host sees or undoes it. It costs nothing without
 // cuts, because the table is then removed. It works in a user namespace. Alternatives were rejected: netem and the
 // drop action of tc are modules that small kernels lack (netem has no peers either), and a queue that drops reports

@@ -148,7 +148,7 @@ func (n *Net) label(part string) label {
 	return label{prefix: n.cfg.Prefix, pid: os.Getpid(), number: n.number, part: part}
 }
 
-// claim takes the smallest number that no network on this machine has, whatever its prefix, by
+// claim takes the smallest number that no network on this machine has, with any prefix, by
 // making the bridge's namespace under the lock that iproute2 too takes on the directory.
 func (n *Net) claim() error {
 	dir, err := os.Open(runDir)

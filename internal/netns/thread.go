@@ -61,7 +61,7 @@ func (s *space) within(fn func() error) error {
 func (n *Net) Start(host int, cmd *exec.Cmd) error { return n.Do(host, cmd.Start) }
 
 // Do calls fn on the calling goroutine, whose thread is on the host meanwhile. Sockets that fn
-// makes stay on the host, whatever goroutine uses them later. Goroutines that fn starts are not
+// makes stay on the host, in any goroutine that uses them later. Goroutines that fn starts are not
 // there: give net.Dial an address, not a name to be resolved. It may be called concurrently.
 func (n *Net) Do(host int, fn func() error) error {
 	s, err := n.host(host)

@@ -19,7 +19,7 @@ func (e *Engine) OnEndLater(fn func(*Endpoint, proc.Cause)) { e.endedLater = app
 // PostponeEnds has the listeners of OnEndLater called for a failure at the beginning of the next round, or by
 // FinishEnds, so that an operation that needs the failed peer returns first. It is for jobs on one machine, where
 // the kernel notifies every process that was connected to the peer: on other machines processes may wait for
-// what a listener sends. A peer that counts this process as failed is reported at once, as this process may have to
+// messages of a listener. A peer that counts this process as failed is reported at once, as this process may have to
 // end itself. It is called before there are peers.
 func (e *Engine) PostponeEnds() { e.postponeEnds = true }
 

@@ -3,8 +3,8 @@
 //
 // A robust futex list is meant for locks: when a thread ends, the kernel walks its
 // list, marks each word that holds the thread's id, and wakes a waiter there. It
-// does so before it takes the process's memory apart, which is what everything
-// tied to descriptors waits for: about 20 µs per resident megabyte. Here the words
+// does so before it takes the process's memory apart. Everything tied to
+// descriptors waits for that: about 20 µs per resident megabyte. Here the words
 // are no locks. A process holds words in memory that it shares:
 //
 //	h, err := robust.Hold(words) // a thread of its own, on whose list they are
@@ -23,8 +23,8 @@
 //
 // # Trust
 //
-// The list is in the holder's private memory; only the words are shared, so what
-// others write cannot lead the kernel astray. A mark in a word is only a reason
+// The list is in the holder's private memory; only the words are shared, so writes
+// of others cannot mislead the kernel. A mark in a word is only a reason
 // to ask the kernel, which forgets a thread's list when it has walked it
 // (get_robust_list). So a word with a wrong value does no harm: it is
 // not watched any longer. That the thread is gone says that the process is

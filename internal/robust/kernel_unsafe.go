@@ -96,8 +96,8 @@ func waiterOn(word *atomic.Uint32, val uint32, flags uint32) waiter {
 	return waiter{val: uint64(val), addr: uint64(addressOf(word)), flags: size32 | flags}
 }
 
-// addressOf is a number, since the memory may be unmapped while it is kept, and the program reads what a pointer
-// points to when it makes another one from it.
+// addressOf is a number, since the memory may be unmapped while it is kept, and the program reads the target of a
+// pointer when it makes another one from it.
 func addressOf(word *atomic.Uint32) uintptr { return uintptr(unsafe.Pointer(word)) }
 
 // waitAny sleeps while every word has its value, at most d; d < 0 waits without
@@ -132,7 +132,7 @@ func wakePrivate(word *atomic.Uint32) {
 // Supported tells whether this kernel lets a thread wait on many words, and why
 // not.
 var Supported = sync.OnceValue(func() error {
-	if _, errno := waitAny(nil, -1); errno != unix.EINVAL { // what it says of none
+	if _, errno := waitAny(nil, -1); errno != unix.EINVAL { // its answer to an empty list
 		return fmt.Errorf("robust: futex_waitv: %w: it takes Linux 5.16, and a seccomp profile that allows it", errno)
 	}
 	return nil

@@ -130,7 +130,7 @@ func news(t *testing.T) (*Watch, chan int32) {
 	return w, ch
 }
 
-// Whatever ends a process with many threads, the kernel tells each watcher of a word.
+// For any end of a process with many threads, the kernel tells each watcher of a word.
 func TestDeathIsTold(t *testing.T) {
 	for name, end := range map[string]func(*testing.T, *victim){
 		"killed": func(_ *testing.T, v *victim) { _ = v.cmd.Process.Kill() },
@@ -197,7 +197,7 @@ func TestManyWatchers(t *testing.T) {
 	require.Equal(t, len(others), count[n])
 }
 
-// Whatever is written into a word, no process is declared dead, and other words are
+// For any value in a word, no process is declared dead, and other words are
 // watched as before.
 func TestLiesAreNotBelieved(t *testing.T) {
 	v := spawn(t, 4)

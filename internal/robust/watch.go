@@ -22,7 +22,7 @@ type Watch struct {
 	closed bool
 }
 
-// group is what one thread waits for.
+// group is the words for which one thread waits.
 type group struct {
 	w *Watch
 	// entries are guarded by w.mu.
@@ -72,7 +72,7 @@ func (w *Watch) Add(key int32, word *Word, of Seen) {
 	}
 }
 
-// Remove ends the watch of what was added with a key.
+// Remove ends the watch of the word that was added with a key.
 func (w *Watch) Remove(key int32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -150,12 +150,12 @@ func (g *group) run() {
 		case errors.Is(errno, unix.EFAULT) && faults < maxFaults:
 			faults++
 		default:
-			return // Supported says why; what stands behind this watch has to do
+			return // Supported says why; the detection behind this watch has to do
 		}
 	}
 }
 
-// round is what one look at the words has found.
+// round is the result of one look at the words.
 type round struct {
 	waiters []waiter
 	dead    []int32

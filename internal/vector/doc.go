@@ -21,7 +21,7 @@
 // A [Table] finds such loops for functions that the program names, such as the sum of two numbers of the public
 // interface.
 //
-// [Stream] copies past the caches, [Take] what is in the cache of another core.
+// [Stream] copies past the caches. [Take] copies data that are in the cache of another core.
 //
 // Floor 0.5.
 package vector

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a list of mappings gives is in it: no line gives two, and none is empty or cannot be read.
+// The regions of a list of mappings are in it: no line gives two, and none is empty or unreadable.
 func FuzzRegions(f *testing.F) {
 	f.Add("00400000-00452000 r-xp 00000000 08:02 173521 /usr/bin/x y\n7f00-8f00 rw-p 0 00:00 0\n")
 	f.Add("1000-2000 r\n")
@@ -23,7 +23,7 @@ func FuzzRegions(f *testing.F) {
 	})
 }
 
-// Whatever a file holds: tables within what can be addressed, or none, or an error.
+// Any file gives tables within the addressable memory, or none, or an error.
 func FuzzTables(f *testing.F) {
 	f.Add([]byte("\x7fELF\x02\x01"))
 	f.Fuzz(func(t *testing.T, file []byte) {

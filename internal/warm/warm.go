@@ -45,7 +45,7 @@ func (r *region) without(s section) []region {
 	return []region{before, after}
 }
 
-// heapMost is the most memory that Heap maps: twice what Go takes at once from the kernel, and what it has used when it first collects garbage.
+// heapMost is the most memory that Heap maps: twice the memory that Go takes at once from the kernel, and has used at its first garbage collection.
 const heapMost = 8 << 20
 
 // Heap maps the memory from which Go allocates next, at most 8 MiB of it, and returns their number: for measurements of work
@@ -60,7 +60,7 @@ func Heap() (int, error) {
 	})
 }
 
-// firstOf cuts the region to what Heap maps of it, and reports whether it is the one that has an address.
+// firstOf cuts the region to the part that Heap maps, and reports whether it is the one that has an address.
 func (r *region) firstOf(at uintptr) bool {
 	within := r.from <= at && at < r.to
 	r.to = min(r.to, r.from+heapMost) // Go takes the lowest that is free
@@ -104,7 +104,7 @@ type region struct {
 	file     string // empty: of none
 }
 
-// regions gives what is mapped and may be read, from a list as /proc has it.
+// regions gives the readable mappings, from a list as /proc has it.
 func regions(list io.Reader) (out []region) {
 	for lines := bufio.NewScanner(list); lines.Scan(); {
 		var r region

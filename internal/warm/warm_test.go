@@ -128,7 +128,7 @@ func TestWithout(t *testing.T) {
 	}
 }
 
-// What Go allocates from is mapped.
+// The memory from which Go allocates is mapped.
 func TestHeap(t *testing.T) {
 	out := 1
 	for range 10 { // Go gives memory back in the background

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Atomic updates give what those of memory that no other process changes give, for every type and operation, at
+// Atomic updates give the results of updates of memory that no other process changes, for every type and operation, at
 // any place and of any length, and change nothing beside it.
 func TestUpdatesAreAlike(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))

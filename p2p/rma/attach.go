@@ -15,7 +15,7 @@ import (
 
 // A dynamic window has the memory that its owner attaches. Attached memory gets offsets that no memory of the
 // window has had before, so an operation on memory that was detached meets none, and is refused. Only its
-// owner knows what is attached: the answer to a flush says that an operation was refused.
+// owner knows the attached memory: the answer to a flush says that an operation was refused.
 //
 // Attached memory is shared with adapters, too. The first put or get of a rank that meets a piece is a frame, before which the
 // rank asks for the piece's key; later ones are moves. A move to detached memory is lost, and the frame in its place refused.

@@ -10,7 +10,7 @@ import (
 
 // Where this process reaches the memory of a target, it works on it itself: its own memory, and blocks of
 // processes of the same node. An operation is complete when its call returns, and a flush has nothing to
-// wait for. What one rank does to an element by an accumulate is atomic towards all others: frames that the
+// wait for. An accumulate of one rank to an element is atomic towards all others: frames that the
 // owner applies to a block take the same atomic instructions.
 
 // Allocate is Prepare with n bytes of memory that the other ranks of the node reach.

@@ -113,7 +113,7 @@ func (w *Window) finish(err error) error {
 	return err
 }
 
-// completeLiving waits for the operations on living targets, whatever has failed.
+// completeLiving waits for the operations on living targets, after any failures.
 func (w *Window) completeLiving() {
 	for i := range w.targets {
 		if t := &w.targets[i]; t.dirty && !t.ended {

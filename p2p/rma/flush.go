@@ -17,7 +17,7 @@ func (w *Window) flushAll(wanted func(*target) bool) error {
 	return w.awaitFlushed(list)
 }
 
-// awaitFlushed waits for the answers to flushes and the moves before them, and reports what the targets have refused.
+// awaitFlushed waits for the answers to flushes and the moves before them, and reports operations that targets have refused.
 func (w *Window) awaitFlushed(list []*target) error {
 	err := w.await(func() (bool, error) {
 		for _, t := range list {
@@ -60,8 +60,8 @@ func (w *Window) Flush(rank int) error {
 	return w.finish(err)
 }
 
-// FlushLocal waits until the buffers of the operations on a rank may be used again: what they read is here,
-// and what they write has left them.
+// FlushLocal waits until the buffers of the operations on a rank may be used again: data that they read are
+// here, and data that they write have left them.
 func (w *Window) FlushLocal(rank int) error {
 	if w.Settled(rank) {
 		return nil

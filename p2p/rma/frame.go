@@ -112,7 +112,7 @@ const (
 // dynamicSize stands for the length of the memory of a dynamic window.
 const dynamicSize = math.MaxInt64
 
-// Card is what this rank tells the others about its memory.
+// Card describes this rank's memory for the others.
 func (w *Window) Card() (b [CardBytes]byte) {
 	size := uint64(len(w.mem))
 	if w.dynamic {

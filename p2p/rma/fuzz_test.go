@@ -73,7 +73,7 @@ func FuzzCards(f *testing.F) {
 	})
 }
 
-// A frame of before a validate is dropped, whatever it is.
+// Each frame of before a validate is dropped, of any kind.
 func TestFramesOfBeforeAValidate(t *testing.T) {
 	w := &Window{gen: 2}
 	s := &Service{windows: map[uint32]*Window{7: w}}

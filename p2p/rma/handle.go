@@ -140,7 +140,7 @@ func (w *Window) notify(counter uint32) {
 	}
 }
 
-// result takes a part of what an operation reads. It reports whether that was the last part of an answer.
+// result takes a part of the bytes that an operation reads. It reports whether that was the last part of an answer.
 func (t *target) result(k kind, token uint32, h *head, data []byte) (last bool) {
 	last = h.flags&lastChunk != 0
 	r := t.w.results[token]

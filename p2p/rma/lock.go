@@ -13,7 +13,7 @@ import (
 // connected to them.
 //
 // A waiting rank polls the word that keeps it from the lock. Before it sleeps it says so in its own word. A rank that
-// lets a sleeping one go on tells the owner (kindRouse), which wakes it (kindWake), or grants what a message asked for.
+// lets a sleeping one go on tells the owner (kindRouse), which wakes it (kindWake), or grants the lock of a request.
 
 // LockKind is how a rank locks another rank's memory.
 type LockKind uint8
@@ -31,7 +31,7 @@ type ownLock struct {
 	at    place  // of the words; zero: likewise
 }
 
-// theirLock is what a window knows of a rank about locks: of the lock of its memory, and as one that asks for that of
+// theirLock is the state of locks of a window with one rank: of the lock of its memory, and of its request for that of
 // this rank.
 type theirLock struct {
 	bakery.Lock
@@ -227,7 +227,7 @@ func (t *target) grant() bool {
 	return ok
 }
 
-// givenBack ends what a rank that has asked by a message holds or waits for.
+// givenBack ends the lock, or the wait for it, of a rank that has asked by a message.
 func (t *target) givenBack() {
 	if !t.lock.asked {
 		return

@@ -6,8 +6,8 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/bakery"
 )
 
-// Why unsafe: the words of a lock lie in a block that other processes share. Blocks are aligned to 8 bytes, and what
-// a card says of the place of the words has been checked.
+// Why unsafe: the words of a lock lie in a block that other processes share. Blocks are aligned to 8 bytes, and the
+// place of the words in a card has been checked.
 
 const wordBytes = int(unsafe.Sizeof(bakery.Word{}))
 

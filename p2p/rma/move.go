@@ -119,7 +119,7 @@ func (t *target) tryMove(it *item, rest []byte, at uint64) int {
 	return t.mover.TryNotify(rest, region, at, fabric.ClassRMA, t.immediate(kindPut, 0), frame)
 }
 
-// becomeFrames puts frames in the place of what is left of the first item, which its caller drops. False: that has to wait.
+// becomeFrames puts frames in the place of the rest of the first item, which its caller drops. False: that has to wait.
 func (t *target) becomeFrames(it *item) bool {
 	left := item{kind: it.kind, head: it.head, data: it.data[it.done:], n: it.n - it.done}
 	left.head.at += it.done
@@ -232,7 +232,7 @@ func (t *target) again(p *part) {
 	t.out = slices.Insert(t.out, 0, it)
 }
 
-// forget drops what is under way with a peer that has ended: its connection does nothing for it any more.
+// forget drops the moves under way with a peer that has ended: its connection does nothing for it any more.
 func (s *Service) forget(peer proc.ID) {
 	if q := s.moving[peer]; q != nil {
 		for i := range q.parts {

@@ -3,8 +3,8 @@ package rma
 import "github.com/banyan-hpc/banyan/fabric/bakery"
 
 // Operations on memory that this process reaches, and locks whose words it reaches, go without the engine's lock while
-// nothing has failed. The state of a target says so. What the engine's lock guards decides on it: each change of that is
-// followed by refresh. A Lock and its Unlock change nothing but the state and the word of the lock, by a
+// nothing has failed. The state of a target says so. Fields that the engine's lock guards decide on it: refresh follows
+// each change of them. A Lock and its Unlock change nothing but the state and the word of the lock, by a
 // compare-and-swap each, which fails after a refresh; t.held and t.granted learn of such a lock when a caller with the
 // engine's lock asks (account).
 
@@ -15,8 +15,8 @@ const (
 	lockTaken             // it has been, which opens an epoch
 )
 
-// refresh finds the state of a target. It is called after each change of what it reads. Precondition: the engine's
-// lock is held.
+// refresh finds the state of a target. It is called after each change of the fields that it reads. Precondition:
+// the engine's lock is held.
 func (t *target) refresh() {
 	w := t.w
 	if t.state.Swap(0)&lockTaken != 0 {

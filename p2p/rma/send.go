@@ -29,7 +29,7 @@ type item struct {
 	piece *piece // of the target, for a move
 }
 
-// pump sends what waits, and returns the number of frames. Precondition: the lock is held.
+// pump sends the waiting items, and returns the number of frames. Precondition: the lock is held.
 func (t *target) pump() (sent int) {
 	if t.ended || t.stalled {
 		return 0

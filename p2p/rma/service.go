@@ -125,7 +125,7 @@ func (s *Service) receive(from proc.ID, imm uint64, payload []byte) {
 	t.serve(k, token, &h, data)
 }
 
-// retry sends what connections have refused, and returns how many frames they took.
+// retry sends the frames that connections have refused, and returns how many frames they took.
 func (s *Service) retry() (sent int) {
 	if len(s.stalled)+len(s.gone) == 0 {
 		return 0

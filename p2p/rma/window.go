@@ -43,7 +43,7 @@ type Window struct {
 	unused     uint64     // the first offset that no memory has had
 }
 
-// target is what a window knows of one of its ranks, this one included.
+// target is the state of a window for one of its ranks, this one included.
 type target struct {
 	w     *Window
 	rank  int
@@ -114,7 +114,7 @@ type result struct {
 	left uint64
 	done bool
 	err  error
-	// fetched: a call waits for the result, and reports what is wrong.
+	// fetched: a call waits for the result, and reports the error.
 	fetched bool
 }
 
@@ -123,14 +123,14 @@ type Op struct {
 	Kind   Kind
 	Acc    Acc
 	Elem   Elem
-	Data   []byte // what is put or accumulated; of CompareAndSwap the compared value, then the new one
-	Old    []byte // what is read
+	Data   []byte // put or accumulated; of CompareAndSwap the compared value, then the new one
+	Old    []byte // for the bytes that are read
 	Rank   int
 	At     uint64 // offset in bytes
 	Notice int    // of Put: the counter, from 1; 0: none
 }
 
-// Kind is what an operation does.
+// Kind is the kind of an operation.
 type Kind uint8
 
 // The kinds of operations.
@@ -170,7 +170,7 @@ func (w *Window) Do(op *Op) error {
 	return w.returns(err)
 }
 
-// Fetch is Do, and waits for what the operation reads.
+// Fetch is Do, and waits for the bytes that the operation reads.
 func (w *Window) Fetch(op *Op) error {
 	w.s.e.Lock()
 	defer w.s.e.Unlock()

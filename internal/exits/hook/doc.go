@@ -35,12 +35,12 @@
 //
 // The process will run no more of its program, except until it is interrupted, which takes microseconds on
 // another processor. The entry is evidence of the end, not the end: a system call under way continues as far as
-// it does not wait, and memory and descriptors are freed later. A reader that needs more than that does what
+// it does not wait, and memory and descriptors are freed later. A reader that needs more than that acts as
 // package fabric/shm does: it kills the process again by pidfd, which is harmless, receives the published frames,
 // and does not read its memory any more.
 //
 // Processes are registered by their pid in the loader's pid namespace. The program finds the same number at the
-// same depth, in whatever namespace below the process lives, and records the pid in the process's own namespace
+// same depth, also if the process lives in a namespace below, and records the pid in the process's own namespace
 // as well. Exec by any thread changes none of that.
 //
 // A further program does the registering: a frozen log can only be written by programs. It is run with

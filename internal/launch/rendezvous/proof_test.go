@@ -93,7 +93,7 @@ func TestProofs(t *testing.T) {
 	}
 }
 
-// A client without the secret learns only that there is a job, whatever else is wrong.
+// A client without the secret learns only that there is a job, also if more is wrong.
 func TestRefusalLeaksNothing(t *testing.T) {
 	h := lockedServer(3, 1)
 	h.token = "0011223344556677"

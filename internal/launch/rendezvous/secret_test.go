@@ -19,7 +19,7 @@ func TestSecretFiles(t *testing.T) {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	write := func(name, content string, mode fs.FileMode) string {
 		require.NoError(t, os.WriteFile(at(name), []byte(content), 0o600))
-		require.NoError(t, os.Chmod(at(name), mode)) // whatever the umask
+		require.NoError(t, os.Chmod(at(name), mode)) // with any umask
 		return at(name)
 	}
 	write("good", sixteen, 0o400)

@@ -22,7 +22,7 @@ type Stream interface {
 	Written() <-chan struct{}
 }
 
-// Policy decides what happens to the other ranks when one fails: is killed by a signal, exits with
+// Policy decides whether the other ranks go on when one fails: is killed by a signal, exits with
 // a code other than 0, or joins and exits without finalizing.
 type Policy uint8
 

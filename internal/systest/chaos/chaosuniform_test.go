@@ -17,7 +17,7 @@ func classOf(err error) string {
 	}
 	for _, class := range []error{banyan.ErrProcFailed, banyan.ErrRevoked, banyan.ErrDeparted, banyan.ErrArgument,
 		banyan.ErrClosed} {
-		if err == class { //nolint:errorlint // what it wraps is looked at below
+		if err == class { //nolint:errorlint // its wrapped error is looked at below
 			return class.Error()
 		}
 	}

@@ -148,7 +148,7 @@ func flatRank(w *banyan.World) error {
 		alive[rank] = rank
 	}
 	for round := uint64(0); len(alive) > 2; round++ {
-		r := rand.New(rand.NewPCG(seed, round)) // all draw the same, whatever the number of their calls
+		r := rand.New(rand.NewPCG(seed, round)) // all draw the same, for any number of their calls
 		if err := flatRound(c, alive, r); !errors.Is(err, banyan.ErrProcFailed) {
 			return fmt.Errorf("round %d: %w", round, err)
 		}

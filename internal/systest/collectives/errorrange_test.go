@@ -56,8 +56,8 @@ func TestErrorRangeReachesTheUninvolved(t *testing.T) {
 	}
 }
 
-// ULFM 17.2.2: after an error of a collective at some rank, a barrier fails at all ranks, whatever
-// the level of uniformity. The collective may have succeeded at others.
+// ULFM 17.2.2: after an error of a collective at some rank, a barrier fails at all ranks, at each
+// level of uniformity. The collective may have succeeded at others.
 func TestBarrierAfterAnError(t *testing.T) {
 	uneven := 0
 	for _, level := range []banyan.Uniformity{banyan.UniformNothing, banyan.UniformCollectives} {

@@ -11,7 +11,7 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// Reductions only read their input, whatever the length, the tree and the rank.
+// Reductions only read their input, for every length, tree and rank.
 func TestReductionsKeepTheirInput(t *testing.T) {
 	for _, tree := range []banyan.Tree{banyan.AutoTree, banyan.BinomialTree, banyan.ChainTree} {
 		for _, n := range []int{1, 2, 5} {

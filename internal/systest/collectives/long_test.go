@@ -115,8 +115,8 @@ func TestLongReductionsThatDiffer(t *testing.T) {
 	}))
 }
 
-// Data that equal the length header before a long message are data, whatever they are combined
-// with.
+// Data that equal the length header before a long message are data, combined
+// with any others.
 func TestReductionOfWhatLooksLikeAMark(t *testing.T) {
 	mark := []byte("banyan: a long message follows in another way; bytes:\x00\x00\x10\x00\x00\x00\x00\x00")
 	require.Len(t, mark, 61)

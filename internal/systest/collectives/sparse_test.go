@@ -108,8 +108,8 @@ func sparseBody(w *banyan.World) error {
 	return nil
 }
 
-// heapInUse is the size of all objects that are reachable. The second collection frees what the first has found
-// unreachable and had to finalize.
+// heapInUse is the size of all objects that are reachable. The second collection frees objects that the first
+// has found unreachable and had to finalize.
 func heapInUse() int {
 	var m runtime.MemStats
 	runtime.GC()

@@ -53,8 +53,8 @@ func (o *observed) run() error {
 	})
 }
 
-// A collective ends at every survivor with the failure, whichever rank dies, whenever, and whatever
-// its peers.
+// A collective ends at every survivor with the failure, for any dead rank, time of death and
+// peers.
 func TestCollectivesEndAtAllSurvivors(t *testing.T) {
 	for seed := range ranktest.Seeds(300) {
 		r := rand.New(rand.NewPCG(seed, 11))

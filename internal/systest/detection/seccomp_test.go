@@ -42,7 +42,7 @@ type call struct {
 	arg         int
 	mask, value uint32
 	sockets     bool // called if ranks use sockets
-	needed      bool // whatever the fabric
+	needed      bool // on each fabric
 }
 
 // refusable are the calls that Banyan makes itself in a rank and that Go's runtime does not need.

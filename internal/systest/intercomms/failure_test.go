@@ -146,8 +146,8 @@ func (d *deaths) goOn(b bridge) error {
 		if all == 0 && !d.validate {
 			_ = b.c.Revoke()
 		}
-		// The other side's flags, and the flags of this side that it has received. The flag counts, whatever
-		// rank has died.
+		// The other side's flags, and the flags of this side that it has received. The flag counts, for any
+		// dead rank.
 		theirs, _ := b.c.Agree(all)
 		if ours, _ := b.c.Agree(theirs); ours&theirs&1 == 1 {
 			return nil

@@ -172,7 +172,7 @@ func TestRegisteredMemoryIsMapped(t *testing.T) {
 	ranktest.Succeed(t, 2, "registered, mapped", ranktest.NoCopyEnv+"=1", "BANYAN_DEBUG=off")
 }
 
-// limitedMemory: the user's limit holds, whatever the fabric, and its error names the cure.
+// limitedMemory: the user's limit holds, on each fabric, and its error names the cure.
 func limitedMemory(w *banyan.World) error {
 	mem, err := banyan.Alloc[float64](w, 1<<17)
 	if err != nil {

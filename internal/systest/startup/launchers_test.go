@@ -134,7 +134,7 @@ func TestLaunchersHydraLate(t *testing.T) {
 }
 
 // The shell keeps the failed rank's connection to the launcher open: Hydra 4.0 ends all ranks,
-// whatever its options, when it writes to a closed one.
+// with any options, when it writes to a closed one.
 func TestLaunchersHydraAfterADeath(t *testing.T) {
 	leaves(t, "bereaved", asFour(), "mpiexec.mpich", "-disable-auto-cleanup", "-n", strconv.Itoa(four),
 		"/bin/sh", "-c", "trap : USR1; "+me(t)+"; true")

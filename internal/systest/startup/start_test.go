@@ -220,8 +220,8 @@ func bereave(w *banyan.World) error {
 	return rest.Barrier()
 }
 
-// A rank that dies after the first fence of the start does not keep the others from starting, at
-// whatever step it dies. They find that it has failed. Before that fence the start fails.
+// A rank that dies at any step after the first fence of the start does not keep the others from
+// starting. They find that it has failed. Before that fence the start fails.
 func TestDeathWhileStarting(t *testing.T) {
 	for name, env := range map[string]string{"shm": "BANYAN_FABRIC=shm", "tcp": "BANYAN_FABRIC=tcp",
 		"both": ranktest.Nodes("a;a;b")} {

@@ -108,7 +108,7 @@ func (j *acted) take(t *testing.T, s step) {
 	}
 }
 
-// wait checks the ends of the ranks: the living ones finalize whatever has happened.
+// wait checks the ends of the ranks: the living ones finalize after any events.
 func (j *acted) wait(t *testing.T) {
 	res := <-j.ends
 	require.Len(t, res.Ends, j.ranks)

@@ -127,7 +127,7 @@ func lockedAgain(win *banyan.Window, rank int) error {
 	return errors.Join(win.Lock(banyan.LockExclusive, rank), win.Unlock(rank), win.Lock(banyan.LockExclusive, rank))
 }
 
-// Whatever call comes after a lock that was taken again knows of it.
+// Each call after a lock that was taken again knows of it.
 func TestLocksTakenAgain(t *testing.T) {
 	refused := func(err error) error {
 		if errors.Is(err, banyan.ErrArgument) {

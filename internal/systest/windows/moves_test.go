@@ -79,7 +79,7 @@ func TestRevokedWindowReturnsBuffers(t *testing.T) {
 	}
 }
 
-// A flush of moves alone takes no frame, whatever the target does.
+// A flush of moves alone takes no frame, for any action of the target.
 func TestMovesTakeNoFrames(t *testing.T) {
 	err := banyan.Simulate(2, banyan.Simulation{Seed: 1, Configure: slowMoves}, func(w *banyan.World) error {
 		win, err := w.Comm().AllocWindow(1 << 10)
