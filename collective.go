@@ -14,7 +14,7 @@ import (
 // goroutine makes progress: a goroutine that waits or tests, or the progress goroutine of [WithAsyncProgress] while
 // the application computes. Several may be under way on a communicator. Each rank must call the non-blocking ones
 // in the same order; the blocking ones match separately. The buffers of a collective must not be accessed until its
-// request is complete. After that the library does not access them, whatever the outcome.
+// request is complete. After that, also after an error, the library does not access them.
 //
 // When a rank fails, a collective ends at each rank with ErrProcFailed or with success. Under ULFM it succeeds if
 // the failed rank had completed it. A revocation ends it. Neither [Request.Cancel] nor the end of a context cancels

@@ -18,7 +18,7 @@ import (
 //	err := c.WithContext(ctx).Barrier()
 //
 // The requests and persistent operations that are made on a view wait with its context. Non-blocking
-// calls start whatever the state of the context. Receiving a message of Mprobe ignores the context.
+// calls start in any state of the context. Receiving a message of Mprobe ignores the context.
 //
 // The end of a context is no failure: no error handler is called. A blocking call whose context has
 // already ended starts nothing. If the context ends during the call:

@@ -192,7 +192,7 @@ func ErrorsAreFatal(c *Comm, err error) {
 }
 
 // SetErrorHandler chooses the handler of failed operations on this communicator in this process;
-// nil is [ErrorsReturn], whatever the default is. Communicators derived from this one start with
+// nil is [ErrorsReturn], with any default. Communicators derived from this one start with
 // the same handler. Concurrent operations share it, so it may run several times at once.
 //
 // It is called once for each operation that ends with an error, in the caller's goroutine and

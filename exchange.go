@@ -14,7 +14,7 @@ import (
 // Alltoall sends block r of send to each rank r, and stores the block that rank r has sent here in block r
 // of recv. Blocks have the same length; both slices are Size() times as long at all ranks. The slices may
 // overlap or be the same; then the operation allocates a copy. The blocks of ranks that are agreed to have
-// failed stay unchanged. Each rank sends a message to every other rank, whatever the tree.
+// failed stay unchanged. Each rank sends a message to every other rank, with any tree.
 //
 // Errors as for [Comm.Barrier]; ErrArgument for lengths that do not fit. After an error each block of recv
 // holds its old contents, the new block, or a mixture; if the slices overlap, its old contents. See
@@ -42,7 +42,7 @@ func Ialltoall[T Number](c *Comm, send, recv []T) Request {
 // Allgatherv stores the mine of rank r in all[r] at every rank, which has the same length at all ranks.
 // Lengths may differ among ranks r. Every rank passes both; mine may be its own slice of all. The slices of
 // ranks that are agreed to have failed stay unchanged. Each rank sends a message to every other rank,
-// whatever the tree.
+// with any tree.
 //
 // Errors as for [Comm.Barrier]; ErrArgument if the number of slices is not Size(), and at each rank where a
 // message and its slice differ in length. After an error all holds the same as after one of

@@ -191,7 +191,7 @@ func (c *Comm) irecvAbsent(buf []byte, src, tag int) Request {
 }
 
 // Ssend is the synchronous Send: it returns once the message has been matched with a receive,
-// whatever its length. Errors as of Send.
+// for messages of any length. Errors as of Send.
 func (c *Comm) Ssend(buf []byte, dst, tag int) error {
 	c, ctx, err := c.enter("Send")
 	switch {

@@ -95,7 +95,7 @@ func WaitEach(reqs []Request, out []Outcome) error {
 }
 
 // A blocking operation of several ranks cannot be cancelled. On a view it runs in a goroutine of
-// its own, as it would in its caller's, and so matches the calls of other ranks, whatever their
+// its own, as it would in its caller's, and so matches the calls of other ranks, with any
 // contexts. The caller waits for the goroutine until the context ends.
 //
 // Collectives and creations have turns ([p2p.Comm.TakeTurn]): later calls of the rank wait for an

@@ -277,8 +277,8 @@ func (c *Curve) Seconds(source string, maxDrift float64) []stats.Interval {
 	return out
 }
 
-// Seconds returns the median seconds of a source over all samples that were steady, whatever the
-// distance: for a picture. N is 0 if there are none.
+// Seconds returns the median seconds of a source over all samples that were steady, of all
+// distances: for a picture. N is 0 if there are none.
 func (r *Result) Seconds(source string, maxDrift float64) stats.Interval {
 	var all []float64
 	for k := range r.Rounds {

@@ -73,7 +73,7 @@ func TestDetailsNameTheInterface(t *testing.T) {
 	require.Empty(t, details(banyan.Route{Fabric: "shm"}, mine))
 }
 
-// Reasons that differ in names and numbers only are one, whatever the number of hosts.
+// Reasons that differ in names and numbers only are one, for any number of hosts.
 func TestReasonsAreCountedByKind(t *testing.T) {
 	all := make([][]link, 4)
 	for i := range all {

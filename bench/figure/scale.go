@@ -18,7 +18,7 @@ type scale struct {
 // maxLabels is the number of sizes that fit side by side under a chart.
 const maxLabels = 12
 
-// Ticks returns the places of the marks, whatever the range: the range follows from them.
+// Ticks returns the places of the marks, for any range: the range follows from them.
 func (s scale) Ticks(float64, float64) []plot.Tick {
 	out := slices.Clone(s.marks)
 	for i := range out {

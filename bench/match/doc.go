@@ -9,7 +9,7 @@
 //	unexpected       messages wait; the receive asks for the last one that came
 //	unexpected+wild  the same; the receive is for any source
 //
-// # What is measured
+// # Measurement
 //
 // The queue holds as many entries as the point names, the [Batch] at its end included. Each iteration
 // renews the batch with tags that were not used lately, so that a bin is not in the cache.
@@ -26,7 +26,7 @@
 // received messages are checked against their tags, apart from posted batches that are not the last of
 // a time: the check would be in the time.
 //
-// # What it does not do
+// # Limits
 //
 // It starts no processes and prints nothing. Messages have 8 bytes. Its times in the simulator, where
 // computing takes no virtual time, are meaningless.

@@ -235,7 +235,7 @@ func TestEmitEndsTheSweep(t *testing.T) {
 	require.ErrorIs(t, err, stop)
 }
 
-// Messages of ranks outside the timed loops arrive, whatever the number of ranks.
+// Messages of ranks outside the timed loops arrive, for any number of ranks.
 func TestRanksTellEachOther(t *testing.T) {
 	for pairs := 1; pairs <= 5; pairs++ {
 		inSim(t, 2*pairs, func(w *banyan.World) error {

@@ -51,7 +51,7 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// An operation that does nothing is noticed, whatever it should do.
+// An operation that does nothing is noticed, for each kind of operation.
 func TestWindowsNoticeWrongBytes(t *testing.T) {
 	for _, name := range remoteNames() {
 		b := Find(name)

@@ -45,7 +45,7 @@ type Deaths struct {
 	Deaths  []fault.Death    `json:"deaths"`
 }
 
-// Lacking are those of the experiments that have not been done, whatever the numbers of their sets
+// Lacking are those of the experiments that have not been done, with any numbers of sets
 // and operations.
 func (m *Measured) Lacking(all []Experiment) []Experiment {
 	return slices.DeleteFunc(slices.Clone(all), func(e Experiment) bool {

@@ -27,7 +27,7 @@
 //
 // # Limits
 //
-// Messages are one frame each, whatever their length: there is no rendezvous and no segmentation. There are no
+// Messages are one frame each, with any length: there is no rendezvous and no segmentation. There are no
 // spikes, no failures during the operation and no random numbers. Reducing operands takes no time.
 //
 // Floor 7: on the root package, which [Full] simulates, below the harnesses that use it.

@@ -159,7 +159,7 @@ func TestParameters(t *testing.T) {
 		want := profile(t, name, 64)
 		got := p.Config(64)
 		if name == "this-machine" {
-			want.Topology = got.Topology // all on one node, whatever their number
+			want.Topology = got.Topology // all on one node, for any number
 		}
 		require.Equal(t, want.Links, got.Links)
 		require.Equal(t, want.NodePort, got.NodePort)

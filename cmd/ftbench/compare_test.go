@@ -19,7 +19,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/peers"
 )
 
-// comparison runs the command for a moment, whatever the result. ok is false without two CPUs,
+// comparison runs the command for a moment, with any result. ok is false without two CPUs,
 // which the command reports.
 func comparison(t *testing.T, args string) (out string, results suite.Results, ok bool) {
 	t.Helper()

@@ -10,8 +10,8 @@ import (
 	"github.com/banyan-hpc/banyan/bench/table"
 )
 
-// printHelp prints help in the width of the terminal, or in 80 columns without one, whatever COLUMNS in
-// the environment is. The parser does not wrap an example, a table, or a list without spaces, which may be
+// printHelp prints help in the width of the terminal, or in 80 columns without one, with any COLUMNS in
+// the environment. The parser does not wrap an example, a table, or a list without spaces, which may be
 // longer.
 func printHelp(to *call) kong.HelpPrinter {
 	return func(o kong.HelpOptions, ctx *kong.Context) error {

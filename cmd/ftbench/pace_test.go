@@ -142,7 +142,7 @@ func TestOsuSharesTime(t *testing.T) {
 	}
 }
 
-// With --quick little is measured, whatever the other options are.
+// With --quick little is measured, with all values of the other options.
 func TestQuick(t *testing.T) {
 	option := func(command, name string) (value any) {
 		code, out, errs := ftbench(t, append(strings.Fields(command), "--quick", "--json", "-")...)

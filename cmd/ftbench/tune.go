@@ -227,7 +227,7 @@ func (c *tuneCmd) write(path string, p *settings.Part, to *call) error {
 		_, err = fmt.Fprintf(to.out, "# %s would be:\n%s", path, text)
 		return err
 	}
-	// Readable for all users, whatever the umask: it may be the file of the machine.
+	// Readable for all users, with any umask: it may be the file of the machine.
 	if err := wholefile.Write(path, []byte(text), 0o644); err != nil {
 		return fmt.Errorf("settings: %w", err)
 	}

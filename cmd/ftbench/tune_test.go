@@ -19,7 +19,7 @@ import (
 )
 
 // The whole machinery for a moment: it measures with processes, writes a file, and Init and info
-// read it, whatever the result.
+// read it, with any result.
 func TestTune(t *testing.T) {
 	if _, err := peers.CPUs(); err != nil {
 		code, _, errs := ftbench(t, "tune")

@@ -14,7 +14,7 @@ import (
 )
 
 // The whole machinery for a moment, with processes: a table that jobs accept, the times of all algorithms, and a
-// figure, whatever the fastest algorithm is.
+// figure, with any fastest algorithm.
 func TestTuneColl(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }

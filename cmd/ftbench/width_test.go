@@ -29,7 +29,7 @@ func requireFits(t *testing.T, text, of string) {
 	require.NotContains(t, text, "Inf", of)
 }
 
-// The help of every command fits, whatever the variable COLUMNS is.
+// The help of every command fits, with any value of the variable COLUMNS.
 func TestHelpFits(t *testing.T) {
 	t.Setenv("COLUMNS", "200")
 	code, text, errs := ftbench(t, "docs", "markdown")

@@ -13,7 +13,7 @@
 // must receive, their sources, and the deaths that may prevent them. The rules:
 //
 //   - every survivor ends; a watchdog asks hanging ranks for their operations
-//   - an operation between survivors succeeds with the right data, whatever other ranks die
+//   - an operation between survivors succeeds with the right data, also if other ranks die
 //   - an operation with dead ranks succeeds or blames exactly these
 //   - under ULFM a collective that each dead rank had completed succeeds at every survivor
 //   - a wildcard or a collective blames only dead ranks; a pending wildcard continues after the failure is
@@ -22,7 +22,7 @@
 //   - the value of an agreement, the ranks that its error names, and the members of a shrunken communicator
 //     are the same at all survivors; a shrink keeps every living rank and no rank known to be dead
 //   - a validate returns the same at all survivors: every rank known to be dead and no living one; the
-//     collectives after it are of the others, whatever ranks called before, and they have succeeded
+//     collectives after it are of the others, for all earlier calls, and they have succeeded
 //     everywhere if the next validate has no new failure
 //   - uniform operations have an outcome of the same class at all survivors
 //   - a failure in the error range of a communicator revokes it at each rank that knows of the failure, and
