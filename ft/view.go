@@ -20,8 +20,8 @@ type View struct {
 	causes map[proc.ID]proc.Cause  // of the others, without kind Unknown, the usual kind of failures that others have detected
 }
 
-// firstCauses is the number of failures whose causes need no map. The first entry into a map takes a process 27 µs, a
-// third of the time from a death to the error of a rank that polls.
+// firstCauses is the number of failures whose causes need no map, whose first entry costs a process some microseconds
+// on the way from a death to the error.
 const firstCauses = 8
 
 // Epoch is the number of known failures. A waiting goroutine that sees it change checks its
