@@ -53,7 +53,7 @@ func LendNow(c *Comm, buf []byte, dst, tag int) (done bool, err error) {
 }
 
 // BorrowNow is Borrow of a message that is lent and that this process reaches, if it is the next frame of rank src, but
-// for Fins, and comes soon; nil: it is not, or does not, and nothing has changed.
+// for Fins, and comes soon; nil: it is not, or does not. Then it has taken Fins at most.
 func BorrowNow(c *Comm, src, tag int) (ln *Loan) {
 	l := c.link(src)
 	if l == nil || uint(tag) > MaxTag || l.ep.Viewer() == nil || c.state.Load() != 0 {
