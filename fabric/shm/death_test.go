@@ -289,6 +289,33 @@ func TestExitsReportDeath(t *testing.T) {
 	require.Equal(t, unix.SIGKILL, v.signaled())
 }
 
+// While the process polls no event of Exits interrupts it. When it ceases to poll it finds what came meanwhile, and later
+// ends are events again.
+func TestExitsWhilePolling(t *testing.T) {
+	for name, during := range map[string]bool{"during": true, "after": false} {
+		t.Run(name, func(t *testing.T) {
+			p, say := reportedExit(t)
+			v := spawn(t, role{Self: 1, MaxProcs: 2})
+			v.connect(p)
+			want := proc.Cause{Kind: proc.Exited, Code: 77}
+			p.SetPolling(true)
+			require.ErrorIs(t, p.watch.set.Change(p.cfg.Exits.FD(), exitsKey, unix.EPOLLIN), unix.ENOENT)
+			if during { // its event has been taken
+				l := p.cfg.Exits.(*exitRecords)
+				l.mu.Lock()
+				l.ends[v.cmd.Process.Pid] = want
+				l.mu.Unlock()
+			}
+			p.SetPolling(false)
+			if !during {
+				say(v, want)
+			}
+			require.Equal(t, want, newObserver().end(p))
+			require.EqualValues(t, 1, p.watch.by[byExits].Load())
+		})
+	}
+}
+
 // An end that Exits has lost is reported by the pidfd, which is registered after a while.
 func TestEndThatTheRecordLacks(t *testing.T) {
 	p, _ := reportedExit(t)

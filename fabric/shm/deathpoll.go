@@ -39,6 +39,25 @@ const maxFalseMarks = 100_000
 // Poll.
 func (p *Provider) PollDeaths() { p.deaths.pollOne(p.watch) }
 
+// CheckDeaths looks at all peers, as after a death, and so has the next Poll. The code for that is in the cache then
+// for a while. It is called like Poll.
+func (p *Provider) CheckDeaths() {
+	if p.deaths.exits != nil {
+		p.watch.checkExits()
+	}
+	p.deaths.pollAll(p.watch)
+	p.watch.reapPending.Store(true)
+}
+
+// SetPolling says whether this process polls all the time: then nothing interrupts it at a death, which PollDeaths
+// finds. It is called like Poll.
+func (p *Provider) SetPolling(on bool) {
+	if p.watch.words != nil {
+		p.watch.words.Politely(on)
+	}
+	p.watch.watchExits(!on)
+}
+
 // pollOne reads the record, and the word of one peer.
 func (d *deathPoll) pollOne(w *watcher) {
 	if d.exits != nil {

@@ -113,6 +113,20 @@ func (w *watcher) run() {
 	}
 }
 
+// watchExits begins or ends the wait for Config.Exits.
+func (w *watcher) watchExits(on bool) {
+	switch {
+	case w.exits == nil:
+	case !on:
+		w.set.Remove(w.exits.FD())
+	default:
+		if err := w.register(w.exits.FD(), exitsKey, unix.EPOLLET); err != nil {
+			w.warn("%v: some ended peers may be found late", err)
+		}
+		w.checkExits() // what came meanwhile
+	}
+}
+
 // checkExits finds the peers among the processes that have ended.
 func (w *watcher) checkExits() {
 	w.mu.Lock()

@@ -238,18 +238,21 @@ func (p *Driver) onFrame(from proc.ID, _ uint64, payload []byte) {
 // endFound makes watch go on soon, so that onEnd runs if the application computes and makes no progress: not
 // at once, for this process has an error to return. Where processes share cores the others return theirs first.
 func (p *Driver) endFound(_ *progress.Endpoint, cause proc.Cause) {
-	if p.stopped || p.busy || !cause.Failed() {
-		return
-	}
 	pause := retryInterval
 	if p.e.Crowded() {
 		pause = p.grace
 	}
-	if due := p.e.Host().Now() + pause; due < p.due {
-		p.due = due
-		p.wake.Unpark()
+	due := p.e.Host().Now() + pause
+	if p.stopped || p.busy || due >= p.due || !cause.Failed() {
+		return
 	}
+	p.due = due
+	p.wake.Unpark()
 }
+
+// DryRun does what a failure asks of the detector before an operation returns its error, and wakes nothing: the code is
+// in the cache then. Precondition: the engine's lock is held.
+func (p *Driver) DryRun() { p.endFound(nil, proc.Cause{Kind: proc.Departed}) }
 
 // onEnd forwards an end that the engine reports.
 func (p *Driver) onEnd(ep *progress.Endpoint, cause proc.Cause) {

@@ -94,7 +94,7 @@ func newJob(boot bootstrap, cfg progress.Config, c *config) (*Job, error) {
 	// that waits has returned. An unreachable peer comes before agreements, as this rank may have to exit before its
 	// contribution could name the peer. The detector is last: it informs other ranks.
 	for _, start := range []func(*progress.Config, *config) error{
-		j.startMessages, j.startUnreachable, j.startAgreements, j.startRevocations, j.startDetector,
+		j.startMessages, j.startUnreachable, j.startAgreements, j.startRevocations, j.startDetector, j.startDryRun,
 	} {
 		if err := start(&cfg, c); err != nil {
 			return nil, errors.Join(err, j.Progress.Close())

@@ -97,6 +97,7 @@ func (e *Engine) ProgressUntilIdle() (found int) {
 	if e.progressing || e.closed {
 		return 0
 	}
+	e.stopPollingIfIdle()
 	e.progressing = true
 	until := e.host.Now() + maxIdleTime
 	for idle := 0; idle < idleRounds && e.host.Now() < until; {

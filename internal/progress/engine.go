@@ -72,6 +72,9 @@ type Engine struct {
 	awaitSpins       int
 	lull             lull
 	turns            uint   // calls of Turn
+	longWait         func() // see OnLongWait
+	pollsLong        bool   // the provider for shared memory knows that this process polls
+	vain, vainBefore int    // checks for deaths since the last event: see polledInVain
 	background       int    // events of the last round for which no goroutine waits: see HandleBackground
 	rounds, stride   uint64 // the clock is read every stride rounds
 	progressing      bool   // a goroutine is in drive

@@ -139,6 +139,9 @@ func (e *Engine) Progress() bool {
 	e.gapLeft = min(e.gapLeft, maxProgressGap)
 	n := e.round() + e.runTimers()
 	e.rounds++
+	if n > 0 {
+		e.vain = 0
+	}
 	e.sometimesPollDeaths()
 	e.progressing = false
 	e.handOver()
@@ -152,6 +155,7 @@ func (e *Engine) Progress() bool {
 // only when this one's spinning ends, thousands of polls later, while the peer may wait for their
 // next message.
 func (e *Engine) drive(c *Completion) bool {
+	e.vain = 0
 	idle := 0
 	slept := false        // and only background events have come since
 	var since fabric.Time // time of the first yield in a row
@@ -217,6 +221,7 @@ func (e *Engine) sometimesPollDeaths() {
 func (e *Engine) pollDeaths() {
 	if e.shm != nil {
 		e.shm.PollDeaths()
+		e.polledInVain()
 	}
 }
 
@@ -302,6 +307,7 @@ func (e *Engine) sleep() {
 		return
 	}
 	e.gapLeft = 0 // the next round must poll all
+	e.stopPolling()
 	e.host.Arm()
 	if e.ready() {
 		e.host.Disarm()

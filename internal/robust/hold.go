@@ -60,7 +60,7 @@ func (h *Holder) live(began chan<- error) {
 		return
 	}
 	defer close(h.done)
-	promptly()
+	promptly(0)
 	err := setList(h.head)
 	began <- err
 	if err != nil {

@@ -319,3 +319,30 @@ func TestSeeSaysWhatIsMissing(t *testing.T) {
 	require.Negative(t, round{doubted: false}.limit())
 	require.Equal(t, time.Millisecond, round{doubted: true}.limit())
 }
+
+// The threads of a watch interrupt a process that polls no more, until it sleeps again: those that wait, and those that
+// start meanwhile.
+func TestPoliteWatch(t *testing.T) {
+	v := spawn(t, 1)
+	w, _ := news(t)
+	policy := func() uint32 {
+		w.Add(1, &v.words[0], v.seen)
+		for {
+			w.mu.Lock()
+			thread := w.groups[0].thread
+			w.mu.Unlock()
+			if thread != 0 {
+				a, err := unix.SchedGetAttr(thread, 0)
+				require.NoError(t, err)
+				return a.Policy
+			}
+			runtime.Gosched()
+		}
+	}
+	w.Politely(true)
+	require.EqualValues(t, unix.SCHED_BATCH, policy())
+	w.Politely(false)
+	require.EqualValues(t, unix.SCHED_NORMAL, policy())
+	w.Politely(true)
+	require.EqualValues(t, unix.SCHED_BATCH, policy())
+}

@@ -20,6 +20,7 @@ type Watch struct {
 	mu     sync.Mutex
 	groups []*group
 	closed bool
+	polite bool // see Politely
 }
 
 // group is the words for which one thread waits.
@@ -32,6 +33,7 @@ type group struct {
 	// roused: the thread has been woken and has not looked since; guarded by w.mu.
 	roused bool
 	done   chan struct{}
+	thread int // 0 before it runs; guarded by w.mu
 }
 
 // perGroup leaves room for kick.
@@ -82,6 +84,35 @@ func (w *Watch) Remove(key int32) {
 	}
 }
 
+// Politely has the threads interrupt nobody when a word is marked, for a process that looks at the words itself. They
+// run when a core is idle, or some milliseconds later.
+func (w *Watch) Politely(on bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.polite = on
+	for _, g := range w.groups {
+		if g.thread != 0 {
+			w.schedule(g.thread)
+		}
+	}
+}
+
+func (w *Watch) schedule(thread int) {
+	if w.polite {
+		politely(thread)
+	} else {
+		promptly(thread)
+	}
+}
+
+// begin makes the calling thread that of the group.
+func (g *group) begin() {
+	g.w.mu.Lock()
+	defer g.w.mu.Unlock()
+	g.thread = unix.Gettid()
+	g.w.schedule(g.thread)
+}
+
 // Close ends the threads, and waits for them and for calls of died.
 func (w *Watch) Close() {
 	w.mu.Lock()
@@ -127,7 +158,7 @@ const (
 func (g *group) run() {
 	defer close(g.done)
 	runtime.LockOSThread()
-	promptly()
+	g.begin()
 	list := make([]waiter, 0, maxWaiters)
 	faults := 0
 	for {
