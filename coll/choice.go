@@ -18,6 +18,7 @@ var choices = [...]choose.Op{
 	Barrier: 1 + choose.Barrier, Bcast: 1 + choose.Bcast, Reduce: 1 + choose.Reduce, Allreduce: 1 + choose.Allreduce,
 	Gather: 1 + choose.Gather, Scatter: 1 + choose.Scatter, Allgather: 1 + choose.Allgather,
 	Allgatherv: 1 + choose.Allgatherv, Alltoall: 1 + choose.Alltoall, ReduceScatterBlock: 1 + choose.ReduceScatterBlock,
+	ReduceScatter:     1 + choose.ReduceScatterBlock,
 	NeighborAlltoallv: 0,
 }
 

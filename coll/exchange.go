@@ -132,7 +132,7 @@ func (s *Schedule) plan(a *Args) {
 	case ReduceScatterBlock:
 		s.reduceScatter(equal(a.In, n), a.In, a.Out, a.Fold)
 	case ReduceScatter:
-		s.reduceScatter(s.divided(a.In, a.Counts, a.unit()), nil, a.Out, a.Fold)
+		s.reduceScatter(s.divided(a.In, a.Counts, a.unit()), a.In, a.Out, a.Fold)
 	case Scan, Exscan:
 		s.scan(a.In, a.Out, a.Fold, s.kind == Exscan)
 	case Scatterv:

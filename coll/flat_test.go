@@ -186,12 +186,21 @@ func actInParts(c *rank, kind, size, number int) error {
 		for i := range in {
 			in[i] = byte(i + me)
 		}
-		err := c.coll.Do(c.Comm, Call{}, ReduceScatterBlock, Args{In: in, Out: out[:size], Fold: Fold{Op: add, Unit: 1}})
-		if err != nil {
+		k, counts, at := ReduceScatterBlock, []int(nil), me*size
+		if number%2 == 1 { // blocks of which the last rank has the larger ones
+			k, at = ReduceScatter, me*(size/2)
+			counts = slices.Repeat([]int{size / 2}, n)
+			if size /= 2; me == n-1 {
+				size = len(in) - at
+			}
+			counts[n-1] = len(in) - (n-1)*counts[0]
+		}
+		a := Args{In: in, Out: out[:size], Fold: Fold{Op: add, Unit: 1}, Counts: counts}
+		if err := c.coll.Do(c.Comm, Call{}, k, a); err != nil {
 			return err
 		}
 		for i, got := range out[:size] {
-			if want := byte(n*(me*size+i) + n*(n-1)/2); got != want {
+			if want := byte(n*(at+i) + n*(n-1)/2); got != want {
 				return fmt.Errorf("step %d, rank %d: byte %d of %d summed is %d, want %d", number, me, i, size, got, want)
 			}
 		}
@@ -264,6 +273,27 @@ func TestFlatLengths(t *testing.T) {
 			return act(c, rand.New(rand.NewPCG(1, 1)), 1)
 		})
 	}
+}
+
+// Counts of blocks that differ among ranks are detected though the sums of all bytes are equal.
+func TestFlatCounts(t *testing.T) {
+	atOnce(t, ranks(t, 4, true, false), func(c *rank) error {
+		for _, odd := range [][]int{{2, 3, 3, 2}, {4, 3, 2, 1}, {10, 0, 0, 0}, {1, 2, 3, 4}} {
+			if err := errors.Join(c.coll.Barrier(c.Comm, Call{}), c.coll.Barrier(c.Comm, Call{})); err != nil {
+				return err
+			}
+			counts := []int{1, 2, 3, 4}
+			same := slices.Equal(odd, counts)
+			if c.Rank() == 2 {
+				counts = odd
+			}
+			a := Args{In: make([]byte, 10), Out: make([]byte, counts[c.Rank()]), Fold: Fold{Op: add, Unit: 1}, Counts: counts}
+			if err := c.coll.Do(c.Comm, Call{}, ReduceScatter, a); errors.Is(err, ft.ErrArgument) == same {
+				return fmt.Errorf("rank %d of counts %v: %w", c.Rank(), counts, err)
+			}
+		}
+		return nil
+	})
 }
 
 // Operands come in the order of ranks, so a rounded sum is the same at all.

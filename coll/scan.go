@@ -1,18 +1,20 @@
 package coll
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/bits"
 
+	"github.com/banyan-hpc/banyan/coll/sm"
 	"github.com/banyan-hpc/banyan/ft"
 )
 
 // reduceScatter sends each rank its block and folds the received ones in the order of ranks. Each rank sends and
-// receives the minimal number of bytes of any algorithm, and all messages are under way at once. Small blocks of one
-// length that are contiguous in all use shared memory.
+// receives the minimal number of bytes of any algorithm, and all messages are under way at once. Few bytes, which lie in
+// all, use shared memory.
 func (s *Schedule) reduceScatter(from Blocks, all, out []byte, f Fold) {
 	s.fold = f.Op
-	if s.kind == ReduceScatterBlock && s.foldInMemory(s.c.Rank()*len(out), all, out, f) {
+	if s.foldInMemory(&from, all, out, f) {
 		return
 	}
 	n := s.c.Size()
@@ -25,11 +27,22 @@ func (s *Schedule) reduceScatter(from Blocks, all, out []byte, f Fold) {
 	s.result = result{to: out, from: acc}
 }
 
-// foldInMemory folds the blocks of all ranks that begin at a place.
-func (s *Schedule) foldInMemory(at int, all, out []byte, f Fold) bool {
+// foldInMemory folds this rank's blocks of all ranks. If the blocks differ in length a sum of their places follows the
+// bytes of each rank, so that other counts of another rank show.
+func (s *Schedule) foldInMemory(from *Blocks, all, out []byte, f Fold) bool {
+	at, part, sum := s.c.Rank()*len(out), all, uint64(0)
+	if from.at != nil {
+		at, sum = from.at[s.c.Rank()], from.sum()
+	}
+	if sum != 0 && len(all) <= sm.Room(s.w.Size()) {
+		part = binary.LittleEndian.AppendUint64(append(s.mem.bytes(len(all) + 8)[:0], all...), sum)
+	}
 	var acc, in []byte
-	return s.inMemory(all, func(int) int { return len(all) }, func(rank int, part []byte) {
-		block := part[at:][:len(out)]
+	return s.inMemory(part, func(int) int { return len(part) }, func(rank int, got []byte) {
+		block := got[at:][:len(out)]
+		if sum != 0 && binary.LittleEndian.Uint64(got[len(all):]) != sum {
+			s.fail(disagreed(len(out)))
+		}
 		if rank == 0 {
 			acc, in = s.mem.two(len(out))
 			s.result = result{to: out, from: acc}
@@ -39,6 +52,19 @@ func (s *Schedule) foldInMemory(at int, all, out []byte, f Fold) bool {
 			f.Op(acc, in)
 		}
 	})
+}
+
+// sum is a sum of the places of blocks; 0: they are of one length.
+func (b *Blocks) sum() (sum uint64) {
+	differ := uint64(0)
+	for i, at := range b.at {
+		sum = (sum ^ uint64(at)) * 1099511628211 // FNV-1
+		differ |= uint64(at - i*b.at[1])
+	}
+	if differ == 0 {
+		return 0
+	}
+	return sum | 1
 }
 
 // divided are blocks of so many elements for each rank, one after the other.
