@@ -25,7 +25,11 @@ func (s *Schedule) allgather(mine, all []byte) {
 			dense = s.mem.bytes(n * size)
 		}
 		if !s.alone(func(g *sm.Segment, most int) (bool, error) { return g.Allgather(mine, dense, most) }) {
-			dense = s.allgatherByMessages(mine, dense)
+			l, most := s.overNodes()
+			if l != nil && s.allgatherOverNodes(l, most, mine, all) {
+				return
+			}
+			dense = s.allgatherByMessages(mine, dense, l != nil)
 		}
 	}
 	s.result = result{to: all, from: dense}
@@ -39,9 +43,10 @@ func (s *Schedule) allgather(mine, all []byte) {
 }
 
 // allgatherByMessages takes the algorithm from the table, and gives the place of all blocks: dense, or other memory.
-func (s *Schedule) allgatherByMessages(mine, dense []byte) []byte {
+// Agreed: all ranks have the same length.
+func (s *Schedule) allgatherByMessages(mine, dense []byte, agreed bool) []byte {
 	m, n, size := s.menu(), s.w.Size(), len(mine)
-	if ahead(m, size) {
+	if !agreed && ahead(m, size) {
 		s.agreeOnLength(m.First(), mine)
 	}
 	switch by := m.At(size); {
@@ -137,4 +142,106 @@ func (s *Schedule) overTree(mine []byte) []byte {
 	}
 	s.spread(r, dense)
 	return dense
+}
+
+// mostPieces is the largest number of payloads in which a leader lays the result of an allgather for its node.
+const mostPieces = 9
+
+// allgatherOverNodes has the leaders exchange the blocks of their nodes. Few bytes go through the memory of a node. For
+// longer ones its ranks bring a length header there, and exchange messages with the leader. False: by the table other
+// algorithms take them, and the leaders exchange headers.
+func (s *Schedule) allgatherOverNodes(l *levels, most int, mine, all []byte) bool {
+	size, n, head := len(mine), s.w.Size(), s.headers()
+	head[0].set(size, 0)
+	if size > most {
+		s.gatherInMemory(l, head[0][:], head[0][:], stepSame, func(d, _ int) []byte { return head[min(d, 1)][:] })
+		s.add(stepAgreed, 0, mine, head[0][:])
+		return false
+	}
+	have := s.mem.bytes(n * size) // the blocks by node, beginning with the own one
+	s.order = s.order[:0]
+	for _, rank := range l.byNode {
+		s.order = append(s.order, s.w.OriginalRank(rank))
+	}
+	s.result = result{to: all, from: have, order: s.order, block: size}
+	switch {
+	case size <= min(l.room, mostPieces*sm.MaxLaid/n) && size != headerLen:
+		s.gatherInMemory(l, mine, have, stepCopy, l.blocks(have))
+	case l.segment.Leads():
+		copy(have, mine)
+		s.add(stepCollect, int(stepSame), head[0][:], nil)
+		s.add(stepHandOn, 0, have, head[0][:])
+	default:
+		s.add(stepBring, 0, nil, head[0][:])
+		s.add(stepTake, 0, head[1][:], nil)
+		s.add(stepSend, l.members[0], nil, mine)
+		s.wait()
+		parent, children := l.within(s.w.Rank(), l.members[0])
+		s.add(stepRecv, parent, have, nil)
+		s.wait()
+		for _, child := range children {
+			s.add(stepRelay, child, nil, have)
+		}
+		s.wait()
+	}
+	return true
+}
+
+// gatherInMemory gathers what the ranks of a node bring, has the leaders exchange it, and lays all of it for the node.
+func (s *Schedule) gatherInMemory(l *levels, mine, have []byte, by stepKind, of func(d, many int) []byte) {
+	kind := stepTake
+	if l.segment.Leads() {
+		kind = stepHand
+		copy(have, mine)
+		s.add(stepCollect, int(by), of(0, 1), nil)
+		s.bruckOfLeaders(l, by, of)
+	} else {
+		s.add(stepBring, 0, nil, mine)
+	}
+	for more := true; more; more = len(have) > 0 {
+		part := have[:min(len(have), sm.MaxLaid)]
+		have = have[len(part):]
+		s.add(kind, 0, part, part)
+	}
+}
+
+// bruckOfLeaders is Bruck's algorithm among the leaders. Of are the blocks of so many nodes, d above this one. With
+// stepSame they are folded. After lengths that do not fit leaders go on with empty messages, so that all learn of it.
+func (s *Schedule) bruckOfLeaders(l *levels, by stepKind, of func(d, many int) []byte) {
+	own, nodes := int(l.node[s.w.Rank()]), len(l.leaders)
+	for d := 1; d < nodes; d *= 2 {
+		many := min(d, nodes-d)
+		s.exchange(l.leaders[(own+nodes-d)%nodes], of(0, many), l.leaders[(own+d)%nodes], of(d, many))
+		if by == stepSame {
+			s.add(stepSame, 0, of(0, many), of(d, many))
+		}
+	}
+}
+
+// blocks are those of nodes in have.
+func (l *levels) blocks(have []byte) func(d, many int) []byte {
+	size := len(have) / len(l.node)
+	return func(d, many int) []byte { return have[l.starts[d]*size : l.starts[d+many]*size] }
+}
+
+// allgatherOn continues at a leader whose node has agreed on the length of blocks, or knows that it has not.
+func (s *Schedule) allgatherOn(head, have []byte) error {
+	l, agreed := s.o.levels, !s.spoiled
+	err := l.segment.Hand(s.kind.String(), head, agreed)
+	if agreed {
+		at := l.blocks(have)(0, 1)
+		size := len(at) / len(l.members)
+		for i, member := range l.members[1:] {
+			s.add(stepIrecv, member, at[(i+1)*size:][:size], nil)
+		}
+		s.wait()
+	}
+	s.bruckOfLeaders(l, stepCopy, l.blocks(have))
+	if _, children := l.within(s.w.Rank(), s.w.Rank()); agreed {
+		for _, child := range children {
+			s.add(stepSend, child, nil, have)
+		}
+		s.wait()
+	}
+	return err
 }

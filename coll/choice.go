@@ -112,7 +112,7 @@ func (o *Comm) Algorithm(c *p2p.Comm, name string, length int) (string, error) {
 	switch {
 	case g != nil && length <= min(m.Memory, longest(op, g)):
 		return choose.Memory.String(), nil
-	case l != nil && length <= m.Levels && (op != choose.Allreduce || length <= l.room):
+	case l != nil && length <= min(m.Levels, l.longest(op)):
 		return choose.Levels.String(), nil
 	}
 	return m.At(length).String(), nil

@@ -1,27 +1,32 @@
 package coll
 
 import (
+	"math"
 	"slices"
 
+	"github.com/banyan-hpc/banyan/coll/choose"
 	"github.com/banyan-hpc/banyan/coll/sm"
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// If the ranks of each of several nodes share memory, a blocking barrier, bcast or allreduce has two levels. The
-// lowest rank of a node is its leader. The ranks pass their parts to their leader in memory, the leaders exchange
+// If the ranks of each of several nodes share memory, a blocking barrier, bcast, allreduce or allgather has two levels.
+// The lowest rank of a node is its leader. The ranks pass their parts to their leader in memory, the leaders exchange
 // messages like the ranks of a smaller communicator, and each leader passes the result to its node. A broadcast
 // begins with the messages, and its root is the leader of its own node.
 //
 // Parts and results that are too long for the memory travel as they would without it. An allreduce then begins with
 // the allreduce of a length header in two levels, by which ranks with other lengths detect the mismatch. A broadcast
 // goes to the leaders in any case, which announce the messages to their nodes in memory; or it begins with a header
-// too, if it travels in segments.
+// too, if it travels in segments. Long blocks of an allgather go to the leaders and from there in messages, after a
+// header in memory.
 
 // levels are the two levels of a communicator, of one of its ranks.
 type levels struct {
 	leaders []int // by node, in the order of their lowest ranks: these
 	lowest  func(node int) int
 	node    []int32 // by rank: its node
+	byNode  []int   // the ranks by node, beginning with this rank's
+	starts  []int   // where each node begins there, and where the last ends
 	members []int   // the ranks of this rank's node, in order
 	inOrder bool    // the ranks of each node follow each other
 	room    int     // the longest part of a member, in bytes
@@ -34,27 +39,32 @@ type levels struct {
 // one, or too many do.
 func levelsOf(names []int, me int) *levels {
 	l := &levels{node: make([]int32, len(names)), inOrder: true}
-	nodes, sizes := map[int]int32{}, []int(nil)
+	nodes := map[int]int32{}
 	for rank, name := range names {
 		at, known := nodes[name]
 		if !known {
 			at = int32(len(l.leaders))
 			nodes[name] = at
-			l.leaders, sizes = append(l.leaders, rank), append(sizes, 0)
+			l.leaders = append(l.leaders, rank)
 		}
 		l.inOrder = l.inOrder && (!known || l.node[rank-1] == at)
 		l.node[rank] = at
-		sizes[at]++
 	}
-	most := slices.Max(sizes)
+	most, own := 0, int(l.node[me])
+	for d := range l.leaders {
+		l.starts = append(l.starts, len(l.byNode))
+		for rank, at := range l.node {
+			if int(at) == (own+d)%len(l.leaders) {
+				l.byNode = append(l.byNode, rank)
+			}
+		}
+		most = max(most, len(l.byNode)-l.starts[d])
+	}
 	if most < 2 || most > sm.MaxMembers {
 		return nil
 	}
-	for rank, at := range l.node {
-		if at == l.node[me] {
-			l.members = append(l.members, rank)
-		}
-	}
+	l.starts = append(l.starts, len(names))
+	l.members = l.byNode[:l.starts[1]:l.starts[1]]
 	l.room = sm.Room(most)
 	l.lowest = func(node int) int { return l.leaders[node] }
 	return l
@@ -68,7 +78,15 @@ func (s *Schedule) overNodes() (l *levels, most int) {
 	if most = s.menu().Levels; most < 0 {
 		return nil, 0
 	}
-	return s.o.levels, most
+	return s.o.levels, min(most, s.o.levels.longest(choices[s.kind]-1))
+}
+
+// longest is the longest length of an operation for which memory has room.
+func (l *levels) longest(op choose.Op) int {
+	if op == choose.Allreduce {
+		return l.room
+	}
+	return math.MaxInt // a broadcast goes to the leaders, and the blocks of an allgather
 }
 
 // barrierOverNodes is a dissemination among the leaders.
@@ -85,7 +103,7 @@ func (s *Schedule) barrierOverNodes(l *levels) {
 
 // allreduceOverNodes folds to of all ranks.
 func (s *Schedule) allreduceOverNodes(l *levels, most int, to, scratch []byte, f Fold) {
-	if len(to) <= min(most, l.room) && len(to) != headerLen {
+	if len(to) <= most && len(to) != headerLen {
 		s.result.from = s.foldOverNodes(l, to, scratch, stepFold)
 		return
 	}
@@ -162,12 +180,16 @@ func (s *Schedule) onNode(st step) {
 		err = g.Bring(s.data(st.from))
 	case stepCollect:
 		fold := s.fold
-		if stepKind(st.peer) == stepSame {
+		switch stepKind(st.peer) {
+		case stepSame:
 			fold = sameHeader
+		case stepCopy:
+			fold = nil
 		}
 		err = g.Collect(name, st.to, fold)
 	case stepHand:
 		err = g.Hand(name, st.from, !s.spoiled)
+		s.ended = s.ended || s.spoiled // so has the node learned of it, and takes no more
 	case stepTake:
 		var part []byte
 		var whole bool
@@ -178,6 +200,9 @@ func (s *Schedule) onNode(st step) {
 		default:
 			copy(st.to, part)
 		}
+		s.ended = s.ended || s.spoiled || err != nil
+	case stepHandOn:
+		err = s.allgatherOn(st.from, st.to)
 	case stepHandData:
 		err = s.handData(int(st.peer))
 	case stepTakeData:

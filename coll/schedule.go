@@ -228,6 +228,7 @@ const (
 	stepCollect  // of the parts of a node
 	stepHand     // of the result to a node
 	stepTake     // of the result
+	stepHandOn   // of a length header, after which the blocks of an allgather follow
 	stepHandData // of a broadcast
 	stepTakeData
 )

@@ -88,7 +88,7 @@ var operations = [NumOps]operation{
 	Allreduce:          {name: "allreduce", first: []Algorithm{Memory, Levels, Doubling}, later: []Algorithm{Halving}},
 	Gather:             {name: "gather", first: []Algorithm{Binomial, Straight}},
 	Scatter:            {name: "scatter", first: []Algorithm{Binomial, Straight}},
-	Allgather:          {name: "allgather", first: []Algorithm{Memory, Doubling, Straight}, later: []Algorithm{Ring}},
+	Allgather:          {name: "allgather", first: []Algorithm{Memory, Levels, Doubling, Straight}, later: []Algorithm{Ring}},
 	Allgatherv:         {name: "allgatherv", first: []Algorithm{Memory, Straight}},
 	Alltoall:           {name: "alltoall", first: []Algorithm{Memory, Straight}},
 	ReduceScatterBlock: {name: "reduce_scatter_block", first: []Algorithm{Memory, Straight}},

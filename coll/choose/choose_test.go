@@ -65,7 +65,7 @@ func TestDefaults(t *testing.T) {
 		{Scatter, several(4), "0 binomial"},
 		{Allgather, crowd(16), "memory, 0 straight"},
 		{Allgather, one(17), "memory, 0 doubling"},
-		{Allgather, several(4), "0 doubling"},
+		{Allgather, several(4), "levels, 0 doubling"},
 		{Allgatherv, one(4), "memory, 0 straight"},
 		{Alltoall, several(4), "0 straight"},
 		{ReduceScatterBlock, one(400), "memory, 0 straight"},
@@ -100,7 +100,7 @@ func TestRules(t *testing.T) {
 		{"bcast * * * * levels", Bcast, at, "memory, 0 straight"}, // there are none
 		{"allreduce * 5.. * * doubling", Allreduce, apart, "levels, 0 doubling, 16384 halving"},
 		{"allreduce * 4.. * * doubling", Allreduce, apart, "0 doubling"},
-		{"allgather 2..8 2..4 * 1k.. ring\nallgather * * * 8k.. straight", Allgather, apart, "0 doubling, 1024 ring"},
+		{"allgather 2..8 2..4 * 1k.. ring\nallgather * * * 8k.. straight", Allgather, apart, "levels ..1023, 0 doubling, 1024 ring"},
 		{"barrier * * * * binomial", Barrier, at, "0 binomial"},
 		{"reduce * * * 64k.. binomial", Reduce, at, "0 knomial"}, // one tree for all lengths
 		{"reduce * * * 64k..1m pipelined", Reduce, at, "0 knomial, 65536 pipelined, 1048577 knomial"},

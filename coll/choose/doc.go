@@ -16,8 +16,9 @@
 // Ranks is the number of remaining ranks of the communicator, and per-node the largest number of them on one node;
 // all stands for "all ranks are on one node", part for "they are on several". Cores are shared if all ranks of the
 // job are on one node that has fewer cores than ranks, else own. A range is *, N, N.., ..N or N..M, ends included;
-// bytes may end in k, m or g (of 1024). For gather, scatter, allgather(v) and reduce_scatter_block bytes is the
-// length of one rank's block; for reduce_scatter_block and alltoall it is that of a rank's whole send buffer.
+// bytes may end in k, m or g (of 1024). For gather, scatter and allgather(v) bytes is the length of
+// one rank's block; for reduce_scatter_block and alltoall it is that of a rank's whole send buffer. The rules
+// of reduce_scatter_block are those of reduce_scatter, too.
 //
 // The first matching rule counts, and the rules of [Default] follow all others. Algorithms that a place lacks are
 // skipped: memory of one node on several nodes, levels on one.

@@ -64,6 +64,7 @@ scatter               ..64  all   *       *      straight
 scatter               *     all   shared  *      straight
 scatter               *     *     *       *      binomial
 allgather             *     *     *       *      memory
+allgather             *     *     *       *      levels
 allgather             ..16  all   *       *      straight
 allgather             *     *     *       *      doubling
 allgatherv            *     *     *       *      memory

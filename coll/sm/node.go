@@ -7,8 +7,8 @@ import (
 
 // The methods here are those of a segment of one node among several. The members bring their parts to the first of
 // them, the leader, and it lays the result for all; between the two the leaders of the nodes exchange
-// messages. A broadcast is the second half alone, and any member may lay the payload. All members call the same
-// methods, each in its role.
+// messages. A longer result comes in several payloads. A broadcast is the second half alone, and any member may lay the
+// payload. All members call the same methods, each in its role.
 
 // MaxLaid is the longest payload that a member lays, in bytes. A longer one goes another way.
 const MaxLaid = board.MaxLaid
@@ -36,7 +36,8 @@ func (s *Segment) Bring(part []byte) error {
 }
 
 // Collect is the leader's Bring. It waits until all members have come, and folds their parts, in order, into to, which
-// has its own. Lengths that do not fit are ft.ErrArgument. Hand follows.
+// has its own. Without a fold they lie there one after the other. Lengths that do not fit are ft.ErrArgument. Hand
+// follows.
 func (s *Segment) Collect(op string, to []byte, fold func(acc, in []byte)) error {
 	if err := s.gather(op); err != nil {
 		return err
@@ -44,12 +45,19 @@ func (s *Segment) Collect(op string, to []byte, fold func(acc, in []byte)) error
 	if s.scratch == nil {
 		s.scratch = make([]byte, s.Room())
 	}
+	want := len(to)
+	if fold == nil {
+		want /= len(s.members)
+	}
 	for member := 1; member < len(s.members); member++ {
 		part, length := s.phase.Brought(member)
-		if err := s.sameLength(member, length, len(to)); err != nil {
+		if err := s.sameLength(member, length, want); err != nil {
 			return err
 		}
-		if length > 0 {
+		switch {
+		case fold == nil:
+			copy(to[member*want:], part)
+		case length > 0:
 			foldInto(to, s.scratch[:length], part, false, fold)
 		}
 	}

@@ -34,6 +34,7 @@ func TestExhaustive(t *testing.T) {
 		{n: 3, ops: "b", crashes: 1},
 		{n: 2, ops: "ggg", crashes: 1},
 		{n: 2, ops: "g1gm0"},
+		{n: 2, ops: "g00000000g"}, // an allgather in nine payloads
 		{n: 3, ops: "g"},
 		{n: 3, ops: "b", crashes: 1, group: 2},
 		{n: 3, ops: "e", group: 1},

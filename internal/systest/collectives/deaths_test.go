@@ -189,7 +189,7 @@ func flatRound(c *banyan.Comm, alive []int, r *rand.Rand) error {
 
 // flatStep calls one operation among the living ranks.
 func flatStep(c *banyan.Comm, alive []int, r *rand.Rand, number int) error {
-	kind := []ranktest.CollectiveKind{ranktest.Barrier, ranktest.Allreduce, ranktest.Bcast}[r.IntN(3)]
+	kind := []ranktest.CollectiveKind{ranktest.Barrier, ranktest.Allreduce, ranktest.Bcast, ranktest.Allgather}[r.IntN(4)]
 	o := ranktest.Collective{Kind: kind, Number: number, Root: alive[r.IntN(len(alive))], Size: 1 + r.IntN(4),
 		Typed: true}
 	return o.Check(c, false, others(c.Size(), alive...)...)

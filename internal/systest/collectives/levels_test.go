@@ -23,14 +23,17 @@ var layouts = []string{"a;a;a;a;b;b;b;b", "a;b;a;b;a;b;a", "a;a;b;c;c;c", "a;b;b
 // levelsRank checks the collectives that go in two levels, at lengths on both sides of each limit, with every root.
 func levelsRank(w *banyan.World) error {
 	c := w.Comm()
-	sizes := []int{1, 0, 8, 128, 129, 256, 257, 2048, 9000, 70_000} // words
-	for number := range 4 * len(sizes) * c.Size() {
-		size := sizes[number/4%len(sizes)]
-		if size >= 9000 && number/4/len(sizes)%3 > 0 {
+	sizes := []int{1, 0, 8, 40, 128, 129, 256, 257, 2048, 9000, 70_000} // words
+	kinds := []ranktest.CollectiveKind{
+		ranktest.Barrier, ranktest.Allreduce, ranktest.Bcast, ranktest.Allgather, ranktest.Bcast, ranktest.InPlace,
+	}
+	for number := range len(kinds) * len(sizes) * c.Size() {
+		at, call := number/len(kinds), number%len(kinds)
+		size, round := sizes[at%len(sizes)], at/len(sizes)
+		if size >= 9000 && round%3 > 0 {
 			continue
 		}
-		kind := []ranktest.CollectiveKind{ranktest.Barrier, ranktest.Allreduce, ranktest.Bcast, ranktest.Bcast}[number%4]
-		o := ranktest.Collective{Kind: kind, Number: number / 2, Root: (number/4/len(sizes) + number%4) % c.Size(), Size: size}
+		o := ranktest.Collective{Kind: kinds[call], Number: number / 2, Root: (round + call) % c.Size(), Size: size}
 		if err := o.Check(c, false); err != nil {
 			return err
 		}
@@ -42,6 +45,10 @@ func levelsRank(w *banyan.World) error {
 		}
 		if err := c.Bcast(buf, root); err != nil || !bytes.Equal(buf, []byte(strings.Repeat("x", 61))) {
 			return fmt.Errorf("bcast of 61 bytes from %d: %q, %w", root, buf, err)
+		}
+		all := make([]byte, 61*c.Size())
+		if err := c.Allgather(buf, all); err != nil || !bytes.Equal(all, bytes.Repeat(buf, c.Size())) {
+			return fmt.Errorf("allgather of 61 bytes: %q, %w", all, err)
 		}
 	}
 	return nil
@@ -65,7 +72,7 @@ func levelsDiffer(w *banyan.World) error {
 	if err := errors.Join(c.Barrier(), c.Barrier()); err != nil {
 		return err
 	}
-	lengths := []int{0, 8, 61, 1024, 2048, 4096, 40_000, 600_000}
+	lengths := []int{0, 8, 61, 350, 1024, 2048, 4096, 40_000, 600_000}
 	fold := func(acc, in []byte) { copy(acc, in) }
 	for odd := range c.Size() {
 		for i, usual := range lengths {
@@ -79,6 +86,10 @@ func levelsDiffer(w *banyan.World) error {
 			}
 			if err := c.Allreduce(buf, buf, fold); !errors.Is(err, banyan.ErrArgument) && (len(buf) > 0 || err != nil) {
 				return fmt.Errorf("allreduce of %d bytes, of %d at rank %d: %w", usual, other, odd, err)
+			}
+			if err := c.Allgather(buf, make([]byte, c.Size()*len(buf))); !errors.Is(err, banyan.ErrArgument) &&
+				(len(buf) > 0 || err != nil) {
+				return fmt.Errorf("allgather of %d bytes, of %d at rank %d: %w", usual, other, odd, err)
 			}
 			root := (odd + i) % c.Size()
 			err := c.Bcast(buf, root)
