@@ -292,6 +292,7 @@ func TestUniformBuffersWithProcesses(t *testing.T) {
 func TestNoAllocationPerCollective(t *testing.T) {
 	ranktest.Succeed(t, 3, "collective allocs", "BANYAN_DETECT=off", "BANYAN_DEBUG=off")
 	ranktest.Succeed(t, 3, "collective allocs", ranktest.UnawareEnv+"=1", "BANYAN_DETECT=off")
+	ranktest.Succeed(t, 3, "collective allocs", ranktest.Nodes("a;a;b"), "BANYAN_FABRIC=shm,tcp", "BANYAN_DETECT=off")
 }
 
 // collectiveAllocs counts the allocations of many collectives of each kind, after a warm-up.
@@ -301,6 +302,9 @@ func collectiveAllocs(w *banyan.World) error {
 		buf, all, other := make([]int64, size), make([]int64, size*c.Size()), make([]int64, size*c.Size())
 		parts, others := slices.Collect(slices.Chunk(all, size)), slices.Collect(slices.Chunk(other, size))
 		counts := slices.Repeat([]int{size}, c.Size())
+		uneven := slices.Clone(counts)
+		uneven[0], uneven[1] = size-1, size+1
+		few := make([]int64, uneven[c.Rank()])
 		calls := []func() error{
 			c.Barrier,
 			func() error { return banyan.Bcast(c, buf, 1) },
@@ -317,6 +321,7 @@ func collectiveAllocs(w *banyan.World) error {
 			func() error { return banyan.Alltoallv(c, parts, parts) },
 			func() error { return banyan.ReduceScatterBlock(c, all, buf, banyan.Sum) },
 			func() error { return banyan.ReduceScatter(c, all, buf, counts, banyan.Sum) },
+			func() error { return banyan.ReduceScatter(c, all, few, uneven, banyan.Sum) },
 			func() error { return banyan.Scan(c, buf, buf, banyan.Sum) },
 			func() error { return banyan.Exscan(c, buf, buf, banyan.Sum) },
 		}
