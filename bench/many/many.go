@@ -1,6 +1,7 @@
 package many
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -76,7 +77,11 @@ func Run(w *banyan.World, o Options) (*Sample, error) {
 		return nil, fmt.Errorf("many: %d rank: at least 2 are needed", s.Ranks)
 	}
 	for i, size := range o.Sizes {
-		if err := newExchange(w, size).sample(s, o.Repeats, i == 0); err != nil {
+		e, err := newExchange(w, size)
+		if err == nil {
+			err = errors.Join(e.sample(s, o.Repeats, i == 0), e.free())
+		}
+		if err != nil {
 			return nil, fmt.Errorf("many: messages of %d bytes: %w", size, err)
 		}
 	}
@@ -91,18 +96,26 @@ func Run(w *banyan.World, o Options) (*Sample, error) {
 type exchange struct {
 	w       *banyan.World
 	size    int
+	memory  []byte // of out and in, from the kernel
 	out, in []byte
 	reqs    []banyan.Request
 }
 
-func newExchange(w *banyan.World, size int) *exchange {
+func newExchange(w *banyan.World, size int) (*exchange, error) {
 	n, rank := w.Comm().Size(), w.Comm().Rank()
-	e := &exchange{w, size, make([]byte, n*size), make([]byte, n*size), make([]banyan.Request, 0, 2*n)}
+	b := n * size
+	memory, err := unix.Mmap(-1, 0, 2*b, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return nil, fmt.Errorf("mmap: %w", err)
+	}
+	e := &exchange{w, size, memory, memory[:b], memory[b:], make([]banyan.Request, 0, 2*n)}
 	for i := range e.out { // the first write to memory takes time
 		e.out[i], e.in[i] = byte(rank), 1
 	}
-	return e
+	return e, nil
 }
+
+func (e *exchange) free() error { return unix.Munmap(e.memory) }
 
 // sample adds the times of a size, and after the first contact its costs.
 func (e *exchange) sample(s *Sample, repeats int, contact bool) error {

@@ -3,6 +3,7 @@ package many
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -82,4 +83,22 @@ func FuzzSample(f *testing.F) {
 		require.Positive(t, s.Times[0].First)
 		require.GreaterOrEqual(t, parseKilobytes(text, "shared"), 0.)
 	})
+}
+
+// The buffers do not count for Go's collector.
+func TestBuffersAreNotOfTheHeap(t *testing.T) {
+	const size = 1 << 20
+	require.NoError(t, banyan.Simulate(2, banyan.Simulation{}, func(w *banyan.World) error {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		e, err := newExchange(w, size)
+		require.NoError(t, err)
+		runtime.ReadMemStats(&after)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(size))
+		require.Len(t, e.out, 2*size)
+		require.Len(t, e.in, 2*size)
+		require.NoError(t, e.free())
+		require.Error(t, e.free())
+		return nil
+	}))
 }
