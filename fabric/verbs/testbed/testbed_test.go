@@ -115,7 +115,7 @@ func TestComparison(t *testing.T) {
 	var stored struct{ Results suite.Results }
 	require.NoError(t, json.Unmarshal([]byte(got.out), &stored), got)
 	require.Empty(t, stored.Results.Absent)
-	require.Len(t, stored.Results.Measures, 5)
+	require.Len(t, stored.Results.Measures, 6)
 	for _, m := range stored.Results.Measures {
 		require.Empty(t, m.Failed, m.Title)
 		for _, s := range m.Rounds[0].Samples {
@@ -155,7 +155,6 @@ func TestMistakes(t *testing.T) {
 		"machines":    {nil, []string{"-n", "201", "true"}, "there are addresses for 200 machines"},
 		"device":      {nil, []string{"-d", "mlx5", "true"}, "the devices are rxe and siw"},
 		"no command":  {nil, nil, "no command"},
-		"no siw":      {nil, []string{"-d", "siw", "true"}, "has no module siw: build one"},
 		"no programs": {map[string]string{"PATH": fewPrograms(t)}, []string{"true"}, "qemu-system-x86_64 is missing. On Debian: apt-get install"},
 		"no kernel": {map[string]string{"RDMA_VM_KERNEL": "0.0.0-0-amd64", "XDG_CACHE_HOME": t.TempDir()}, []string{"true"},
 			"linux-image-0.0.0-0-amd64 cannot be fetched (apt-get update"},
