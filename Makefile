@@ -151,6 +151,13 @@ test-verbs: ## run the tests of fabric/verbs, VERBSTEST with them, in a virtual 
 	CGO_ENABLED=1 $(GO) test -c -o $(TESTBIN)/verbs.test ./fabric/verbs
 	cd fabric/verbs && testbed/rdma-vm -i 2 -t 480 -- $(CURDIR)/$(TESTBIN)/verbs.test $(VERBSTEST)
 
+.PHONY: test-verbs-siw
+test-verbs-siw: ## run test-verbs with iWARP, by a driver that is built here; needs make rdma
+	fabric/verbs/testbed/rdma-vm -p -d siw
+	@mkdir -p $(TESTBIN)
+	CGO_ENABLED=1 $(GO) test -c -o $(TESTBIN)/verbs.test ./fabric/verbs
+	cd fabric/verbs && testbed/rdma-vm -d siw -i 2 -t 580 -- $(CURDIR)/$(TESTBIN)/verbs.test $(VERBSTEST)
+
 # The suite of conformance is left out: its processes are killed, and it looks at no memory that the other tests do not.
 .PHONY: test-verbs-checked
 test-verbs-checked: ## run the other tests of fabric/verbs with the checks of cgo and AddressSanitizer, and 1000 connects; needs make rdma
@@ -210,7 +217,7 @@ rdma: ## install what test-verbs needs: QEMU, libibverbs, perftest (Debian; 50 M
 		exit 1; }
 	$(SUDO) apt-get update
 	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
-		gcc libc6-dev libibverbs-dev ibverbs-providers perftest \
+		gcc make libc6-dev libibverbs-dev librdmacm-dev ibverbs-providers perftest \
 		qemu-system-x86 busybox-static cpio kmod iproute2 xz-utils
 
 .PHONY: peers

@@ -35,7 +35,7 @@ func (p *Provider) send(c *Conn, all []*work) {
 
 // join adds work to the batch; false: none waits here.
 func (p *Provider) join(c *Conn, all []*work) bool {
-	if p.flush == nil || p.d.sending+len(all) > most {
+	if p.flush == nil || !p.d.hasRoom(len(all)) {
 		return false
 	}
 	switch {

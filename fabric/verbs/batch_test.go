@@ -66,7 +66,7 @@ func TestBatch(t *testing.T) {
 			sent++
 		}
 		require.EqualValues(t, 1, p[0].d.calls.Busy-before, "%s: the first is posted at once, and no other", name)
-		require.Equal(t, n-1, p[0].d.sending, name)
+		require.Equal(t, n-1, messagesWaiting(p[0]), name)
 		end()
 		require.Zero(t, p[0].d.sending, name)
 		require.LessOrEqual(t, p[0].Calls().Busy-before, uint64(5), name)
@@ -74,9 +74,21 @@ func TestBatch(t *testing.T) {
 		for len(p[1].got) < sent {
 			p[1].Poll(&p[1].sink)
 		}
-		require.LessOrEqual(t, p[1].Calls().Busy-before, uint64(n/4), name)
+		if p[0].d.links == nil { // messages of iWARP do not say that others follow
+			require.LessOrEqual(t, p[1].Calls().Busy-before, uint64(n/4), name)
+		}
 	}
 	inOrderOne(t, p[1], sent)
+}
+
+// messagesWaiting is the number of messages of the next round.
+func messagesWaiting(p *peer) (n int) {
+	for _, s := range p.d.r.sends[:p.d.sending] {
+		if s.what == workMessage {
+			n++
+		}
+	}
+	return n
 }
 
 // A receiver that looks while a batch arrives takes most of it with one call.
@@ -97,7 +109,9 @@ func TestBatchThatArrives(t *testing.T) {
 			}
 			for k := range n {
 				payload := binary.LittleEndian.AppendUint64(nil, uint64(i*n+k))
-				c[0].TrySend(fabric.ClassTest, uint64(i*n+k), payload)
+				for !c[0].TrySend(fabric.ClassTest, uint64(i*n+k), payload) { // a completion comes late
+					p[0].Poll(&p[0].sink)
+				}
 			}
 			p[0].endBatch()
 			<-next
@@ -109,7 +123,9 @@ func TestBatchThatArrives(t *testing.T) {
 		}
 		next <- struct{}{}
 	}
-	require.Less(t, p[1].Calls().Busy-before, uint64(n*batches/2))
+	if p[1].d.links == nil { // messages of iWARP do not say that others follow
+		require.Less(t, p[1].Calls().Busy-before, uint64(n*batches/2))
+	}
 	inOrderOne(t, p[1], n*batches)
 }
 
@@ -158,7 +174,7 @@ func TestAnswersAreOneBatch(t *testing.T) {
 	for i := range n {
 		sendNumber(t, c[0], i)
 	}
-	require.Equal(t, n-1, p[0].d.sending)
+	require.Equal(t, n-1, messagesWaiting(p[0]))
 	p[0].endBatch()
 	before := p[1].Calls().Busy
 	for answers < n {
@@ -223,6 +239,9 @@ func TestLoneMessagesAreNotAcknowledged(t *testing.T) {
 			poll(p)
 		}
 	}
+	for len(p[1].got) < n+1+askingFor {
+		poll(p)
+	}
 	sendNumber(t, c[0], n+1+askingFor)
 	inOrderOne(t, p[1], n+1+askingFor)
 	for len(p[1].got) < n+2+askingFor {
@@ -241,6 +260,9 @@ func TestFailedMessageWakes(t *testing.T) {
 	sendNumber(t, c[0], 0)
 	for p[0].Ready() {
 		p[0].Poll(&p[0].sink)
+	}
+	if p[0].d.links != nil && !c[0].sending { // of iWARP pairs both ends fail
+		return
 	}
 	require.True(t, c[0].sending, "the failure is known already")
 	fds := []unix.PollFd{{Fd: int32(p[0].d.fd()), Events: unix.POLLIN}}

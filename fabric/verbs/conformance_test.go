@@ -25,7 +25,15 @@ const variantVariable = "BANYAN_VERBS_VARIANT"
 // variants: frames begin over the sockets and go on over the lane; all go over the lane.
 var variants = map[string]verbs.Config{"both": {}, "lane": {Wait: true}}
 
-func TestMain(m *testing.M) { fabrictest.Main(m, open) }
+func TestMain(m *testing.M) {
+	if port, err := verbs.Choose("", nil); err == nil && port.Kind == verbs.IWARP {
+		// librdmacm keeps an adapter open that has been used once: it is not what the suite finds left behind.
+		if p, _, err := open(0, 1); err == nil {
+			_ = p.Close()
+		}
+	}
+	fabrictest.Main(m, open)
+}
 
 func open(id proc.ID, n int) (fabric.Provider, fabric.Host, error) {
 	port, err := verbs.Choose("", nil)

@@ -21,7 +21,9 @@ type Conn struct {
 	mine       end
 	inlined    int
 	reads      *readPairs // nil: there are none
-	joined     bool       // the pair receives and sends
+	met        bool       // the peer has offered its end
+	linked     bool       // the pair is connected
+	joined     bool       // met and linked: the pair receives and sends
 	heard      bool       // the peer's end receives
 	// sending: frames go over the lane. receiving: they come over it.
 	sending, receiving bool
@@ -63,6 +65,7 @@ type Conn struct {
 
 	testing, tested bool // it waits for the acknowledgement of the test of a new lane; has had it
 	renewal         renewal
+	unanswered      watch // of iWARP
 }
 
 // onWay is a message on its way, or a move (see moves.go). Its buffer is kept until the peer's adapter has it.

@@ -81,9 +81,15 @@ struct bn_device {
 	struct ibv_cq *cq;
 	struct ibv_srq *srq;
 	int port, gid;
+	int more; // access to all memory: the memory that a read of iWARP fills is written by the peer
+	struct bn_manager *manager; // of iWARP, as the next two
+	struct bn_memory sink;      // what probes read: the first bytes of a peer's sink, into the last ones of this
+	struct ibv_mr *probed;      // the first bytes
 	struct ibv_port_attr attr;
 	union ibv_gid address;
 };
+
+enum { probe_bytes = 8 };
 
 int bn_headers(void) { return 1; }
 const char *bn_load(void) {
@@ -122,17 +128,28 @@ static struct ibv_context *open_named(const char *name) {
 }
 
 // open_step is bn_open without its clean-up.
-static const char *open_step(struct bn_device *d, const char *name, uint32_t receives, uint32_t completions) {
+static const char *open_step(struct bn_device *d, const char *name, const uint8_t *address, uint32_t receives,
+	uint32_t completions) {
+	const char *step;
 	if (!(d->context = open_named(name)))
 		return "ibv_open_device";
 	// The library fills the part that all versions have.
 	memset(&d->attr, 0, sizeof d->attr);
 	if ((errno = lib.query_port(d->context, d->port, (struct _compat_ibv_port_attr *)&d->attr)))
 		return "ibv_query_port";
-	if (lib.query_gid(d->context, d->port, d->gid, &d->address))
+	if (d->context->device->transport_type == IBV_TRANSPORT_IWARP) {
+		memcpy(d->address.raw, address, sizeof d->address.raw);
+		d->more = IBV_ACCESS_REMOTE_WRITE;
+		if (!(d->manager = bn_manager_open(address, &step)))
+			return step;
+	} else if (lib.query_gid(d->context, d->port, d->gid, &d->address)) {
 		return "ibv_query_gid";
+	}
 	if (!(d->pd = lib.alloc_pd(d->context)))
 		return "ibv_alloc_pd";
+	if (d->manager && ((errno = bn_memory_new(d, 2 * probe_bytes, &d->sink)) ||
+			!(d->probed = lib.reg_mr(d->pd, d->sink.at, probe_bytes, IBV_ACCESS_REMOTE_READ))))
+		return "ibv_reg_mr";
 	if (!(d->channel = lib.create_comp_channel(d->context)))
 		return "ibv_create_comp_channel";
 	int flags = fcntl(d->channel->fd, F_GETFL);
@@ -146,14 +163,14 @@ static const char *open_step(struct bn_device *d, const char *name, uint32_t rec
 	return NULL;
 }
 
-int bn_open(const char *name, int port, int gid, uint32_t receives, uint32_t completions, struct bn_device **out,
-	const char **step) {
+int bn_open(const char *name, int port, int gid, const uint8_t *address, uint32_t receives, uint32_t completions,
+	struct bn_device **out, const char **step) {
 	struct bn_device *d = calloc(1, sizeof *d);
 	if (!d)
 		return ENOMEM;
 	d->port = port, d->gid = gid;
 	errno = 0;
-	if ((*step = open_step(d, name, receives, completions))) {
+	if ((*step = open_step(d, name, address, receives, completions))) {
 		int err = errno ? errno : EIO;
 		bn_close(d);
 		return err;
@@ -163,6 +180,12 @@ int bn_open(const char *name, int port, int gid, uint32_t receives, uint32_t com
 }
 
 void bn_close(struct bn_device *d) {
+	if (d->manager)
+		bn_manager_close(d->manager);
+	if (d->probed)
+		lib.dereg_mr(d->probed);
+	if (d->sink.region)
+		bn_memory_free(&d->sink, 2 * probe_bytes);
 	if (d->srq)
 		lib.destroy_srq(d->srq);
 	if (d->cq)
@@ -176,6 +199,7 @@ void bn_close(struct bn_device *d) {
 	free(d);
 }
 
+struct bn_manager *bn_links(struct bn_device *d) { return d->manager; }
 int bn_fd(struct bn_device *d) { return d->channel->fd; }
 int bn_arm(struct bn_device *d, int solicited) { return ibv_req_notify_cq(d->cq, solicited); }
 
@@ -194,7 +218,7 @@ int bn_memory_new(struct bn_device *d, size_t length, struct bn_memory *out) {
 	if (out->at == MAP_FAILED)
 		return errno;
 	madvise(out->at, length, MADV_DONTFORK);
-	struct ibv_mr *mr = lib.reg_mr(d->pd, out->at, length, IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_mr *mr = lib.reg_mr(d->pd, out->at, length, IBV_ACCESS_LOCAL_WRITE | d->more);
 	if (!mr) {
 		int err = errno;
 		munmap(out->at, length);
@@ -210,7 +234,7 @@ void bn_memory_free(struct bn_memory *m, size_t length) {
 }
 
 int bn_register(struct bn_device *d, void *at, size_t length, int writes, struct bn_memory *out) {
-	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | (writes ? IBV_ACCESS_REMOTE_WRITE : 0);
+	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | (writes ? IBV_ACCESS_REMOTE_WRITE : d->more);
 	struct ibv_mr *mr = lib.reg_mr(d->pd, at, length, access);
 	if (!mr)
 		return errno;
@@ -219,30 +243,45 @@ int bn_register(struct bn_device *d, void *at, size_t length, int writes, struct
 }
 void bn_deregister(struct bn_memory *m) { lib.dereg_mr(m->region); }
 
-int bn_pair_new(struct bn_device *d, uint32_t psn, uint32_t sends, int reads, void **out, struct bn_end *mine,
-	uint32_t *inlined) {
+// init_pair makes a queue pair ready to be joined.
+static int init_pair(struct bn_device *d, struct ibv_qp *qp, int reads, const uint8_t *token) {
+	if (d->manager)
+		return (qp->qp_context = bn_link_new(d->manager, qp->qp_num, bn_reads, token)) ? 0 : ENOMEM;
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = d->port,
+		.qp_access_flags = IBV_ACCESS_REMOTE_READ | (reads ? 0 : IBV_ACCESS_REMOTE_WRITE)};
+	return lib.modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
+int bn_pair_new(struct bn_device *d, uint32_t sends, int reads, void **out, struct bn_end *mine, uint32_t *inlined) {
 	struct ibv_qp_init_attr init = {
 		.send_cq = d->cq, .recv_cq = d->cq, .srq = d->srq, .qp_type = IBV_QPT_RC,
 		.cap = {.max_send_wr = sends, .max_send_sge = 1, .max_inline_data = reads ? 0 : 128},
 	};
-	struct ibv_qp *qp = lib.create_qp(d->pd, &init);
+	struct ibv_qp *qp;
+	while (!(qp = lib.create_qp(d->pd, &init)) && errno == EINVAL && init.cap.max_inline_data > 0)
+		init.cap.max_inline_data = init.cap.max_inline_data > 64 ? 64 : 0; // what this adapter takes
 	if (!qp)
 		return errno;
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = d->port,
-		.qp_access_flags = IBV_ACCESS_REMOTE_READ | (reads ? 0 : IBV_ACCESS_REMOTE_WRITE)};
-	int err = lib.modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	int err = init_pair(d, qp, reads, mine->token);
 	if (err) {
 		lib.destroy_qp(qp);
 		return err;
 	}
-	*mine = (struct bn_end){
-		.qp = qp->qp_num, .psn = psn, .lid = d->attr.lid, .mtu = d->attr.active_mtu,
-		.ethernet = d->attr.link_layer == IBV_LINK_LAYER_ETHERNET,
-	};
+	mine->qp = qp->qp_num, mine->mtu = d->attr.active_mtu;
+	mine->lid = d->manager ? bn_manager_port(d->manager) : d->attr.lid;
+	mine->kind = d->manager ? bn_iwarp : d->attr.link_layer == IBV_LINK_LAYER_ETHERNET ? bn_roce : bn_infiniband;
 	memcpy(mine->gid, d->address.raw, sizeof mine->gid);
+	if (d->probed)
+		mine->probed = (uintptr_t)d->sink.at, mine->probed_key = d->probed->rkey;
 	*inlined = init.cap.max_inline_data;
 	*out = qp;
 	return 0;
+}
+
+int bn_pair_connect(void *pair, const struct bn_end *theirs, int connects, int timeout_ms, const char **step) {
+	struct bn_link *l = ((struct ibv_qp *)pair)->qp_context;
+	l->probed = theirs->probed, l->probed_key = theirs->probed_key;
+	return connects ? bn_link_connect(l, theirs->gid, theirs->lid, theirs->token, timeout_ms, step) : 0;
 }
 
 int bn_pair_join(struct bn_device *d, void *pair, uint32_t psn, const struct bn_end *theirs, int timeout, int retries,
@@ -277,7 +316,12 @@ int bn_pair_fail(void *qp) {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 	return lib.modify_qp(qp, &attr, IBV_QP_STATE);
 }
-void bn_pair_free(void *qp) { lib.destroy_qp(qp); }
+void bn_pair_free(void *qp) {
+	struct bn_link *link = ((struct ibv_qp *)qp)->qp_context;
+	lib.destroy_qp(qp);
+	if (link)
+		bn_link_free(link);
+}
 
 static int64_t now_ns(clockid_t clock) {
 	struct timespec now;
@@ -300,6 +344,7 @@ static int post_receives(struct bn_device *d, const struct bn_receive *list, int
 static enum ibv_wr_opcode opcode(const struct bn_send *s) {
 	switch (s->what) {
 	case bn_write:
+	case bn_probe:
 		return IBV_WR_RDMA_WRITE;
 	case bn_get:
 		return IBV_WR_RDMA_READ;
@@ -307,9 +352,18 @@ static enum ibv_wr_opcode opcode(const struct bn_send *s) {
 	return IBV_WR_SEND;
 }
 
+// probe_by_reading has a probe of iWARP read, as a write is complete there before it has arrived. It reads some bytes because Linux's siw
+// answers a read without bytes by those of its last message.
+static void probe_by_reading(struct bn_device *d, const struct bn_send *s, struct ibv_sge *sge, struct ibv_send_wr *wr) {
+	const struct bn_link *l = ((struct ibv_qp *)s->qp)->qp_context;
+	*sge = (struct ibv_sge){.addr = (uintptr_t)d->sink.at + probe_bytes, .length = probe_bytes, .lkey = d->sink.key};
+	wr->opcode = IBV_WR_RDMA_READ, wr->num_sge = 1;
+	wr->wr.rdma.remote_addr = l->probed, wr->wr.rdma.rkey = l->probed_key;
+}
+
 // post_sends posts the messages of each series for one queue pair with one doorbell. A message that another one
-// follows at once has an immediate, so that the receiver takes them together.
-static int post_sends(const struct bn_send *list, int n, int32_t *posted) {
+// follows at once has an immediate, so that the receiver takes them together; iWARP has none.
+static int post_sends(struct bn_device *d, const struct bn_send *list, int n, int32_t *posted) {
 	struct ibv_sge sge[bn_most];
 	struct ibv_send_wr wr[bn_most], *bad;
 	for (int i = 0; i < n;) {
@@ -323,15 +377,17 @@ static int post_sends(const struct bn_send *list, int n, int32_t *posted) {
 					(s->what == bn_message ? IBV_SEND_SOLICITED : 0),
 				.wr.rdma = {.remote_addr = s->remote, .rkey = s->remote_key},
 			};
+			if (d->manager && s->what == bn_probe)
+				probe_by_reading(d, s, &sge[k], &wr[k]);
 			if (k > 0) {
 				wr[k - 1].next = &wr[k];
-				if (wr[k - 1].opcode == IBV_WR_SEND && s->what == bn_message)
+				if (!d->manager && wr[k - 1].opcode == IBV_WR_SEND && s->what == bn_message)
 					wr[k - 1].opcode = IBV_WR_SEND_WITH_IMM;
 			}
 		}
 		int err = ibv_post_send(list[i].qp, wr, &bad);
 		if (err) {
-			*posted = i + (int)(bad - wr);
+			*posted = bad >= wr && bad < wr + k ? i + (int)(bad - wr) : i; // libsiw names none if the pair is not connected
 			return err;
 		}
 		i += k;
@@ -364,7 +420,7 @@ void bn_go(struct bn_round *r) {
 	r->posted = 0;
 	r->err = post_receives(d, r->receives, r->receiving);
 	if (!r->err && r->sending > 0)
-		r->err = post_sends(r->sends, r->sending, &r->posted);
+		r->err = post_sends(d, r->sends, r->sending, &r->posted);
 	r->tick = now_ns(CLOCK_MONOTONIC_COARSE);
 	struct ibv_wc wc[bn_most];
 	r->found = take(d->cq, wc, r->looks);

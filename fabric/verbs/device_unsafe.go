@@ -11,6 +11,8 @@ package verbs
 #cgo nocallback bn_arm
 #cgo noescape bn_drain
 #cgo nocallback bn_drain
+#cgo noescape bn_manager_next
+#cgo nocallback bn_manager_next
 #include <stdlib.h>
 #include "device.h"
 */
@@ -20,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"github.com/banyan-hpc/banyan/internal/ccall"
@@ -33,8 +36,9 @@ const most = C.bn_most
 
 // device is an open adapter with one completion queue, for one goroutine at a time.
 type device struct {
-	c *C.struct_bn_device
-	r *C.struct_bn_round
+	c     *C.struct_bn_device
+	links *C.struct_bn_manager // nil unless it is of iWARP
+	r     *C.struct_bn_round
 	// receiving and sending are the numbers of buffers and messages of the next round.
 	receiving, sending int
 	calls              Calls
@@ -68,17 +72,20 @@ func load() error {
 	return nil
 }
 
-func openDevice(name string, port, gid int, receives, completions uint32) (*device, error) {
+func openDevice(port Port, receives, completions uint32) (*device, error) {
 	if err := load(); err != nil {
 		return nil, err
 	}
 	d := new(device)
-	s := C.CString(name)
+	s := C.CString(port.Device)
 	defer C.free(unsafe.Pointer(s))
 	var step *C.char
-	if err := C.bn_open(s, C.int(port), C.int(gid), C.uint32_t(receives), C.uint32_t(completions), &d.c, &step); err != 0 {
-		return nil, failed(name, C.GoString(step), err)
+	address := port.Address.As16()
+	if err := C.bn_open(s, C.int(port.Number), C.int(port.GID), (*C.uint8_t)(&address[0]), C.uint32_t(receives),
+		C.uint32_t(completions), &d.c, &step); err != 0 {
+		return nil, failed(port.Device, C.GoString(step), err)
 	}
+	d.links = C.bn_links(d.c)
 	d.r = (*C.struct_bn_round)(C.calloc(1, C.sizeof_struct_bn_round))
 	d.r.device = d.c
 	if ccall.Possible {
@@ -122,7 +129,7 @@ func (d *device) fd() int { return int(C.bn_fd(d.c)) }
 // arm has the next completion of a message of a peer, or with all any one, make fd readable.
 func (d *device) arm(all bool) error {
 	solicited := C.int(1)
-	if all {
+	if all || d.links != nil { // Linux's siw does not notice that a message asks for it
 		solicited = 0
 	}
 	if err := C.bn_arm(d.c, solicited); err != 0 {
@@ -180,38 +187,85 @@ func (m *memory) remote() uint32 { return uint32(m.c.remote) }
 // addressOf is where memory begins.
 func addressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 
-// newPair makes a queue pair for so many messages on their way. inlined is the longest that needs no buffer. A pair for
+// newPair makes a queue pair for so much work on its way. inlined is the longest that needs no buffer. A pair for
 // reads does nothing else.
-func (d *device) newPair(psn uint32, sends int, reads bool) (p pair, mine end, inlined int, err error) {
+func (d *device) newPair(sends int, reads bool) (p pair, mine end, inlined int, err error) {
 	var at unsafe.Pointer
-	var e C.struct_bn_end
 	var longest C.uint32_t
 	only := C.int(0)
 	if reads {
 		only = 1
 	}
-	if err := C.bn_pair_new(d.c, C.uint32_t(psn), C.uint32_t(sends), only, &at, &e, &longest); err != 0 {
+	mine.draw()
+	e := mine.c()
+	if err := C.bn_pair_new(d.c, C.uint32_t(sends), only, &at, &e, &longest); err != 0 {
 		return pair{}, end{}, 0, failed("queue pair", "ibv_create_qp", err)
 	}
-	mine = end{qp: uint32(e.qp), psn: psn, lid: uint16(e.lid), mtu: uint8(e.mtu), ethernet: e.ethernet != 0}
+	mine.qp, mine.lid, mine.mtu, mine.kind = uint32(e.qp), uint16(e.lid), uint8(e.mtu), Kind(e.kind)
+	mine.probed, mine.probedKey = uint64(e.probed), uint32(e.probed_key)
 	for i := range mine.gid {
 		mine.gid[i] = byte(e.gid[i])
 	}
 	return pair{at}, mine, int(longest), nil
 }
 
-// join connects a pair to that of a peer. A message that has no answer for 4.096 µs × 2^timeout is sent again, so
-// many times.
-func (d *device) join(p pair, psn uint32, theirs *end, timeout, retries int) error {
-	e := C.struct_bn_end{qp: C.uint32_t(theirs.qp), psn: C.uint32_t(theirs.psn), lid: C.uint16_t(theirs.lid), mtu: C.uint8_t(theirs.mtu)}
-	for i, b := range theirs.gid {
-		e.gid[i] = C.uint8_t(b)
+// c is an end as C has it.
+func (e *end) c() C.struct_bn_end {
+	c := C.struct_bn_end{
+		qp: C.uint32_t(e.qp), psn: C.uint32_t(e.psn), lid: C.uint16_t(e.lid), mtu: C.uint8_t(e.mtu), kind: C.uint8_t(e.kind),
+		probed: C.uint64_t(e.probed), probed_key: C.uint32_t(e.probedKey),
+	}
+	for i := range e.gid {
+		c.gid[i], c.token[i] = C.uint8_t(e.gid[i]), C.uint8_t(e.token[i])
+	}
+	return c
+}
+
+// join connects a pair to that of a peer. What has no answer in time is sent again, several times at most. linked: the pair is
+// connected; else next reports it. Of two ends of iWARP, one connects.
+func (d *device) join(p pair, mine, theirs *end, all time.Duration, connects int) (linked bool, err error) {
+	if (mine.kind == IWARP) != (theirs.kind == IWARP) {
+		return false, fmt.Errorf("verbs: this adapter is of %v, the peer's of %v", mine.kind, theirs.kind)
 	}
 	var step *C.char
-	if err := C.bn_pair_join(d.c, p.at, C.uint32_t(psn), &e, C.int(timeout), C.int(retries), &step); err != 0 {
-		return failed("queue pair", C.GoString(step), err)
+	var code C.int
+	e := theirs.c()
+	switch {
+	case d.links == nil:
+		code = C.bn_pair_join(d.c, p.at, C.uint32_t(mine.psn), &e, C.int(ackTimeout(all)), retries, &step)
+	default:
+		code = C.bn_pair_connect(p.at, &e, C.int(connects), C.int(max(1, all.Milliseconds())), &step)
 	}
-	return nil
+	if code != 0 {
+		return false, failed("queue pair", C.GoString(step), code)
+	}
+	return d.links == nil, nil
+}
+
+// change is news of the connection of a queue pair of iWARP. A nil error: it is there.
+type change struct {
+	qp  uint32
+	err error
+}
+
+// next gives the next change; false: there is none.
+func (d *device) next() (change, bool) {
+	var c C.struct_bn_change
+	if d.links == nil || C.bn_manager_next(d.links, &c) == 0 {
+		return change{}, false
+	}
+	if c.up != 0 {
+		return change{qp: uint32(c.qp)}, true
+	}
+	return change{uint32(c.qp), failed("queue pair", "connection", c.err)}, true
+}
+
+// fds are the descriptors that become readable when there is something to do: completions since arm, and changes.
+func (d *device) fds() []int {
+	if d.links == nil {
+		return []int{d.fd()}
+	}
+	return []int{d.fd(), int(C.bn_manager_fd(d.links))}
 }
 
 // fail ends the sends and receives of a pair. free frees it.
@@ -247,25 +301,36 @@ const (
 	workGet     = C.bn_get
 )
 
-// send adds work to the next round. Precondition: sending < most.
+// send adds work to the next round. Its completion means that the peer's adapter has done it. Precondition: hasRoom.
 func (d *device) send(p pair, w *work) {
+	probes := w.signal && d.links != nil && w.what != workGet
 	s := &d.r.sends[d.sending]
 	*s = C.struct_bn_send{
 		qp: p.at, at: C.uint64_t(addressOf(w.at)), id: C.uint64_t(w.id), remote: C.uint64_t(w.remote),
 		length: C.uint32_t(len(w.at)), key: w.m.c.key, remote_key: C.uint32_t(w.key), what: C.uint8_t(w.what),
 	}
-	if w.signal {
+	if w.signal && !probes {
 		s.signal = 1
 	}
 	if w.inlined {
 		s.inlined = 1
 	}
-	d.sending++
+	if d.sending++; probes {
+		d.probe(p, w.id)
+	}
 }
 
-// probe adds a write without bytes: its completion stands for the earlier work of the pair. Precondition: as send.
+// hasRoom reports whether the next round has room for so much work of send.
+func (d *device) hasRoom(n int) bool {
+	if d.links != nil {
+		n++ // a probe may follow
+	}
+	return d.sending+n <= most
+}
+
+// probe adds work that touches no memory: its completion stands for the earlier work of the pair. Precondition: sending < most.
 func (d *device) probe(p pair, id uint64) {
-	d.r.sends[d.sending] = C.struct_bn_send{qp: p.at, id: C.uint64_t(id), signal: 1, what: workWrite}
+	d.r.sends[d.sending] = C.struct_bn_send{qp: p.at, id: C.uint64_t(id), signal: 1, what: C.bn_probe}
 	d.sending++
 }
 

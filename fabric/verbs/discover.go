@@ -1,9 +1,11 @@
 package verbs
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -14,22 +16,31 @@ import (
 
 // Port is a port of an adapter, with the address that it uses.
 type Port struct {
-	Device   string
-	Number   int
-	GID      int // index of the address
-	Address  netip.Addr
-	Ethernet bool
+	Device  string
+	Number  int
+	GID     int // index of the address; iWARP needs none
+	Address netip.Addr
+	Kind    Kind
 	// Interface is the network interface of the address, if the kernel says so; Rate is as the kernel writes it.
 	Interface, Rate string
 }
 
+// Kind is the transport of an adapter.
+type Kind uint8
+
+// The kinds, as device.h numbers them.
+const (
+	InfiniBand Kind = iota
+	RoCE
+	IWARP
+)
+
+// String names the transport.
+func (k Kind) String() string { return [...]string{"InfiniBand", "RoCE v2", "iWARP"}[k] }
+
 // String names the port and its address.
 func (p Port) String() string {
-	kind := "InfiniBand"
-	if p.Ethernet {
-		kind = "RoCE v2"
-	}
-	return fmt.Sprintf("%s port %d (%s, %v)", p.Device, p.Number, kind, p.Address)
+	return fmt.Sprintf("%s port %d (%v, %v)", p.Device, p.Number, p.Kind, p.Address)
 }
 
 // adapters is where the kernel describes them.
@@ -98,10 +109,19 @@ func readPort(dir, device string, usable func(string, netip.Addr) bool) (p Port,
 		b, _ := os.ReadFile(filepath.Join(append([]string{dir}, name...)...))
 		return strings.TrimSpace(string(b))
 	}
-	p = Port{Device: device, Ethernet: read("link_layer") == "Ethernet", Rate: read("rate")}
+	p = Port{Device: device, Rate: read("rate")}
+	switch {
+	case strings.HasSuffix(read("..", "..", "node_type"), "RNIC"):
+		p.Kind = IWARP
+	case read("link_layer") == "Ethernet":
+		p.Kind = RoCE
+	}
 	p.Number, _ = strconv.Atoi(filepath.Base(dir))
 	if state := read("state"); !strings.HasSuffix(state, "ACTIVE") {
 		return p, fmt.Sprintf("its state is %q: connect the cable, start the subnet manager, or bring its interface up", state)
+	}
+	if p.Kind == IWARP {
+		return p, p.takeAddress(read("gids", "0"), usable)
 	}
 	entries, err := os.ReadDir(filepath.Join(dir, "gids"))
 	if err != nil {
@@ -115,13 +135,13 @@ func readPort(dir, device string, usable func(string, netip.Addr) bool) (p Port,
 		}
 		p.GID, p.Address, p.Interface = number(e), a.Unmap(), read("gid_attrs", "ndevs", e.Name())
 		switch {
-		case !p.Ethernet: // the first is the port's own
+		case p.Kind == InfiniBand: // the first is the port's own
 			return p, ""
 		case read("gid_attrs", "types", e.Name()) != "RoCE v2" || p.Address.IsLinkLocalUnicast():
 		case usable == nil || usable(p.Interface, p.Address):
 			return p, ""
 		default:
-			why = "its addresses are not of the networks that may be used"
+			why = notOfNetworks
 		}
 	}
 	if why == "" {
@@ -129,6 +149,46 @@ func readPort(dir, device string, usable func(string, netip.Addr) bool) (p Port,
 	}
 	return p, why
 }
+
+// takeAddress finds the first address that may be used of the interface of a port of iWARP, whose GID is that one's hardware
+// address. why says that there is none.
+func (p *Port) takeAddress(gid string, usable func(string, netip.Addr) bool) (why string) {
+	a, err := netip.ParseAddr(gid)
+	if err != nil {
+		return err.Error()
+	}
+	b := a.As16()
+	name, addresses := interfaceOf(b[:6])
+	why = "its network interface has no IP address"
+	for _, a := range addresses {
+		p.Interface, p.Address = name, a
+		if usable == nil || usable(name, a) {
+			return ""
+		}
+		why = notOfNetworks
+	}
+	return why
+}
+
+// interfaceOf is the network interface with a hardware address, and its IP addresses.
+var interfaceOf = func(hardware []byte) (name string, all []netip.Addr) {
+	list, _ := net.Interfaces()
+	for _, i := range list {
+		if !bytes.Equal(i.HardwareAddr, hardware) {
+			continue
+		}
+		found, _ := i.Addrs()
+		for _, f := range found {
+			if p, err := netip.ParsePrefix(f.String()); err == nil && !p.Addr().IsLinkLocalUnicast() {
+				all = append(all, p.Addr().Unmap())
+			}
+		}
+		name = i.Name
+	}
+	return name, all
+}
+
+const notOfNetworks = "its addresses are not of the networks that may be used"
 
 func number(e fs.DirEntry) int {
 	n, _ := strconv.Atoi(e.Name())

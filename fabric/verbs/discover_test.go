@@ -2,6 +2,8 @@ package verbs
 
 import (
 	"net/netip"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,4 +41,29 @@ func TestChoose(t *testing.T) {
 	}
 	_, err := choose(t.TempDir(), "", nil)
 	require.ErrorIs(t, err, ErrNone)
+}
+
+// A port of iWARP has the address of the interface whose hardware address is its GID.
+func TestChooseIWARP(t *testing.T) {
+	defer func(f func([]byte) (string, []netip.Addr)) { interfaceOf = f }(interfaceOf)
+	one, two := netip.MustParseAddr("10.77.0.1"), netip.MustParseAddr("10.78.0.1")
+	all := []netip.Addr{one, two}
+	interfaceOf = func(hardware []byte) (string, []netip.Addr) {
+		require.Equal(t, []byte{0x52, 0x54, 0, 0x77, 0, 1}, hardware)
+		return "eth1", all
+	}
+	root := t.TempDir()
+	adapter(t, root, "4: ACTIVE", "Ethernet", local, "IB/RoCE v1")
+	for name, text := range map[string]string{"node_type": "4: RNIC", "ports/1/gids/0": "5254:0077:0001:0000:0000:0000:0000:0000"} {
+		require.NoError(t, os.WriteFile(filepath.Join(root, "rxe0", name), []byte(text+"\n"), 0o600))
+	}
+	p, err := choose(root, "", func(ifname string, a netip.Addr) bool { return ifname == "eth1" && a == two })
+	require.NoError(t, err)
+	require.Equal(t, []Port{{Device: "rxe0", Number: 1, Address: two, Kind: IWARP, Interface: "eth1"}}, p)
+	require.Equal(t, "rxe0 port 1 (iWARP, 10.78.0.1)", p[0].String())
+	_, err = choose(root, "", func(string, netip.Addr) bool { return false })
+	require.ErrorContains(t, err, notOfNetworks)
+	all = nil
+	_, err = choose(root, "", nil)
+	require.ErrorContains(t, err, "its network interface has no IP address")
 }

@@ -13,7 +13,7 @@ import (
 
 // A note has one form, and those that are accepted are within bounds.
 func FuzzNote(f *testing.F) {
-	n := note{word: offer, generation: 1, first: 2, credit: 3, end: end{qp: 17, psn: 5, lid: 6, mtu: 3, ethernet: true}}
+	n := note{word: offer, generation: 1, first: 2, credit: 3, end: end{qp: 17, psn: 5, lid: 6, mtu: 3, kind: RoCE}}
 	f.Add(n.encode())
 	f.Add((&note{word: back, first: 9}).encode())
 	f.Add((&note{word: again, first: 5, end: n.end}).encode())
@@ -79,8 +79,11 @@ func FuzzPort(f *testing.F) {
 			return
 		}
 		p := all[0]
-		require.Equal(t, Port{Device: "rxe0", Number: 1, GID: 1, Address: p.Address, Ethernet: layer == "Ethernet",
-			Interface: "eth0"}, p)
+		want := Port{Device: "rxe0", Number: 1, GID: 1, Address: p.Address, Interface: "eth0"}
+		if layer == "Ethernet" {
+			want.Kind = RoCE
+		}
+		require.Equal(t, want, p)
 		require.True(t, p.Address.IsValid())
 	})
 }

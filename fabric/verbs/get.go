@@ -226,15 +226,18 @@ func (p *Provider) readEnded(port *readingPort, done *completion) {
 	p.reading.isDue(x.of)
 }
 
-// breaks leaves a rail for a while: this and later messages are read over the others. Its adapter reports those under way.
+// breaks leaves a rail for a while, or has none made before: this and later messages are read over the others. Its adapter
+// reports those under way.
 func (x *rail) breaks(p *Provider, why error) {
-	if x.joined {
-		x.joined, x.why = false, why
-		x.at.fail()
-		p.log.Info("a port for reads has failed", "peer", int(x.of.peer), "port", x.port.n, "bytes", x.bytes, "reason", why)
-		x.renewal.later(p.pause)
-		p.reading.renewing = append(p.reading.renewing, x)
+	if x.why != nil {
+		return
 	}
+	if x.joined, x.why = false, why; x.at != (pair{}) {
+		x.at.fail()
+	}
+	p.log.Info("a port for reads has failed", "peer", int(x.of.peer), "port", x.port.n, "bytes", x.bytes, "reason", why)
+	x.renewal.later(p.pause)
+	p.reading.renewing = append(p.reading.renewing, x)
 }
 
 // roundBeside is roundTrip for a port beside the first one.

@@ -3,7 +3,7 @@
 package verbs
 
 import (
-	"crypto/rand"
+	"cmp"
 	"math/bits"
 	"slices"
 	"time"
@@ -27,7 +27,7 @@ import (
 // begin offers the peer a lane.
 func (c *Conn) begin() {
 	p := c.p
-	made, mine, inlined, err := p.d.newPair(newPSN(), 2*p.ring()+mostMoves, false) // each message may be followed by a probe
+	made, mine, inlined, err := p.d.newPair(2*(p.ring()+mostMoves), false) // each message may be followed by a probe
 	if err != nil {
 		p.log.Info("no lane over RDMA: the sockets are used", "peer", int(c.Peer()), "reason", err)
 		c.off = true
@@ -48,13 +48,6 @@ func (c *Conn) begin() {
 		n.reads = r.ends()
 	}
 	c.say(&n)
-}
-
-// newPSN draws the number of the first packet of a pair.
-func newPSN() uint32 {
-	var b [3]byte
-	_, _ = rand.Read(b[:]) // never fails: it ends the program instead
-	return uint32(b[0])<<16 | uint32(b[1])<<8 | uint32(b[2])
 }
 
 // fillReceives posts as many buffers as the peers have credit for.
@@ -229,16 +222,28 @@ func (c *Conn) join(n *note) {
 	if c.pair == (pair{}) && !c.off && !p.left {
 		c.begin()
 	}
-	if c.pair == (pair{}) || c.joined {
+	if c.pair == (pair{}) || c.met {
 		return // the peer's lane is never ready
 	}
-	if err := p.d.join(c.pair, c.mine.psn, &n.end, ackTimeout(p.cfg.Timeout), retries); err != nil {
+	linked, err := p.d.join(c.pair, &c.mine, &n.end, p.cfg.Timeout, c.connects())
+	if err != nil {
 		p.log.Info("no lane over RDMA: the sockets are used", "peer", int(c.Peer()), "reason", err)
 		c.off = true
 		return
 	}
-	c.joined, c.credit = true, int(n.credit)
+	c.met, c.credit = true, int(n.credit)
 	c.joinReads(&n.reads)
+	if c.linked = c.linked || linked; c.linked {
+		c.meets()
+	}
+}
+
+// connects is 1 if this process connects the pairs of iWARP, 0 if the peer does.
+func (c *Conn) connects() int { return max(0, cmp.Compare(c.Peer(), c.p.cfg.Sockets.Self)) }
+
+// meets notes that both ends are joined.
+func (c *Conn) meets() {
+	c.joined = true
 	c.say(&note{word: ready})
 	c.change()
 }
@@ -367,7 +372,7 @@ func (c *Conn) renews() {
 	if c.p.left {
 		return
 	}
-	c.off, c.heard, c.testing, c.tested = false, false, false, false
+	c.off, c.met, c.linked, c.heard, c.testing, c.tested = false, false, false, false, false, false
 	c.owed, c.quiet = 0, 0
 	c.generation++
 	c.next++ // the number of the test

@@ -103,7 +103,11 @@ func TestShortMovesAreOneBatch(t *testing.T) {
 		p[0].Poll(&p[0].sink)
 	}
 	require.Equal(t, local[:8*m.started], shared[:8*m.started])
-	require.Less(t, p[0].Calls().Busy-before, uint64(mostMoves/2))
+	most := mostMoves / 2
+	if p[0].d.links != nil { // each is probed
+		most = mostMoves
+	}
+	require.Less(t, p[0].Calls().Busy-before, uint64(most))
 }
 
 // A lane that fails, because the peer shares the memory no more or for another reason, loses moves, and no frame.

@@ -61,6 +61,9 @@ func (p *Provider) Poll(s *fabric.Sink) int {
 	others := 0
 	if p.lanes == 0 || p.socketsDue() || len(p.pending) > 0 || len(p.leaving) > 0 {
 		others += p.Provider.Poll(&p.down)
+		if p.d.links != nil {
+			others += p.pollLinks()
+		}
 	}
 	if len(p.renewing) > 0 {
 		p.renewLanes()

@@ -106,7 +106,7 @@ func Open(cfg Config) (*Provider, error) {
 	receives := uint32(min(maxReceives, peers*(p.credit+spare)+chunkSlots))
 	completions := uint32(min(maxCompletions, mostReads+int(receives)+peers*(2*p.ring()+mostMoves)))
 	var err error
-	if p.d, err = openDevice(cfg.Port.Device, cfg.Port.Number, cfg.Port.GID, receives, completions); err != nil {
+	if p.d, err = openDevice(cfg.Port, receives, completions); err != nil {
 		return nil, err
 	}
 	p.outgoing.d, p.incoming.d = p.d, p.d
@@ -117,10 +117,12 @@ func Open(cfg Config) (*Provider, error) {
 		return nil, err
 	}
 	for _, port := range p.reading.ports {
-		if err = p.AlsoWatch(port.d.fd()); err != nil {
-			_ = p.Provider.Close()
-			p.closeRails()
-			return nil, fmt.Errorf("verbs: %w", err)
+		for _, fd := range port.d.fds() {
+			if err = p.AlsoWatch(fd); err != nil {
+				_ = p.Provider.Close()
+				p.closeRails()
+				return nil, fmt.Errorf("verbs: %w", err)
+			}
 		}
 	}
 	p.fillSink()
@@ -134,7 +136,7 @@ func Open(cfg Config) (*Provider, error) {
 func (p *Provider) openRails() {
 	p.reading.ports = []*readingPort{{d: p.d, pairs: make(map[uint32]*rail)}}
 	for _, port := range p.cfg.Beside[:min(len(p.cfg.Beside), mostRails-1)] {
-		d, err := openDevice(port.Device, port.Number, port.GID, 1, mostReads)
+		d, err := openDevice(port, 1, mostReads)
 		if err != nil {
 			p.log.Info("a port is left out", "port", port, "reason", err)
 			continue

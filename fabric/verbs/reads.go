@@ -70,11 +70,15 @@ type rail struct {
 	at      pair   // the zero one: there is none
 	number  uint64 // of the pair, among those of the rail
 	mine    end
-	joined  bool    // it has not failed since
+	met     bool    // the peer's end is known
+	linked  bool    // it is connected
+	joined  bool    // met and linked, and it has not failed since
 	why     error   // of the pair that has failed, until there is another one
 	bytes   uint64  // that have come
 	pieces  []piece // under way, in order
 	renewal renewal
+
+	unanswered watch // of iWARP
 }
 
 var errNoReads = fmt.Errorf("verbs: no reads from this peer: %w", fabric.ErrUnsupported)
@@ -165,15 +169,15 @@ func (c *Conn) newReads() *readPairs {
 	return r
 }
 
-// open makes a pair; false: there is none.
+// open makes a pair; false: there is none yet.
 func (x *rail) open(p *Provider) bool {
-	at, mine, _, err := x.port.d.newPair(newPSN(), readsAtOnce, true)
+	x.met, x.linked, x.why, x.mine = false, false, nil, end{}
+	at, mine, _, err := x.port.d.newPair(readsAtOnce, true)
 	if err != nil {
-		p.log.Info("no reads over RDMA by one port", "peer", int(x.of.peer), "reason", err)
-		x.mine = end{}
+		x.breaks(p, err)
 		return false
 	}
-	x.at, x.mine, x.why = at, mine, nil
+	x.at, x.mine = at, mine
 	x.port.pairs[mine.qp] = x
 	return true
 }
@@ -200,10 +204,19 @@ func (c *Conn) joinReads(theirs *[mostRails]end) {
 }
 
 func (x *rail) join(p *Provider, theirs *end) {
-	if err := x.port.d.join(x.at, x.mine.psn, theirs, ackTimeout(p.cfg.Timeout), retries); err != nil {
-		p.log.Info("no reads over RDMA by one port", "peer", int(x.of.peer), "reason", err)
+	linked, err := x.port.d.join(x.at, &x.mine, theirs, p.cfg.Timeout, p.conns[x.of.peer].connects())
+	if err != nil {
+		x.breaks(p, err)
 		return
 	}
+	x.met = true
+	if x.linked = x.linked || linked; x.linked {
+		x.meets(p)
+	}
+}
+
+// meets notes that both ends are joined.
+func (x *rail) meets(p *Provider) {
 	x.joined, x.of.joined, x.of.over = true, true, false
 	p.reading.isDue(x.of)
 }
@@ -243,7 +256,7 @@ func (c *Conn) railAgain(n *note) {
 	if number > x.number {
 		c.renewRail(x, number)
 	}
-	if number == x.number && x.at != (pair{}) && !x.joined && x.why == nil {
+	if number == x.number && x.at != (pair{}) && !x.met && x.why == nil {
 		x.join(c.p, &n.end)
 	}
 }

@@ -237,6 +237,30 @@ func TestRailsComeBack(t *testing.T) {
 	require.True(t, c[0].sending && c[1].sending && c[0].breaks+c[1].breaks == 0)
 }
 
+// A rail whose ends cannot be joined is made again.
+func TestRailWhoseJoinFails(t *testing.T) {
+	if noAdapter(t) {
+		return
+	}
+	b := newBothRead(t, 1<<20)
+	p := b.p[0]
+	p.pause, b.p[1].pause = time.Millisecond, time.Millisecond
+	for _, x := range b.c[0].reads.rails {
+		number, other := x.number, end{qp: 1, mtu: 1, kind: IWARP}
+		if x.mine.kind == IWARP {
+			other.kind = RoCE
+		}
+		x.withdraw(&p.reading, errReadsEnd)
+		require.True(t, x.open(p.Provider))
+		x.join(p.Provider, &other)
+		require.False(t, x.joined)
+		for x.number == number || b.broken() || b.read(t, func() {}) < 2 {
+			poll(b.p)
+		}
+	}
+	require.True(t, b.c[0].sending && b.c[1].sending)
+}
+
 // Many messages are read at once, over all rails, by more than one connection's share of buffers; each is reported once.
 func TestManyReads(t *testing.T) {
 	if noAdapter(t) {

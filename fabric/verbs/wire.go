@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 
 	"github.com/banyan-hpc/banyan/fabric"
@@ -8,11 +9,23 @@ import (
 
 // end is the description of one end of a queue pair for the other.
 type end struct {
-	qp, psn  uint32
-	lid      uint16
-	mtu      uint8
-	ethernet bool
-	gid      [16]byte
+	qp, psn uint32
+	lid     uint16 // of iWARP, the TCP port
+	mtu     uint8
+	kind    Kind
+	gid     [16]byte // of iWARP, the IP address
+	token   [16]byte // of iWARP, what the peer shows when it connects
+	// Of iWARP, where the probes of lanes read, and the key.
+	probed    uint64
+	probedKey uint32
+}
+
+// draw draws the random parts: the number of the first packet, and the token.
+func (e *end) draw() {
+	var b [3]byte
+	_, _ = rand.Read(b[:]) // never fails: it ends the program instead
+	e.psn = uint32(b[0])<<16 | uint32(b[1])<<8 | uint32(b[2])
+	_, _ = rand.Read(e.token[:])
 }
 
 // word is the kind of a message about a lane, which goes over the sockets.
@@ -47,8 +60,8 @@ type note struct {
 const mostRails = 4
 
 const (
-	endBytes  = 4 + 4 + 2 + 1 + 1 + 16
-	noteBytes = 1 + 4 + 8 + 2 + (1+mostRails)*endBytes
+	endBytes  = 4 + 4 + 2 + 1 + 1 + 16 + 16
+	noteBytes = 1 + 4 + 8 + 2 + 8 + 4 + (1+mostRails)*endBytes
 )
 
 func (n *note) encode() []byte {
@@ -57,6 +70,8 @@ func (n *note) encode() []byte {
 	b = le.AppendUint32(b, n.generation)
 	b = le.AppendUint64(b, n.first)
 	b = le.AppendUint16(b, n.credit)
+	b = le.AppendUint64(b, n.end.probed)
+	b = le.AppendUint32(b, n.end.probedKey)
 	b = n.end.append(b)
 	for i := range n.reads {
 		b = n.reads[i].append(b)
@@ -69,11 +84,8 @@ func (e *end) append(b []byte) []byte {
 	b = le.AppendUint32(b, e.qp)
 	b = le.AppendUint32(b, e.psn)
 	b = le.AppendUint16(b, e.lid)
-	b = append(b, e.mtu, 0)
-	if e.ethernet {
-		b[len(b)-1] = 1
-	}
-	return append(b, e.gid[:]...)
+	b = append(b, e.mtu, byte(e.kind))
+	return append(append(b, e.gid[:]...), e.token[:]...)
 }
 
 // decodeEnd reads an end; false: no process of this version wrote it.
@@ -82,9 +94,10 @@ func (e *end) append(b []byte) []byte {
 func decodeEnd(b []byte) (e end, ok bool) {
 	le := binary.LittleEndian
 	e.qp, e.psn, e.lid = le.Uint32(b), le.Uint32(b[4:]), le.Uint16(b[8:])
-	e.mtu, e.ethernet = b[10], b[11] != 0
+	e.mtu, e.kind = b[10], Kind(b[11])
 	copy(e.gid[:], b[12:])
-	return e, b[11] <= 1 && (e.qp == 0 || e.mtu >= 1 && e.mtu <= 5)
+	copy(e.token[:], b[28:])
+	return e, e.kind <= IWARP && (e.qp == 0 || e.mtu >= 1 && e.mtu <= 5)
 }
 
 // decodeNote reads a note; false: no process of this version wrote it.
@@ -96,8 +109,10 @@ func decodeNote(b []byte) (n note, ok bool) {
 	}
 	le := binary.LittleEndian
 	n.word, n.generation, n.first, n.credit = word(b[0]), le.Uint32(b[1:]), le.Uint64(b[5:]), le.Uint16(b[13:])
-	b = b[15:]
+	probed, key := le.Uint64(b[15:]), le.Uint32(b[23:])
+	b = b[27:]
 	n.end, ok = decodeEnd(b)
+	n.end.probed, n.end.probedKey = probed, key
 	for i := range n.reads {
 		b = b[endBytes:]
 		var fine bool

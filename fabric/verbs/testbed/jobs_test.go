@@ -50,6 +50,13 @@ func TestJobOfTwoMachines(t *testing.T) {
 	require.Contains(t, got.errs, "sends over RDMA, device rxe0")
 }
 
+// The same over iWARP, by a driver that is built from Debian's source.
+func TestJobOverIWARP(t *testing.T) {
+	got := job(t, `begin exchanges; finish`, "-d", "siw", "-t", "300")
+	require.Zero(t, got.status, got)
+	require.Contains(t, got.errs, "sends over RDMA, device siw0")
+}
+
 // The tests of windows whose ranks are processes, all of them joined by the device: operations, long ones, and random
 // programs, of which ranks are killed at random steps.
 func TestWindows(t *testing.T) {

@@ -1,0 +1,79 @@
+//go:build cgo
+
+package verbs
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric"
+)
+
+// A stranger, who does not know the token, gets no connection; nor does the token of a pair that is connected help. The lane goes on.
+func TestConnectionOfAStranger(t *testing.T) {
+	if noAdapter(t) {
+		return
+	}
+	p, c := steady(t)
+	if p[0].d.links == nil {
+		return // its pairs are not connected
+	}
+	wrong := c[1].mine
+	wrong.token[15]++
+	for _, theirs := range []*end{&wrong, &c[1].mine, {lid: c[1].mine.lid, gid: c[1].mine.gid, kind: IWARP}} {
+		at, mine, _, err := p[0].d.newPair(1, true)
+		require.NoError(t, err)
+		linked, err := p[0].d.join(at, &mine, theirs, time.Minute, 1)
+		require.NoError(t, err)
+		require.False(t, linked)
+		for {
+			poll([2]*peer{p[1], p[1]})
+			if ch, ok := p[0].d.next(); ok {
+				require.Equal(t, mine.qp, ch.qp)
+				require.Error(t, ch.err)
+				break
+			}
+		}
+		at.free()
+	}
+	var sent [2]uint64
+	sendNumbered(p, c, &sent, 100, func() { poll(p) })
+	inOrder(t, p, 100)
+	require.True(t, c[0].sending && c[1].sending)
+}
+
+// Work that has no answer for too long ends its lane: its frames go over the sockets.
+func TestLaneWithoutAnswer(t *testing.T) {
+	if noAdapter(t) {
+		return
+	}
+	p, c := steady(t)
+	if p[0].d.links == nil {
+		return // the adapter looks after that
+	}
+	p[0].cfg.Timeout = time.Nanosecond
+	c[0].out = append(c[0].out, onWay{slot: noSlot, move: true}) // it is never complete
+	c[0].moves++
+	p[0].onWay++
+	for c[0].sending {
+		p[0].Poll(&p[0].sink)
+	}
+	var sent [2]uint64
+	sendNumbered(p, c, &sent, 100, func() { poll(p) })
+	inOrder(t, p, 100)
+	require.Equal(t, fabric.NoPath, c[0].TryPut(make([]byte, 1), fabric.Region{}, 0))
+}
+
+// A watch counts the time of one piece of work, from when it is the oldest.
+func TestWatch(t *testing.T) {
+	var w watch
+	require.False(t, w.lasts(true, 1, 0), "it begins")
+	w.since = w.since.Add(-time.Second)
+	require.True(t, w.lasts(true, 1, time.Second))
+	require.False(t, w.lasts(true, 1, time.Hour))
+	require.False(t, w.lasts(true, 2, 0), "another one is the oldest")
+	require.False(t, w.lasts(false, 2, 0), "nothing waits")
+	require.False(t, w.lasts(true, 2, 0), "it begins")
+}
