@@ -322,7 +322,8 @@ func (w *Window) LockAll() error { return w.call("LockAll", (*rma.Window).LockAl
 // UnlockAll unlocks all ranks that are locked.
 func (w *Window) UnlockAll() error { return w.call("UnlockAll", (*rma.Window).UnlockAll) }
 
-// Flush completes the operations on a rank: puts are in its memory, and the results of gets are here.
+// Flush completes the operations on a rank: puts are in its memory, and the results of gets are here. Like all kinds of
+// it, it is ErrArgument outside of an epoch.
 func (w *Window) Flush(rank int) error {
 	if w.valid() && w.core.Settled(rank) {
 		return nil

@@ -53,8 +53,8 @@ func (w *Window) Flush(rank int) error {
 		if !t.quiet() || t.refused {
 			err = w.flushAll(func(o *target) bool { return o == t })
 		}
-		if err == nil && t.ended {
-			err = t.endedError()
+		if err == nil {
+			err = t.within()
 		}
 	}
 	return w.finish(err)
@@ -75,7 +75,7 @@ func (w *Window) FlushLocal(rank int) error {
 			case t.ended:
 				return false, t.endedError()
 			case t.left():
-				return true, nil
+				return true, t.within()
 			}
 			return false, w.broken()
 		})
@@ -95,7 +95,7 @@ func (w *Window) FlushLocalAll() error {
 					return false, w.broken()
 				}
 			}
-			return true, w.lost(every)
+			return true, w.within()
 		})
 	}
 	return w.finish(err)
@@ -131,7 +131,32 @@ func (w *Window) FlushAll() error {
 		err = w.flushAll(every)
 	}
 	if err == nil {
-		err = w.lost(every)
+		err = w.within()
 	}
 	return w.finish(err)
+}
+
+// within is the error of a flush of a rank that has ended, or outside of an epoch (MPI-4, 12.5.4).
+func (t *target) within() error {
+	switch {
+	case t.ended:
+		return t.endedError()
+	case !t.inEpoch():
+		return errNoEpoch
+	}
+	return nil
+}
+
+// within is that of a flush of all ranks.
+func (w *Window) within() error {
+	if err := w.lost(every); err != nil {
+		return err
+	}
+	for i := range w.targets {
+		t := &w.targets[i]
+		if t.account(); t.inEpoch() {
+			return nil
+		}
+	}
+	return errNoEpoch
 }

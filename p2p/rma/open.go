@@ -26,7 +26,7 @@ func (t *target) refresh() {
 		return
 	}
 	state := uint32(0)
-	if w.fenced || t.access || t.granted {
+	if t.inEpoch() {
 		state = epochOpen
 	}
 	if t.lock.direct && !t.held && t.lock.releaseAt == 0 {
@@ -34,6 +34,9 @@ func (t *target) refresh() {
 	}
 	t.state.Store(state)
 }
+
+// inEpoch reports whether operations may be started. Precondition: as account, which has been called.
+func (t *target) inEpoch() bool { return t.w.fenced || t.access || t.granted }
 
 // account has held and granted say whether this rank has a target's lock. Precondition: the engine's lock is held.
 func (t *target) account() {

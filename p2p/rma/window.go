@@ -223,7 +223,7 @@ func (w *Window) start(op *Op) (t *target, r *result, err error) {
 	if err != nil || t == nil {
 		return nil, nil, err
 	}
-	if !w.fenced && !t.access && !t.granted {
+	if !t.inEpoch() {
 		return nil, nil, errNoEpoch
 	}
 	n := op.length()

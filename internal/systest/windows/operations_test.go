@@ -291,6 +291,11 @@ func refusals(c *banyan.Comm, w *banyan.Window) error {
 	if err := w.Put(buf, 0, 0); !errors.Is(err, banyan.ErrArgument) {
 		return fmt.Errorf("a put outside of an epoch: %w", err)
 	}
+	for i, err := range []error{w.Flush(0), w.FlushLocal(0), w.FlushAll(), w.FlushLocalAll()} {
+		if !errors.Is(err, banyan.ErrArgument) {
+			return fmt.Errorf("flush %d outside of an epoch: %w", i, err)
+		}
+	}
 	if err := w.Fence(); err != nil {
 		return err
 	}
