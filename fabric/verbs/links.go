@@ -3,6 +3,7 @@
 package verbs
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -119,4 +120,12 @@ func (w *watch) lasts(waits bool, oldest uint64, limit time.Duration) bool {
 		return now.Sub(w.since) > limit
 	}
 	return false
+}
+
+// draw draws the random parts: the number of the first packet, and the token.
+func (e *end) draw() {
+	var b [3]byte
+	_, _ = rand.Read(b[:]) // never fails: it ends the program instead
+	e.psn = uint32(b[0])<<16 | uint32(b[1])<<8 | uint32(b[2])
+	_, _ = rand.Read(e.token[:])
 }

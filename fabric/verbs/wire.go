@@ -1,7 +1,6 @@
 package verbs
 
 import (
-	"crypto/rand"
 	"encoding/binary"
 
 	"github.com/banyan-hpc/banyan/fabric"
@@ -18,14 +17,6 @@ type end struct {
 	// Of iWARP, where the probes of lanes read, and the key.
 	probed    uint64
 	probedKey uint32
-}
-
-// draw draws the random parts: the number of the first packet, and the token.
-func (e *end) draw() {
-	var b [3]byte
-	_, _ = rand.Read(b[:]) // never fails: it ends the program instead
-	e.psn = uint32(b[0])<<16 | uint32(b[1])<<8 | uint32(b[2])
-	_, _ = rand.Read(e.token[:])
 }
 
 // word is the kind of a message about a lane, which goes over the sockets.
