@@ -23,17 +23,15 @@ type dryRun struct {
 // dryPeers is the number of runs for which a pair of engines lasts: they take memory from the collector.
 const dryPeers = 64
 
-// startDryRun starts the dry runs of a process that polls on a core of its own.
+// startDryRun starts the dry runs of a process that polls on a core of its own, as a part of the detection of failures.
 func (j *Job) startDryRun(cfg *progress.Config, c *config) error {
-	if cfg.Shm == nil || c.Unaware || j.Progress.Crowded() {
+	if cfg.Shm == nil || c.Unaware || j.detector == nil || j.Progress.Crowded() {
 		return nil
 	}
 	d := &dryRun{host: cfg.Host, last: dryPeers}
 	j.Progress.OnLongWait(func() {
 		_ = d.run()
-		if j.detector != nil {
-			j.detector.DryRun()
-		}
+		j.detector.DryRun()
 	})
 	return nil
 }
