@@ -26,9 +26,8 @@ const (
 	// asks once more.
 	earnFrames = 64
 	earnAgain  = 1024
-	// earnLong is the number of messages longer than shortFrame, and short enough for frames, that are announced
-	// before one earns it: they cost about as much as the whole ring does.
-	earnLong = 64
+	// earnLong is the number of messages longer than shortFrame that are announced before one earns it.
+	earnLong = 8
 	// The memory that a long ring gets first, in bytes of lines and of bulk. The rest comes at once when
 	// that has been used: in pieces it is slower, by a fifth of the bandwidth of 64 bytes.
 	linesPiece = 2 * pageBytes

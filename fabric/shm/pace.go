@@ -45,7 +45,7 @@ const (
 // A message that the short ring cannot hold earns the long one, or is announced.
 func (c *Conn) Eager(n int) bool {
 	switch {
-	case !c.out.ripe && n > shortFrame && n <= c.out.pace.most() && c.live && !c.afford(n):
+	case !c.out.ripe && n > shortFrame && c.live && !c.afford(n):
 		return false
 	case n <= c.out.pace.far:
 		return true
@@ -57,9 +57,6 @@ func (c *Conn) Eager(n int) bool {
 	c.out.pace.refused++
 	return c.out.pace.refused%paceRetry == 0
 }
-
-// most is the length of the longest message that goes in frames.
-func (p *pace) most() int { return max(p.near, p.reply) }
 
 // Reply is the length up to which an answer is better sent in frames.
 func (c *Conn) Reply() int {
