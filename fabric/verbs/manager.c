@@ -85,17 +85,29 @@ static void fill(struct sockaddr_storage *out, const uint8_t *address, uint16_t 
 	memcpy(&v6->sin6_addr, address, sizeof v6->sin6_addr);
 }
 
+// listens makes the listener, with a port that the manager chooses.
+static const char *listens(struct bn_manager *m) {
+	if (cm.create_id(m->channel, &m->listener, NULL, RDMA_PS_TCP))
+		return "rdma_create_id";
+	if (cm.bind_addr(m->listener, (struct sockaddr *)&m->address))
+		return "rdma_bind_addr";
+	return cm.listen(m->listener, 128) ? "rdma_listen" : NULL;
+}
+
 static const char *open_step(struct bn_manager *m) {
 	if (!(m->channel = cm.create_event_channel()))
 		return "rdma_create_event_channel";
 	int flags = fcntl(m->channel->fd, F_GETFL);
 	if (flags < 0 || fcntl(m->channel->fd, F_SETFL, flags | O_NONBLOCK))
 		return "fcntl";
-	if (cm.create_id(m->channel, &m->listener, NULL, RDMA_PS_TCP))
-		return "rdma_create_id";
-	if (cm.bind_addr(m->listener, (struct sockaddr *)&m->address))
-		return "rdma_bind_addr";
-	return cm.listen(m->listener, 128) ? "rdma_listen" : NULL;
+	const char *step = listens(m);
+	// The manager knows nothing of the ports that sockets use: another one.
+	for (int tries = 0; step && m->listener && errno == EADDRINUSE && tries < 100; tries++) {
+		cm.destroy_id(m->listener);
+		m->listener = NULL;
+		step = listens(m);
+	}
+	return step;
 }
 
 struct bn_manager *bn_manager_open(const uint8_t *address, const char **step) {
