@@ -11,7 +11,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 )
 
-// A stranger without the token of a pair that waits gets no connection, nor does the token of one that is connected help. The lane goes on.
+// A process without the token of a pair that waits gets no connection, nor does the token of one that is connected help. The lane goes on.
 func TestConnectionOfAStranger(t *testing.T) {
 	if noAdapter(t) {
 		return

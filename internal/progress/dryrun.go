@@ -1,7 +1,7 @@
 package progress
 
-// A process that has polled in vain for dryRunFirst checks for deaths, a millisecond or two, calls the function of
-// OnLongWait, and again after dryRunGap more. Any wait that is answered earlier begins anew.
+// A process that has polled in vain for dryRunFirst checks for deaths, about half a millisecond, calls the function of
+// OnLongWait, and again after dryRunGap more, some milliseconds. Any wait that is answered earlier begins anew.
 const (
 	dryRunFirst = 1 << 9
 	dryRunGap   = 1 << 12
