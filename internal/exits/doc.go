@@ -14,7 +14,7 @@
 // Three to five descriptors, which are all that a reader gets and needs:
 //
 //	log    a BPF array of one value, frozen: only the BPF programs of its hook
-//	       write it. It is mapped read-only.
+//	       write it. It is mapped read-only, in parts as they are read.
 //	bell   a BPF ring buffer. Each entry of the log puts a word there and wakes
 //	       all pollers. The words are never read, so it stays readable: poll it
 //	       edge-triggered.

@@ -21,7 +21,7 @@ import (
 func logOf(t *testing.T) mapping {
 	words := make([]uint64, LogSize/8)
 	t.Cleanup(func() { words[0]++ }) // it lives as long as the test
-	return mapping{unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), LogSize)}
+	return mappingOf(unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), LogSize))
 }
 
 // With any contents of an inherited log, reading it ends, stays within it, and reports for a

@@ -1,6 +1,7 @@
 package exits
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"unsafe"
@@ -10,30 +11,58 @@ import (
 
 // mapping is the log, mapped read-only. All offsets are this package's own constants, so no
 // contents of the log lead outside of it.
-type mapping struct{ bytes []byte }
-
-// mapLog maps the log behind a descriptor.
-func mapLog(fd int) (mapping, error) {
-	b, err := unix.Mmap(fd, 0, LogSize, unix.PROT_READ, unix.MAP_SHARED)
-	if err != nil {
-		return mapping{}, fmt.Errorf("exits: map the log: %w", err)
-	}
-	return mapping{b}, nil
+//
+// A part of the log is mapped when it is read first: the kernel maps all pages of a BPF map at once, half a megabyte,
+// and the processes of a job are mostly within a page or two.
+type mapping struct {
+	bytes  []byte
+	fd     int
+	mapped [logParts]bool
 }
 
-func (m mapping) unmap() error { return unix.Munmap(m.bytes) }
+// The parts begin at multiples of partBytes, of pages, and so hold whole entries.
+const (
+	partBytes = 1 << 15
+	logParts  = (LogSize + partBytes - 1) / partBytes
+)
+
+// mapLog maps the beginning of the log behind a descriptor, which stays open as long as the mapping.
+func mapLog(fd int) (m mapping, err error) {
+	m.fd = fd
+	if m.bytes, err = unix.Mmap(-1, 0, LogSize, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS); err != nil {
+		return mapping{}, fmt.Errorf("exits: room for the log: %w", err)
+	}
+	if err := m.mapPart(0); err != nil {
+		return mapping{}, errors.Join(fmt.Errorf("exits: map the log: %w", err), m.unmap())
+	}
+	return m, nil
+}
+
+// mapPart maps part i if it is not.
+func (m *mapping) mapPart(i int) error {
+	if m.mapped[i] {
+		return nil
+	}
+	part := m.bytes[i*partBytes : min((i+1)*partBytes, LogSize)]
+	_, err := unix.MmapPtr(m.fd, int64(i*partBytes), unsafe.Pointer(&part[0]), uintptr(len(part)),
+		unix.PROT_READ, unix.MAP_SHARED|unix.MAP_FIXED)
+	m.mapped[i] = err == nil
+	return err
+}
+
+func (m *mapping) unmap() error { return unix.Munmap(m.bytes) }
 
 // word is written by the kernel's programs, read here.
-func (m mapping) word(at int) uint64 {
+func (m *mapping) word(at int) uint64 {
 	return atomic.LoadUint64((*uint64)(unsafe.Pointer(&m.bytes[at])))
 }
 
-func (m mapping) half(at int) uint32 {
+func (m *mapping) half(at int) uint32 {
 	return atomic.LoadUint32((*uint32)(unsafe.Pointer(&m.bytes[at])))
 }
 
 // head is the number of entries that have been started.
-func (m mapping) head() uint64 { return m.word(HeadAt) }
+func (m *mapping) head() uint64 { return m.word(HeadAt) }
 
 // entry is one entry of the log.
 type entry struct {
@@ -42,12 +71,13 @@ type entry struct {
 	time              uint64
 }
 
-// entry copies entry i. It reports false if it is not complete yet, or no longer.
+// entry copies entry i. It reports false if it is not complete yet, or no longer, or cannot be mapped. It is
+// called by one goroutine at a time, unlike head.
 //
 //banyan:decodes
-func (m mapping) entry(i uint64) (entry, bool) {
+func (m *mapping) entry(i uint64) (entry, bool) {
 	at := EntriesAt + int(i%Entries)*EntrySize
-	if m.word(at+SeqAt) != i+1 {
+	if m.mapPart(at/partBytes) != nil || m.word(at+SeqAt) != i+1 {
 		return entry{}, false
 	}
 	e := entry{

@@ -16,7 +16,10 @@ const tablesName = ".gopclntab"
 const mostSections = 1 << 12
 
 // section is a part of a file.
-type section struct{ offset, size uint64 }
+type section struct {
+	offset, size uint64
+	fixed        bool // the memory is as the file: the loader changes nothing there
+}
 
 // tables finds Go's tables of functions in a program; a section of no size where it has no list of sections.
 func tables(exe string) (section, error) {
@@ -55,7 +58,7 @@ func findTables(f io.ReaderAt) (section, error) {
 	}
 	at := func(i int) (name uint32, s section) {
 		b := list[i*sectionBytes:]
-		return le.Uint32(b), section{le.Uint64(b[24:]), le.Uint64(b[32:])}
+		return le.Uint32(b), section{offset: le.Uint64(b[24:]), size: le.Uint64(b[32:])}
 	}
 	_, names := at(int(h.SectionNames))
 	for i := range int(h.SectionCount) {
@@ -63,6 +66,7 @@ func findTables(f io.ReaderAt) (section, error) {
 		var text [32]byte
 		n, _ := f.ReadAt(text[:], int64(names.offset)+int64(name))
 		if own, _, ended := bytes.Cut(text[:n], []byte{0}); ended && bytes.HasSuffix(own, []byte(tablesName)) {
+			s.fixed = string(own) == tablesName
 			return s, nil
 		}
 	}

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Code maps the program's code, constants and variables, but not Go's tables of functions, and says how many bytes that is. Kernels
-// before Linux 5.14 refuse it. It makes system calls and may wait for the medium that the program
-// lies on.
+// Code maps the program's code, constants and variables, but not Go's tables of functions, of which it unmaps what the
+// start has read, and says how many bytes it has mapped. Kernels before Linux 5.14 refuse it. It makes system calls and
+// may wait for the medium that the program lies on.
 func Code() (int, error) {
 	exe, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -26,22 +26,33 @@ func Code() (int, error) {
 		if r.file != exe {
 			return nil
 		}
+		if t := r.within(skip); skip.fixed && !r.writable && t.from != t.to {
+			_ = t.advise(unix.MADV_DONTNEED) // they are read from the file again
+		}
 		return r.without(skip)
 	})
 }
 
-// without gives the pages of the region that are not wholly in a section of its file.
-func (r *region) without(s section) []region {
+// within gives the pages of the region that are wholly in a section of its file; without any it ends where it begins.
+func (r *region) within(s section) region {
 	page := uint64(os.Getpagesize())
 	first, last := (s.offset+page-1)/page*page, (s.offset+s.size)/page*page
-	ends := r.offset + uint64(r.to-r.from)
-	first, last = max(first, r.offset), min(last, ends)
-	if first >= last {
+	first = max(first, r.offset)
+	last = max(first, min(last, r.offset+uint64(r.to-r.from)))
+	part := *r
+	part.from, part.to, part.offset = r.from+uintptr(first-r.offset), r.from+uintptr(last-r.offset), first
+	return part
+}
+
+// without gives the other pages of the region.
+func (r *region) without(s section) []region {
+	t := r.within(s)
+	if t.from == t.to {
 		return []region{*r}
 	}
 	before, after := *r, *r
-	before.to = r.from + uintptr(first-r.offset)
-	after.from, after.offset = r.from+uintptr(last-r.offset), last
+	before.to = t.from
+	after.from, after.offset = t.to, t.offset+uint64(t.to-t.from)
 	return []region{before, after}
 }
 
@@ -91,6 +102,10 @@ func (r *region) populate() error {
 	if r.writable {
 		advice = unix.MADV_POPULATE_WRITE // its own copies; nothing is changed
 	}
+	return r.advise(advice)
+}
+
+func (r *region) advise(advice int) error {
 	if _, _, errno := unix.Syscall(unix.SYS_MADVISE, r.from, r.to-r.from, uintptr(advice)); errno != 0 {
 		return fmt.Errorf("warm: madvise: %w", errno)
 	}

@@ -81,6 +81,27 @@ func TestCode(t *testing.T) {
 	require.InDelta(t, float64(skip.size), float64(all-without), 2*float64(unix.Getpagesize()))
 }
 
+// What the start has read of the tables is unmapped.
+func TestTablesAreUnmapped(t *testing.T) {
+	exe, err := os.Readlink("/proc/self/exe")
+	require.NoError(t, err)
+	s, err := tables(exe)
+	require.NoError(t, err)
+	require.True(t, s.fixed, "this program is not one that may lie anywhere")
+	ofTables := func(r *region) []region {
+		if part := r.within(s); r.file == exe && part.from != part.to {
+			return []region{part}
+		}
+		return nil
+	}
+	n, err := populate(ofTables)
+	require.NoError(t, err)
+	require.Zero(t, missing(t, ofTables))
+	_, err = Code()
+	require.NoError(t, err)
+	require.Greater(t, missing(t, ofTables), n/unix.Getpagesize()/2)
+}
+
 // The tables are the section that debug/elf finds.
 func TestTables(t *testing.T) {
 	exe, err := os.Executable()
@@ -93,7 +114,7 @@ func TestTables(t *testing.T) {
 	require.Greater(t, got.size, uint64(100<<10))
 	found := false
 	for _, s := range f.Sections {
-		found = found || strings.HasSuffix(s.Name, tablesName) && got == section{s.Offset, s.Size}
+		found = found || strings.HasSuffix(s.Name, tablesName) && got == section{s.Offset, s.Size, s.Name == tablesName}
 	}
 	require.True(t, found)
 }
@@ -117,12 +138,12 @@ func TestWithout(t *testing.T) {
 		want []region
 	}{
 		{section{}, []region{r}},
-		{section{0x14000, 0x4000}, []region{r}}, // behind it
-		{section{0, 0x4000}, []region{r}},       // before it
-		{section{0x5800, 0x700}, []region{r}},   // within a page
-		{section{0x5800, 0x3000}, []region{part(0x10000, 0x12000, 0x4000), part(0x14000, 0x20000, 0x8000)}},    // two pages and parts of two
-		{section{0x5000, 0x1000}, []region{part(0x10000, 0x11000, 0x4000), part(0x12000, 0x20000, 0x6000)}},    // a page
-		{section{0x4000, 0x100000}, []region{part(0x10000, 0x10000, 0x4000), part(0x20000, 0x20000, 0x14000)}}, // all
+		{section{offset: 0x14000, size: 0x4000}, []region{r}}, // behind it
+		{section{size: 0x4000}, []region{r}},                  // before it
+		{section{offset: 0x5800, size: 0x700}, []region{r}},   // within a page
+		{section{offset: 0x5800, size: 0x3000}, []region{part(0x10000, 0x12000, 0x4000), part(0x14000, 0x20000, 0x8000)}},    // two pages and parts of two
+		{section{offset: 0x5000, size: 0x1000}, []region{part(0x10000, 0x11000, 0x4000), part(0x12000, 0x20000, 0x6000)}},    // a page
+		{section{offset: 0x4000, size: 0x100000}, []region{part(0x10000, 0x10000, 0x4000), part(0x20000, 0x20000, 0x14000)}}, // all
 	} {
 		require.Equal(t, c.want, r.without(c.s), "%+v", c.s)
 	}
