@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -76,6 +77,7 @@ func decodeAddress(b []byte) (a address, err error) {
 	if n > maxAddrs {
 		return a, errNotAddress
 	}
+	a.addrs = slices.Grow(a.addrs, n)
 	for b = b[fixed:]; n > 0; n-- {
 		if len(b) < 1 || b[0] != 4 && b[0] != 16 || len(b) < 1+int(b[0])+2 {
 			return a, errNotAddress

@@ -43,7 +43,7 @@ const (
 
 // paths lists the paths to the peer, best first.
 func (p *Provider) paths(a *address) []path {
-	var ws []path
+	ws := make([]path, 0, 1+len(a.addrs))
 	local := a.net == p.self.net
 	if p.cfg.Unix && local && a.unix != [unixBytes]byte{} {
 		ws = append(ws, path{unix: true, local: true})

@@ -14,15 +14,19 @@ import (
 type exchange struct {
 	fd         int
 	key        int32
-	buf        [helloBytes]byte // the longest message
-	got        int
+	got        int // bytes of the next message
 	transcript []byte
+	// said is the transcript, and behind it the message that is being read.
+	said [helloBytes + challengeBytes + proofBytes + verdictBytes]byte
 }
+
+// next is where the first n bytes of the next message are.
+func (t *exchange) next(n int) []byte { return t.said[len(t.transcript):][:n] }
 
 // readMessage reads a message of n bytes: nil until it is complete.
 func (t *exchange) readMessage(n int) ([]byte, error) {
 	for t.got < n {
-		got, errno := recvBytes(t.fd, t.buf[t.got:n])
+		got, errno := recvBytes(t.fd, t.next(n)[t.got:])
 		switch {
 		case errno == unix.EAGAIN:
 			return nil, nil
@@ -36,7 +40,7 @@ func (t *exchange) readMessage(n int) ([]byte, error) {
 		t.got += got
 	}
 	t.got = 0
-	return t.buf[:n], nil
+	return t.next(n), nil
 }
 
 var errShortWrite = errors.New("the socket did not take a whole message of the handshake")
@@ -54,7 +58,12 @@ func (t *exchange) writeMessage(b []byte) error {
 }
 
 // record adds a message to the transcript.
-func (t *exchange) record(b []byte) { t.transcript = append(t.transcript, b...) }
+func (t *exchange) record(b []byte) {
+	if t.transcript == nil {
+		t.transcript = t.said[:0]
+	}
+	t.transcript = append(t.transcript, b...)
+}
 
 // path is how two processes are connected.
 type path struct {

@@ -1,7 +1,6 @@
 package tcp
 
 import (
-	"bytes"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -151,7 +150,7 @@ func (p *Provider) advanceHandshake(hs *handshake) {
 // readHello receives the hello and answers it; false: the proof is not due yet.
 func (p *Provider) readHello(hs *handshake) bool {
 	b, err := hs.readMessage(helloBytes)
-	if b == nil && err == nil && helloBegins(hs.buf[:hs.got]) {
+	if b == nil && err == nil && helloBegins(hs.next(hs.got)) {
 		return false
 	}
 	if err != nil {
@@ -169,7 +168,6 @@ func (p *Provider) readHello(hs *handshake) bool {
 	ch := challenge{version: handshakeVersion}
 	_, _ = rand.Read(ch.nonce[:]) // never fails: it ends the program instead
 	answer := ch.encode()
-	h.address = bytes.Clone(h.address)
 	hs.record(b)
 	hs.record(answer)
 	err = hs.writeMessage(answer)

@@ -35,7 +35,7 @@ func (o *outbox) room(n int) bool {
 
 // firstRing is the least size of the ring, ringGrowth the factor by which it grows.
 const (
-	firstRing  = 1 << 10
+	firstRing  = 1 << 8
 	ringGrowth = 8
 )
 
