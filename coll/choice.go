@@ -18,7 +18,7 @@ var choices = [...]choose.Op{
 	Barrier: 1 + choose.Barrier, Bcast: 1 + choose.Bcast, Reduce: 1 + choose.Reduce, Allreduce: 1 + choose.Allreduce,
 	Gather: 1 + choose.Gather, Scatter: 1 + choose.Scatter, Allgather: 1 + choose.Allgather,
 	Allgatherv: 1 + choose.Allgatherv, Alltoall: 1 + choose.Alltoall, ReduceScatterBlock: 1 + choose.ReduceScatterBlock,
-	ReduceScatter:     1 + choose.ReduceScatterBlock,
+	Alltoallv: 1 + choose.Alltoall, ReduceScatter: 1 + choose.ReduceScatterBlock,
 	NeighborAlltoallv: 0,
 }
 
@@ -120,8 +120,11 @@ func (o *Comm) Algorithm(c *p2p.Comm, name string, length int) (string, error) {
 
 // longest is the longest length that the memory itself takes.
 func longest(op choose.Op, g *sm.Segment) int {
-	if op == choose.Bcast {
+	switch op {
+	case choose.Bcast:
 		return sm.MaxLaid
+	case choose.Alltoall, choose.ReduceScatterBlock:
+		return g.Wide()
 	}
 	return g.Room()
 }

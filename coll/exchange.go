@@ -2,6 +2,7 @@ package coll
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 
 	"github.com/banyan-hpc/banyan/coll/sm"
@@ -148,24 +149,86 @@ func (s *Schedule) plan(a *Args) {
 	}
 }
 
-// alltoall sends each rank its block and receives one from each. Few bytes of blocks of one length, which lie in all, go
-// through shared memory.
+// alltoall sends each rank its block and receives one from each. Few bytes go through shared memory. Blocks of one length
+// lie in all.
 func (s *Schedule) alltoall(from, to Blocks, all []byte) {
 	if n := s.c.RemoteSize(); s.staged() || from.overlap(n, &to, n) {
 		to = s.apart(to)
 	}
-	mine := s.c.Rank() * from.size
-	if s.kind != Alltoall || !s.inMemory(all, func(int) int { return len(all) }, func(rank int, part []byte) {
-		copy(to.At(s.w.OriginalRank(rank)), part[mine:][:from.size])
-	}) {
+	if s.kind == Alltoall && !s.blocksInMemory(from.size, &to, all) || s.kind != Alltoall && !s.partsInMemory(&from, &to) {
 		s.pairwise(from.At, &to)
 	}
 }
 
+// blocksInMemory exchanges blocks of one size in shared memory; see inMemory.
+func (s *Schedule) blocksInMemory(size int, to *Blocks, all []byte) bool {
+	mine := s.c.Rank() * size
+	return s.inMemory(all, true, func(int) int { return len(all) }, func(rank int, part []byte) {
+		copy(to.At(s.w.OriginalRank(rank)), part[mine:][:size])
+	})
+}
+
+// partsInMemory exchanges blocks of any lengths in shared memory. Before the blocks of a rank are their lengths, by the
+// ranks to send on.
+func (s *Schedule) partsInMemory(from, to *Blocks) bool {
+	if !s.free() || s.between() || !s.blocks {
+		return false
+	}
+	n, me, w := s.w.Size(), s.w.Rank(), s.w
+	total := n * lengthBytes
+	for rank := range n {
+		total += len(from.At(w.OriginalRank(rank)))
+	}
+	fits := total <= sm.Wide(n)
+	if fits {
+		s.heads = s.heads[:0]
+		for rank := range n {
+			s.heads = binary.LittleEndian.AppendUint32(s.heads, uint32(len(from.At(w.OriginalRank(rank)))))
+		}
+		for rank := range n {
+			s.heads = append(s.heads, from.At(w.OriginalRank(rank))...)
+		}
+	}
+	return s.inMemory(s.heads, fits, nil, func(rank int, part []byte) {
+		place := to.At(w.OriginalRank(rank))
+		block, length := blockIn(part, n, me)
+		if length != len(place) {
+			s.fail(fmt.Errorf("%w: rank %d %s, this one wants %s", ft.ErrArgument, w.OriginalRank(rank),
+				lengthSent(length), lengthWanted(len(place))))
+			return
+		}
+		copy(place, block)
+	})
+}
+
+// lengthBytes is the length of the length of a block.
+const lengthBytes = 4
+
+// blockIn is the block of one of n ranks in a part, and its length there; -1: the part is none.
+//
+//banyan:decodes
+func blockIn(part []byte, n, rank int) (block []byte, length int) {
+	if len(part) < n*lengthBytes {
+		return nil, -1
+	}
+	at := uint64(n * lengthBytes)
+	for before := range rank {
+		at += uint64(binary.LittleEndian.Uint32(part[before*lengthBytes:]))
+	}
+	size := uint64(binary.LittleEndian.Uint32(part[rank*lengthBytes:]))
+	if at+size > uint64(len(part)) {
+		return nil, -1
+	}
+	return part[at:][:size], int(size)
+}
+
 // inMemory exchanges parts of few bytes among all ranks in shared memory, see sm.Segment.Exchange; false: they go by
-// messages, in which each rank waits for all others.
-func (s *Schedule) inMemory(mine []byte, want func(rank int) int, take func(rank int, part []byte)) bool {
+// messages, in which each rank waits for all others. Not fits: that of this rank is too long.
+func (s *Schedule) inMemory(mine []byte, fits bool, want func(rank int) int, take func(rank int, part []byte)) bool {
 	return s.free() && !s.between() && s.alone(func(g *sm.Segment, most int) (bool, error) {
+		if most = min(most, longest(choices[s.kind]-1, g)); !fits {
+			most = -1
+		}
 		return g.Exchange(s.kind.String(), mine, most, want, take)
 	})
 }
@@ -177,7 +240,7 @@ func (s *Schedule) allgatherv(mine []byte, to Blocks) {
 		to = s.apart(to)
 	}
 	at := func(rank int) []byte { return to.At(s.w.OriginalRank(rank)) }
-	if !s.inMemory(mine, func(rank int) int { return len(at(rank)) },
+	if !s.inMemory(mine, true, func(rank int) int { return len(at(rank)) },
 		func(rank int, part []byte) { copy(at(rank), part) }) {
 		s.pairwise(func(int) []byte { return mine }, &to)
 	}

@@ -27,20 +27,20 @@ func (s *Schedule) reduceScatter(from Blocks, all, out []byte, f Fold) {
 	s.result = result{to: out, from: acc}
 }
 
-// foldInMemory folds this rank's blocks of all ranks. If the blocks differ in length a sum of their places follows the
+// foldInMemory folds this rank's blocks of all ranks. Where ranks have given counts a sum of them follows the
 // bytes of each rank, so that other counts of another rank show.
 func (s *Schedule) foldInMemory(from *Blocks, all, out []byte, f Fold) bool {
-	at, part, sum := s.c.Rank()*len(out), all, uint64(0)
+	at, part, fits, sum := s.c.Rank()*len(out), all, true, uint64(0)
 	if from.at != nil {
 		at, sum = from.at[s.c.Rank()], from.sum()
-	}
-	if sum != 0 && len(all) <= sm.Room(s.w.Size()) {
-		part = binary.LittleEndian.AppendUint64(append(s.mem.bytes(len(all) + 8)[:0], all...), sum)
+		if fits = s.blocks && len(all)+sumBytes <= sm.Wide(s.w.Size()); fits {
+			part = binary.LittleEndian.AppendUint64(append(s.mem.bytes(len(all) + sumBytes)[:0], all...), sum)
+		}
 	}
 	var acc, in []byte
-	return s.inMemory(part, func(int) int { return len(part) }, func(rank int, got []byte) {
+	return s.inMemory(part, fits, func(int) int { return len(part) }, func(rank int, got []byte) {
 		block := got[at:][:len(out)]
-		if sum != 0 && binary.LittleEndian.Uint64(got[len(all):]) != sum {
+		if from.at != nil && binary.LittleEndian.Uint64(got[len(all):]) != sum {
 			s.fail(disagreed(len(out)))
 		}
 		if rank == 0 {
@@ -54,17 +54,15 @@ func (s *Schedule) foldInMemory(from *Blocks, all, out []byte, f Fold) bool {
 	})
 }
 
-// sum is a sum of the places of blocks; 0: they are of one length.
+// sumBytes is the length of a sum.
+const sumBytes = 8
+
+// sum is a sum of the places of blocks.
 func (b *Blocks) sum() (sum uint64) {
-	differ := uint64(0)
-	for i, at := range b.at {
+	for _, at := range b.at {
 		sum = (sum ^ uint64(at)) * 1099511628211 // FNV-1
-		differ |= uint64(at - i*b.at[1])
 	}
-	if differ == 0 {
-		return 0
-	}
-	return sum | 1
+	return sum
 }
 
 // divided are blocks of so many elements for each rank, one after the other.

@@ -32,7 +32,7 @@ func TestTuneColl(t *testing.T) {
 	want := map[string][]string{
 		"barrier 0": {"memory", "dissemination", "binomial"},
 		"bcast 64":  {"memory", "binomial", "straight", "pipelined", "chain"}, "bcast 4096": {"binomial", "straight", "pipelined", "chain"},
-		"alltoall 192": {"memory", "straight"}, "alltoall 12288": {"straight"},
+		"alltoall 192": {"memory", "straight"}, "alltoall 12288": {"memory", "straight"},
 	}
 	require.Len(t, stored.Results.Points, len(want))
 	for _, p := range stored.Results.Points {

@@ -13,8 +13,17 @@ import (
 // MaxLaid is the longest payload that a member lays, in bytes. A longer one goes another way.
 const MaxLaid = board.MaxLaid
 
-// Room is the longest part of a member where so many share a node, in bytes.
+// Room is the longest part of a member that all others read where so many share a node, in bytes.
 func Room(members int) int { return board.Room(members) }
+
+// Wide is the longest part of a member where so many share a node and each reads a block of it, in bytes.
+func Wide(members int) int { return board.Wide(members) }
+
+// Room is that of a segment.
+func (s *Segment) Room() int { return board.Room(len(s.members)) }
+
+// Wide is that of a segment.
+func (s *Segment) Wide() int { return board.Wide(len(s.members)) }
 
 // Leads reports whether this rank is the leader.
 func (s *Segment) Leads() bool { return s.me == 0 }

@@ -99,7 +99,7 @@ func (s *Segment) spread(op string, root int) (laid []byte, length int, err erro
 // memory. Done: false if the from of a member is too long, or longer than most, which all members learn. Then each waits
 // for messages of all before it comes to another step.
 func (s *Segment) Allreduce(from, to []byte, op func(acc, in []byte), most int) (done bool, err error) {
-	if elsewhere, err := s.meet("Allreduce", from, most); elsewhere || err != nil {
+	if elsewhere, err := s.meet("Allreduce", from, min(most, s.Room())); elsewhere || err != nil {
 		return !elsewhere, err
 	}
 	if s.scratch == nil {
@@ -163,12 +163,14 @@ func (s *Segment) foldGroups(length int, to []byte, op func(acc, in []byte)) err
 // Done as of Allreduce.
 func (s *Segment) Allgather(mine, all []byte, most int) (done bool, err error) {
 	same := func(int) int { return len(mine) }
-	return s.Exchange("Allgather", mine, most, same, func(rank int, part []byte) { copy(all[rank*len(mine):], part) })
+	return s.Exchange("Allgather", mine, min(most, s.Room()), same, func(rank int, part []byte) {
+		copy(all[rank*len(mine):], part)
+	})
 }
 
 // Exchange brings mine to all members, and has take look at those of all, in the order of ranks, of which want is the
-// length. Each part lies in memory of another process, and stays until the next step. Op is the name of the
-// operation. Done as of Allreduce.
+// length; nil: of any length. Each part lies in memory of another process, and stays until the next step. Op is the name
+// of the operation. Done as of Allreduce.
 func (s *Segment) Exchange(op string, mine []byte, most int, want func(rank int) int,
 	take func(rank int, part []byte)) (done bool, err error) {
 	if elsewhere, err := s.meet(op, mine, most); elsewhere || err != nil {
@@ -176,8 +178,10 @@ func (s *Segment) Exchange(op string, mine []byte, most int, want func(rank int)
 	}
 	for rank := range s.members {
 		part, length := s.phase.Brought(rank)
-		if err := s.sameLength(rank, length, want(rank)); err != nil {
-			return true, err
+		if want != nil {
+			if err := s.sameLength(rank, length, want(rank)); err != nil {
+				return true, err
+			}
 		}
 		take(rank, part)
 	}
@@ -221,9 +225,6 @@ func (s *Segment) sameLength(member, length, want int) error {
 
 // originalRank is the rank of a member in errors.
 func (s *Segment) originalRank(member int) int { return s.c.OriginalRank(s.members[member]) }
-
-// Room is the longest part of a member, in bytes.
-func (s *Segment) Room() int { return board.Room(len(s.members)) }
 
 // enter enters the next step and waits until a member has, or everyone. Precondition: the lock is held.
 func (s *Segment) enter(op string, from int) error {

@@ -113,7 +113,7 @@ func (w *world) tooMuch(a *actor, op byte) bool { return op == 'e' && a.me == a.
 func (w *world) bring(a *actor, op byte) {
 	switch {
 	case w.tooMuch(a, op):
-		a.phase.Bring(make([]byte, Room(a.n)+1))
+		a.phase.Bring(make([]byte, Wide(a.n)+1))
 	case op == 'm' || op == 'e':
 		if w.broken == oneTurn {
 			a.phase.turn = 0

@@ -76,7 +76,7 @@ func FuzzSegment(f *testing.F) {
 		for group := range h.Groups() {
 			for turn := range 2 {
 				sum, _ := h.Sum(group, step, turn)
-				require.True(t, len(sum) <= Room(members) && (sum == nil || within(sum, parts)))
+				require.True(t, len(sum) <= Wide(members) && (sum == nil || within(sum, parts)))
 			}
 			h.GroupEntered(group, step)
 		}
@@ -84,7 +84,7 @@ func FuzzSegment(f *testing.F) {
 		for member := range members {
 			for turn := range 2 {
 				part, length := h.Brought(member, turn)
-				require.True(t, length == len(part) && length <= Room(members) || part == nil && length == Elsewhere)
+				require.True(t, length == len(part) && length <= Wide(members) || part == nil && length == Elsewhere)
 				require.True(t, within(part, parts) || within(part, bytesOf(slots)))
 			}
 			if laid, length, ok := h.Laid(member, step); ok {

@@ -9,7 +9,7 @@ import "sync/atomic"
 //
 // Each member has a [Slot], a cache line, with the number of the step that it has entered. A member that
 // enters a step has done with all steps before. In a step members may read each other's parts, of up to
-// [Room] bytes, or the payload that one of them has laid in the step's [Buffer].
+// [Wide] bytes, or the payload that one of them has laid in the step's [Buffer].
 //
 // # Groups
 //
@@ -55,18 +55,39 @@ func Slots(members int) int {
 
 // PartsBytes is the memory of a segment of so many members for parts longer than slotBytes.
 func PartsBytes(members int) int {
-	if members <= GroupSize {
+	switch {
+	case members <= 2:
 		return 43 << 10
+	case members <= GroupSize:
+		return 491 << 10
 	}
 	return 79 << 10
 }
 
-// mostRoom is the length of parts, in bytes, beyond which messages are as fast for few members.
-const mostRoom = 1 << 10
+const (
+	// mostRoom is the length of parts, in bytes, beyond which messages are as fast for few members, if each reads the
+	// parts of all; narrowBytes is what it reads at most in a group.
+	mostRoom    = 1 << 10
+	narrowBytes = 43 << 9
+	// mostWide is that length if each reads a block of each part, and room for a line beside the blocks.
+	mostWide = 16<<10 + lineBytes
+)
 
-// Room is the longest part, in bytes, in a segment of so many members. Each reads those of all.
+// Room is the longest part, in bytes, that all members of a segment of so many read.
 func Room(members int) int {
-	return min(mostRoom, PartsBytes(members)/2/(members+groupsOf(members, GroupSize))&^(lineBytes-1))
+	if members <= GroupSize {
+		return min(mostRoom, narrowBytes/members&^(lineBytes-1))
+	}
+	return Wide(members)
+}
+
+// Wide is the longest part, in bytes, in a segment of so many members: one of which each reads a block.
+func Wide(members int) int {
+	most := mostWide
+	if members <= 2 || members > GroupSize {
+		most = mostRoom
+	}
+	return min(most, PartsBytes(members)/2/(members+groupsOf(members, GroupSize))&^(lineBytes-1))
 }
 
 // groupsOf is the number of groups of a size; one group needs no sums.
@@ -158,7 +179,7 @@ type Segment struct {
 // Open gives a handle. Preconditions: len(slots) <= MaxMembers, len(buffers) == Buffers,
 // len(parts) == PartsBytes(len(slots)).
 func Open(slots []Slot, common *Common, buffers []Buffer, parts []byte) *Segment {
-	return &Segment{slots, common, buffers, parts, Room(len(slots)), GroupSize}
+	return &Segment{slots, common, buffers, parts, Wide(len(slots)), GroupSize}
 }
 
 // Clear prepares the memory for a new group. No process uses it.
@@ -180,7 +201,7 @@ func (g *Segment) Clear() {
 func (g *Segment) part(member, turn int) []byte { return g.parts[(2*member+turn)*g.room:][:g.room] }
 
 // Bring writes a member's part of the step that it is about to enter. Turn alternates between 0 and 1.
-// A part longer than Room counts as Elsewhere.
+// A part longer than Wide counts as Elsewhere.
 func (g *Segment) Bring(member int, step uint64, turn int, part []byte) {
 	s := &g.slots[member]
 	switch n := len(part); {

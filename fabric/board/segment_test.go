@@ -17,14 +17,18 @@ func TestSlotIsALine(t *testing.T) {
 // Parts of all members fit, each on lines of its own.
 func TestRoom(t *testing.T) {
 	for members := 1; members <= MaxMembers; members++ {
-		room := Room(members)
-		require.LessOrEqual(t, 2*(members+groupsOf(members, GroupSize))*room, PartsBytes(members))
+		wide, room := Wide(members), Room(members)
+		require.LessOrEqual(t, 2*(members+groupsOf(members, GroupSize))*wide, PartsBytes(members))
+		require.Zero(t, wide%lineBytes)
 		require.Zero(t, room%lineBytes)
 		require.GreaterOrEqual(t, room, lineBytes)
+		require.GreaterOrEqual(t, wide, room)
 	}
 	require.Equal(t, 1024, Room(21))
 	require.Equal(t, 320, Room(64))
 	require.Equal(t, 256, Room(128))
+	require.Equal(t, 16<<10+64, Wide(8))
+	require.Equal(t, 256, Wide(128), "of several groups a part and a sum have the same room")
 }
 
 // A part that is too long is reported as elsewhere. A payload of others or of other steps is not taken for one's own.
@@ -40,7 +44,7 @@ func TestSegment(t *testing.T) {
 	part, n := h.Brought(0, 1)
 	require.Equal(t, []byte{1, 2}, part)
 	require.Equal(t, 2, n)
-	h.Bring(0, 2, 0, make([]byte, Room(2)+1))
+	h.Bring(0, 2, 0, make([]byte, Wide(2)+1))
 	_, n = h.Brought(0, 0)
 	require.Equal(t, Elsewhere, n)
 	laid, _, ok := h.Laid(0, 1)

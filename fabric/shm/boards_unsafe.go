@@ -20,7 +20,7 @@ import (
 type Boards struct {
 	p       *Provider
 	theirs  map[proc.ID][]board.Cell // nil: it cannot be mapped
-	free    [boardSizes][]uint32     // pieces that were used, by size: their first cells
+	free    [pieceSizes][]uint32     // pieces that were used, by size: their first cells
 	used    uint32                   // cells that have been given away so far
 	backed  int64                    // bytes that have memory
 	last    uint32                   // generation that was given
@@ -30,10 +30,12 @@ type Boards struct {
 
 const (
 	// boardArea is the part of each segment for boards, in bytes. It takes memory when boards are made.
-	boardArea = 8 << 20
+	boardArea = 64 << 20
 	// boardPiece is the smallest piece, in cells: pieces have powers of two as their size.
 	boardPiece = 16
 	boardSizes = 9
+	// pieceSizes: a segment may be larger than all boards.
+	pieceSizes = boardSizes + 1
 	// boardChunk is how many bytes are given memory at once.
 	boardChunk = 64 << 10
 	cellBytes  = int64(unsafe.Sizeof(board.Cell{}))

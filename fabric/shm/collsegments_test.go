@@ -85,19 +85,19 @@ func TestCollSegmentsEnd(t *testing.T) {
 			}
 		}
 	}
-	require.Len(t, names, boardArea/(64<<10)-1-2, "two take twice as much")
+	require.Len(t, names, boardArea/(512<<10)-1+2, "two take a quarter")
 	_, ok = boards.MakeSegment(make([]proc.ID, board.MaxMembers+1))
 	require.False(t, ok)
 }
 
 // writeSegment writes all memory of the members of a segment, and reads it.
 func writeSegment(t *testing.T, h *board.Segment, members int) {
-	room := board.Room(members)
+	room, most := board.Wide(members), board.MaxLaid
 	for member := range members {
-		part := make([]byte, room)
-		part[room-1] = byte(member)
-		h.Bring(member, 1, 1, part)
-		h.Lay(member, uint64(member), part)
+		part := make([]byte, max(room, most))
+		part[room-1], part[most-1] = byte(member), byte(member)
+		h.Bring(member, 1, 1, part[:room])
+		h.Lay(member, uint64(member), part[:most])
 	}
 	for member := range members {
 		part, n := h.Brought(member, 1)
@@ -105,7 +105,7 @@ func writeSegment(t *testing.T, h *board.Segment, members int) {
 		require.EqualValues(t, byte(member), part[room-1])
 		laid, _, ok := h.Laid(member, uint64(member))
 		if require.Equal(t, member+board.Buffers >= members, ok, "later ones have taken its place"); ok {
-			require.EqualValues(t, byte(member), laid[room-1])
+			require.EqualValues(t, byte(member), laid[most-1])
 		}
 	}
 }

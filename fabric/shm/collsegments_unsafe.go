@@ -25,8 +25,11 @@ const (
 // segmentSize is the length of a segment for so many members: slots, then the common part, then
 // parts, then buffers.
 func segmentSize(members int) int {
-	if board.Slots(members) == board.GroupSize {
+	switch {
+	case members <= 2:
 		return 6
+	case board.Slots(members) == board.GroupSize:
+		return 9
 	}
 	return 7
 }

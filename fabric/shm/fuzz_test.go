@@ -101,7 +101,7 @@ func FuzzNames(f *testing.F) {
 			require.LessOrEqual(t, members, board.MaxMembers)
 			for member := range members {
 				part, _ := h.Brought(member, 1)
-				require.LessOrEqual(t, len(part), board.Room(members))
+				require.LessOrEqual(t, len(part), board.Wide(members))
 				h.Laid(member, uint64(step))
 			}
 		}

@@ -23,7 +23,7 @@ var exchanges = []ranktest.CollectiveKind{ranktest.Alltoall, ranktest.Allgatherv
 func eachExchange(c *banyan.Comm) error {
 	number := 0
 	for _, kind := range exchanges {
-		for _, size := range []int{0, 1, 3, 1000} {
+		for _, size := range []int{0, 1, 3, 1000, 5000} {
 			for variant := range 16 {
 				o := ranktest.Collective{Kind: kind, Number: number<<2 | variant&3, Root: number % c.Size(), Size: size,
 					Typed: variant&4 != 0}
