@@ -19,30 +19,52 @@ func (s *Schedule) allreduce(in, out []byte, f Fold) {
 		s.spread(s.o.to(0), to)
 		s.result = result{to: out, from: to}
 	default:
-		to, scratch := s.toFold(out, len(in), 1)
-		s.result = result{to: out, from: to}
-		if !s.alone(func(g *sm.Segment, most int) (bool, error) { return g.Allreduce(in, to, f.Op, most) }) {
-			s.fold = f.Op
-			copyTo(to, in)
-			if l, most := s.overNodes(); l != nil && (l.inOrder || f.AnyOrder) {
-				s.allreduceOverNodes(l, most, to, scratch, f)
-			} else {
-				s.rootless(to, scratch, f)
-			}
-		}
+		s.allreduceAtOnce(in, out, f)
 	}
 }
 
-// rootless folds to without a root. Before long buffers are folded in parts, all ranks agree on the length
-// by a length header.
-func (s *Schedule) rootless(to, scratch []byte, f Fold) {
+// allreduceAtOnce has no root.
+func (s *Schedule) allreduceAtOnce(in, out []byte, f Fold) {
 	h, m := cubeAt(s.w.Size(), s.w.Rank(), same), s.menu()
+	to, scratch := s.toFold(out, len(in), len(in)+s.w.Size()*f.Unit)
+	s.result, s.fold = result{to: out, from: to}, f.Op
 	by, unit := h.folding(m, len(to), f)
-	if by != m.First() || len(to) == headerLen && !m.One() {
+	headed := by != m.First() || len(to) == headerLen && !m.One()
+	switch {
+	case headed && s.headerInMemory(len(to), unit):
+		if !s.spoiled {
+			s.foldAll(h, by, in, to, scratch, f)
+		}
+		return
+	case !headed && s.alone(func(g *sm.Segment, most int) (bool, error) { return g.Allreduce(in, to, f.Op, most) }):
+		return
+	}
+	if l, most := s.overNodes(); l != nil && (l.inOrder || f.AnyOrder) {
+		copyTo(to, in)
+		s.allreduceOverNodes(l, most, to, scratch, f)
+		return
+	}
+	if headed {
 		m := s.headers()
 		s.add(stepAgreed, 0, to, s.recursiveDoubling(h, m[0].set(len(to), unit), m[1][:], stepSame))
 	}
-	s.foldAll(h, by, to, scratch, f)
+	s.foldAll(h, by, in, to, scratch, f)
+}
+
+// headerInMemory has all ranks agree on the length of long buffers by a length header in shared memory. Data of its
+// length do not go there. False: there is no memory, or some rank came without a header, and headers go by messages.
+func (s *Schedule) headerInMemory(length, unit int) bool {
+	return s.alone(func(g *sm.Segment, _ int) (bool, error) {
+		mine := s.headers()[0].set(length, unit)
+		if s.spoiled {
+			mine = nil
+		}
+		done, err := g.Allreduce(mine, mine, sameHeader, len(mine))
+		if done && err == nil && !isHeader(mine, len(mine)) {
+			err = disagreed(length)
+		}
+		return done, err
+	})
 }
 
 // folding returns the algorithm for a buffer of a length, and the length of the elements at whose boundaries the
@@ -54,14 +76,50 @@ func (h *cube) folding(m *choose.Menu, length int, f Fold) (by choose.Algorithm,
 	return choose.Doubling, 0
 }
 
-// foldAll folds to of all ranks.
-func (s *Schedule) foldAll(h cube, by choose.Algorithm, to, scratch []byte, f Fold) {
+// foldAll folds the ins of all ranks into to, which may be the same memory.
+func (s *Schedule) foldAll(h cube, by choose.Algorithm, in, to, scratch []byte, f Fold) {
+	if by == choose.Straight {
+		s.foldStraight(in, to, scratch, f.Unit)
+		return
+	}
+	copyTo(to, in)
+	scratch = scratch[:len(to)]
 	if by == choose.Halving {
 		s.halvingDoubling(h, to, scratch, f)
 	} else {
 		to = s.recursiveDoubling(h, to, scratch, stepFold)
 	}
 	s.result.from = to
+}
+
+// foldStraight has each rank fold a part of the buffers, which all others send to it, in the order of ranks, and send the
+// result to all. Scratch is memory for a part of each rank.
+func (s *Schedule) foldStraight(in, to, scratch []byte, unit int) {
+	n, me, elements := s.w.Size(), s.w.Rank(), len(in)/unit
+	part := func(buf []byte, of int) []byte { return buf[elements*of/n*unit : elements*(of+1)/n*unit] }
+	mine := part(to, me)
+	place := func(rank int) []byte {
+		switch {
+		case rank == me:
+			return part(in, me)
+		case rank == 0 && !sameMemory(in, to):
+			return mine
+		}
+		return scratch[rank*len(mine):][:len(mine)]
+	}
+	s.toAll(place, func(dst int) []byte { return part(in, dst) })
+	acc := place(0)
+	if me == 0 && !sameMemory(in, to) {
+		s.add(stepCopy, 0, mine, acc)
+		acc = mine
+	}
+	for rank := 1; rank < n; rank++ {
+		s.add(stepFold, 0, acc, place(rank))
+	}
+	if !sameMemory(acc, mine) {
+		s.add(stepCopy, 0, mine, acc)
+	}
+	s.toAll(func(src int) []byte { return part(to, src) }, func(int) []byte { return mine })
 }
 
 // cube is a hypercube of n ranks: the largest power of two of them, in their order. Each of the

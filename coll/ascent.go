@@ -42,7 +42,8 @@ func segments(length int) int { return (length + segment - 1) / segment }
 // climb folds up the tree, in the order in which subtrees are ready: the smallest first. It gives the
 // place of the result at the root.
 func (s *Schedule) climb(r *route, in, out []byte, f Fold) (to []byte) {
-	to, scratch := s.toFold(out, len(in), bits.Len(uint(r.group())))
+	places := bits.Len(uint(r.group()))
+	to, scratch := s.toFold(out, len(in), (places-1)*stride(len(in))+len(in))
 	s.climbIn(r, in, to, scratch, f)
 	return to
 }

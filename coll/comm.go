@@ -132,15 +132,16 @@ func (o *Comm) Ireduce(c *p2p.Comm, call Call, in, out []byte, f Fold, root int)
 // Allreduce folds the ins of all ranks and leaves the result in each out, the same bytes at all ranks.
 // Out may be in, which else is only read. Ranks that are agreed to have failed contribute nothing.
 func (o *Comm) Allreduce(c *p2p.Comm, call Call, in, out []byte, f Fold) error {
-	g, most := o.quick(c, choose.Allreduce, call.plain())
-	if g != nil {
+	tried := false
+	if g, most := o.quick(c, choose.Allreduce, call.plain()); g != nil && len(in) <= min(most, g.Room()) && len(in) != headerLen {
 		if done, err := g.Allreduce(in, out, f.Op, most); done {
 			return ended(c, Allreduce, 0, err)
 		}
+		tried = true
 	}
 	call = o.compared(c, call)
 	s := o.blocking(c, Allreduce, call)
-	s.tried = g != nil
+	s.tried = tried
 	s.allreduce(in, out, f)
 	return s.run()
 }

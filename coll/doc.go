@@ -33,7 +33,8 @@
 //	Scatter         a message of the root to each rank, or of each rank to the root
 //	Allgather       a message of each to each; recursive doubling; Bruck's algorithm where the number of ranks is no
 //	                power of two; a ring
-//	Allreduce       recursive doubling; recursive halving and doubling, if the elements can be folded apart
+//	Allreduce       recursive doubling; if the elements can be folded apart, recursive halving and doubling, or
+//	                each rank folds a part that all others send to it
 //
 // With every choice:
 //

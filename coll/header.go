@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/banyan-hpc/banyan/coll/sm"
 	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/p2p"
 )
@@ -21,6 +22,9 @@ const (
 	// them, in bits.
 	unitAt = 56
 )
+
+// In shared memory headers have the length that package sm knows.
+var _ = [1]struct{}{}[headerLen-sm.HeaderLen]
 
 // set announces so many bytes. Unit is the length of the elements at whose boundaries they are split,
 // or 0.

@@ -104,14 +104,14 @@ func (s *Schedule) barrierOverNodes(l *levels) {
 // allreduceOverNodes folds to of all ranks.
 func (s *Schedule) allreduceOverNodes(l *levels, most int, to, scratch []byte, f Fold) {
 	if len(to) <= most && len(to) != headerLen {
-		s.result.from = s.foldOverNodes(l, to, scratch, stepFold)
+		s.result.from = s.foldOverNodes(l, to, scratch[:len(to)], stepFold)
 		return
 	}
 	h := cubeAt(s.w.Size(), s.w.Rank(), same)
 	by, unit := h.folding(s.menu(), len(to), f)
 	m := s.headers()
 	s.add(stepAgreed, 0, to, s.foldOverNodes(l, m[0].set(len(to), unit), m[1][:], stepSame))
-	s.foldAll(h, by, to, scratch, f)
+	s.foldAll(h, by, to, to, scratch, f)
 }
 
 // foldOverNodes folds buffers that memory has room for, and gives the one with the result.

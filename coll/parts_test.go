@@ -147,6 +147,28 @@ func scattered(c *rank, counts []int, same, inMemory bool) error {
 	return c.coll.Barrier(c.Comm, Call{})
 }
 
+// Ranks agree on the length of long buffers by a length header in memory. Lengths that do not fit are an error at all
+// ranks, also where some have few bytes, or as many as a header has.
+func TestHeadersInMemory(t *testing.T) {
+	atOnce(t, ranks(t, 4, true, false), func(c *rank) error {
+		for _, lengths := range [][2]int{{20_000, 20_000}, {8, 20_000}, {20_000, 8}, {headerLen, 20_000}, {20_000, headerLen},
+			{20_000, 24_000}, {3000, 20_000}, {20_000, 3000}, {20_000, 0}, {headerLen, headerLen}} {
+			if err := meetInMemory(c); err != nil {
+				return err
+			}
+			mine := slices.Repeat([]byte{1}, lengths[0])
+			if c.Rank() == 2 {
+				mine = slices.Repeat([]byte{1}, lengths[1])
+			}
+			err := c.coll.Allreduce(c.Comm, Call{}, mine, mine, Fold{Op: add, Unit: 1})
+			if same := lengths[0] == lengths[1]; errors.Is(err, ft.ErrArgument) == same || same && mine[len(mine)-1] != 4 {
+				return fmt.Errorf("rank %d with lengths %v: %w", c.Rank(), lengths, err)
+			}
+		}
+		return nil
+	})
+}
+
 // With any bytes in a part, a block lies in it or there is none.
 func FuzzBlockIn(f *testing.F) {
 	good := []byte{2, 0, 0, 0, 1, 0, 0, 0, 7, 8, 9}

@@ -98,14 +98,12 @@ func (s *Schedule) ownRoute() *route {
 	return s.place
 }
 
-// toFold gives memory of a length to fold in, which is out where that may be written, and a number of buffers to receive
-// into, of which each begins a stride after the one before.
-func (s *Schedule) toFold(out []byte, length, buffers int) (to, scratch []byte) {
-	n := (buffers-1)*stride(length) + length
+// toFold gives memory of a length to fold in, which is out where that may be written, and scratch memory to receive into.
+func (s *Schedule) toFold(out []byte, length, room int) (to, scratch []byte) {
 	if !s.staged() && len(out) == length {
-		return out, s.mem.bytes(n)
+		return out, s.mem.bytes(room)
 	}
-	both := s.mem.bytes(stride(length) + n)
+	both := s.mem.bytes(stride(length) + room)
 	return both[:length:length], both[stride(length):]
 }
 

@@ -90,7 +90,7 @@ func (s *Schedule) scan(in, out []byte, f Fold, exclusive bool) {
 	if exclusive {
 		lowest = 1
 	}
-	got, next := s.toFold(out, len(in), 1)
+	got, next := s.toFold(out, len(in), len(in))
 	given, first := equal(in, 1), equal(got, 1)
 	if times := lowest + bits.Len(uint(max(0, me-lowest))); times%2 == 0 || given.overlap(1, &first, 1) {
 		got, next = next, got

@@ -85,7 +85,7 @@ var operations = [NumOps]operation{
 	Barrier:            {name: "barrier", first: []Algorithm{Memory, Levels, Dissemination, Binomial}},
 	Bcast:              {name: "bcast", first: []Algorithm{Memory, Levels, Binomial, Straight}, later: []Algorithm{Pipelined, Chain}},
 	Reduce:             {name: "reduce", first: []Algorithm{Binomial, Knomial}, later: []Algorithm{Pipelined}, oneTree: true},
-	Allreduce:          {name: "allreduce", first: []Algorithm{Memory, Levels, Doubling}, later: []Algorithm{Halving}},
+	Allreduce:          {name: "allreduce", first: []Algorithm{Memory, Levels, Doubling}, later: []Algorithm{Halving, Straight}},
 	Gather:             {name: "gather", first: []Algorithm{Binomial, Straight}},
 	Scatter:            {name: "scatter", first: []Algorithm{Binomial, Straight}},
 	Allgather:          {name: "allgather", first: []Algorithm{Memory, Levels, Doubling, Straight}, later: []Algorithm{Ring}},

@@ -37,7 +37,8 @@ type key struct {
 //     time of recursive doubling for 1 KiB, and 0.6 for 8 KiB, and among 64 twice the time.
 //   - halving from 16 KiB on, of ranks that share cores from 64: buffers are folded in parts, a part at each rank,
 //     after a length header. Among 4, 8 and 16 ranks on two cores doubling takes 0.64 to 0.70 of the time for
-//     16 KiB, 0.74 to 0.90 for 32 KiB, and 0.94 to 1.23 for 64 KiB.
+//     16 KiB, 0.74 to 0.90 for 32 KiB, and 0.94 to 1.23 for 64 KiB. Straight from there on, up to 16 ranks: it takes two
+//     steps in place of six, and copies two thirds of the bytes (decision 171).
 const defaults = `
 barrier               *     *     *       *      memory
 barrier               *     *     *       *      levels
@@ -53,6 +54,7 @@ reduce                5..   all   shared  *      knomial
 reduce                *     *     *       *      binomial
 allreduce             *     *     *       *      memory
 allreduce             *     *     *       *      levels
+allreduce             3..16 all   shared  64k..  straight
 allreduce             *     all   shared  64k..  halving
 allreduce             *     all   own     16k..  halving
 allreduce             *     part  *       16k..  halving

@@ -1,8 +1,11 @@
 package sm
 
 import (
+	"fmt"
+
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/board"
+	"github.com/banyan-hpc/banyan/ft"
 )
 
 // The methods here are those of a segment of one node among several. The members bring their parts to the first of
@@ -24,6 +27,19 @@ func (s *Segment) Room() int { return board.Room(len(s.members)) }
 
 // Wide is that of a segment.
 func (s *Segment) Wide() int { return board.Wide(len(s.members)) }
+
+// HeaderLen is the length, in bytes, of a part of an allreduce that stands for a longer buffer. No buffer of that length
+// is a part.
+const HeaderLen = 61
+
+// sameBuffer is sameLength of an allreduce.
+func (s *Segment) sameBuffer(member, length, want int) error {
+	if (length == HeaderLen) == (want == HeaderLen) {
+		return s.sameLength(member, length, want)
+	}
+	return fmt.Errorf("%w: rank %d or this one has more bytes than shared memory has room for, but not both: "+
+		"all ranks must call with the same length", ft.ErrArgument, s.originalRank(member))
+}
 
 // Leads reports whether this rank is the leader.
 func (s *Segment) Leads() bool { return s.me == 0 }

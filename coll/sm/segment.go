@@ -116,7 +116,7 @@ func (s *Segment) Allreduce(from, to []byte, op func(acc, in []byte), most int) 
 func (s *Segment) fold(to, in []byte, first, end int, op func(acc, in []byte)) error {
 	for rank := first; rank < end; rank++ {
 		part, length := s.phase.Brought(rank)
-		if err := s.sameLength(rank, length, len(to)); err != nil {
+		if err := s.sameBuffer(rank, length, len(to)); err != nil {
 			return err
 		}
 		foldInto(to, in, part, rank == first, op)
