@@ -35,17 +35,8 @@ type faultCmd struct {
 	Drill     faultDrillCmd     `cmd:"" help:"Random programs whose ranks are killed anywhere: the survivors must end, with the right data."`
 }
 
-func newFaultCmd() faultCmd {
-	op := func(op fault.Op) recoverOptions { return recoverOptions{Op: op} }
-	of := func(op fault.Op) collectiveOptions { return collectiveOptions{Op: op} }
-	rooted := func(op fault.Op) faultRootedCmd { return faultRootedCmd{collectiveOptions: of(op)} }
-	return faultCmd{
-		Agree: faultAgreeCmd{recoverOptions: op(fault.Agree)}, Shrink: faultShrinkCmd{recoverOptions: op(fault.Shrink)},
-		Revoke: faultRevokeCmd{recoverOptions: op(fault.Revoke)}, Barrier: faultBarrierCmd{of(fault.Barrier)},
-		Allreduce: faultAllreduceCmd{collectiveOptions: of(fault.Allreduce)},
-		Bcast:     rooted(fault.Bcast), Reduce: rooted(fault.Reduce), Gather: rooted(fault.Gather), Scatter: rooted(fault.Scatter),
-	}
-}
+func (c *collectiveOptions) name(word string) { c.Op = fault.Op(word) }
+func (c *recoverOptions) name(word string)    { c.Op = fault.Op(word) }
 
 // startedBy is the variable by which a rank detects that this command has started it: another
 // launcher kills no rank.
@@ -110,7 +101,6 @@ var (
 		`(?m)^banyan: rank \d+(: nothing was heard of rank | ends itself: | (on \S+ )?exited with code %d ).*\n`, banyan.ExitFenced))
 )
 
-// Write implements io.Writer.
 func (w *without) Write(p []byte) (int, error) {
 	if rest := w.unwanted.ReplaceAll(p, nil); len(rest) > 0 {
 		if _, err := w.to.Write(rest); err != nil {

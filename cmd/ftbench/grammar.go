@@ -11,7 +11,9 @@ import (
 // newParser returns the parser of a command line. It prints help to out and wrong use to err, and calls exit where
 // that was all.
 func newParser(to *call, exit func(code int)) *kong.Kong {
-	cli := commands{Osu: newOsuCmd(), Fault: newFaultCmd()}
+	var cli commands
+	nameCommands(&cli.Osu)
+	nameCommands(&cli.Fault)
 	parser, err := kong.New(grammar(&cli, to.args),
 		kong.Name("ftbench"),
 		kong.Description("Start jobs and measure Banyan, a fault-aware transport library."),
@@ -79,6 +81,16 @@ func structOf(fields ...reflect.StructField) reflect.Value {
 	return reflect.New(reflect.StructOf(fields)).Elem()
 }
 
+// nameCommands gives the commands of a group, which measure by their names, these names.
+func nameCommands(group any) {
+	all := reflect.ValueOf(group).Elem()
+	for i := range all.NumField() {
+		if c, ok := all.Field(i).Addr().Interface().(interface{ name(word string) }); ok {
+			c.name(commandName(all.Type().Field(i)))
+		}
+	}
+}
+
 // commandName is the word that names the command of a field.
 func commandName(field reflect.StructField) string {
 	if name := field.Tag.Get("name"); name != "" {
@@ -89,11 +101,10 @@ func commandName(field reflect.StructField) string {
 
 // isGroup reports whether a command consists of other commands.
 func isGroup(t reflect.Type) bool {
-	for _, field := range reflect.VisibleFields(t) {
-		if _, is := field.Tag.Lookup("cmd"); is || field.Anonymous {
-			continue
+	for field := range t.Fields() {
+		if _, is := field.Tag.Lookup("cmd"); !is {
+			return false
 		}
-		return false
 	}
 	return true
 }

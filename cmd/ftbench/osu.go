@@ -1,17 +1,8 @@
 package main
 
-import (
-	"strconv"
-	"strings"
-	"time"
+import "github.com/banyan-hpc/banyan/bench/osu"
 
-	"github.com/banyan-hpc/banyan"
-	"github.com/banyan-hpc/banyan/bench/osu"
-	"github.com/banyan-hpc/banyan/bench/progressbar"
-	"github.com/banyan-hpc/banyan/internal/launch/join"
-)
-
-// osuCmd has a command for each of osu.All; newOsuCmd pairs them.
+// osuCmd has a command for each of osu.All, with its name.
 type osuCmd struct {
 	Latency   osuPairCmd     `cmd:"" help:"One-way time of a ping-pong."`
 	Bw        osuWindowCmd   `cmd:"" help:"Throughput of windows of messages."`
@@ -20,103 +11,108 @@ type osuCmd struct {
 	MultiLat  osuMultiLatCmd `cmd:"" name:"multi_lat" help:"Ping-pong of several pairs at once, the mean."`
 	LatencyMt osuThreadCmd   `cmd:"" name:"latency_mt" help:"Ping-pong with several goroutines on each side."`
 	Hello     osuHelloCmd    `cmd:"" help:"Start a job and print the number of its ranks."`
-	osuMoreCmds
+
+	LatencyPersistent osuPlainCmd   `cmd:"" name:"latency_persistent" help:"One-way time of a ping-pong with persistent requests."`
+	BwPersistent      osuPlainBwCmd `cmd:"" name:"bw_persistent" help:"Throughput of windows of persistent requests."`
+	BibwPersistent    osuPlainBwCmd `cmd:"" name:"bibw_persistent" help:"Throughput of windows of persistent requests in both directions at once."`
+	BwFanIn           osuPlainBwCmd `cmd:"" name:"bw_fan_in" help:"Throughput of windows from many ranks to one."`
+	BwFanOut          osuPlainBwCmd `cmd:"" name:"bw_fan_out" help:"Throughput of windows from one rank to many."`
+
 	Barrier   osuBarrierCmd `cmd:"" help:"Time of a barrier, any number of ranks."`
 	Bcast     osuBcastCmd   `cmd:"" help:"Time of a broadcast, any number of ranks."`
 	Allreduce osuPlaceCmd   `cmd:"" help:"Time of an allreduce, any number of ranks."`
-	osuExchangeCmds
-	osuOverlapCmds
-	osuPersistentCmds
-	osuNeighborCmds
-	osuRemoteCmds
+
+	Reduce             osuRootCmd  `cmd:"" help:"Time of a reduce."`
+	Gather             osuRootCmd  `cmd:"" help:"Time of a gather of contiguous blocks."`
+	Scatter            osuRootCmd  `cmd:"" help:"Time of a scatter of contiguous blocks."`
+	Allgather          osuPlaceCmd `cmd:"" help:"Time of an allgather of contiguous blocks."`
+	Alltoall           osuPlaceCmd `cmd:"" help:"Time of an alltoall, any number of ranks."`
+	Allgatherv         osuPlaceCmd `cmd:"" help:"Time of an allgather of slices."`
+	Gatherv            osuRootCmd  `cmd:"" help:"Time of a gather of slices."`
+	Scatterv           osuRootCmd  `cmd:"" help:"Time of a scatter of slices."`
+	Alltoallv          osuPlaceCmd `cmd:"" help:"Time of an alltoall of slices."`
+	Alltoallw          osuPlaceCmd `cmd:"" help:"Time of an alltoall of slices anywhere in memory."`
+	ReduceScatter      osuPlaceCmd `cmd:"" name:"reduce_scatter" help:"Time of a reduce-scatter of parts of any length."`
+	ReduceScatterBlock osuPlaceCmd `cmd:"" name:"reduce_scatter_block" help:"Time of a reduce-scatter of equal blocks."`
+	Scan               osuPlaceCmd `cmd:"" help:"Time of a scan."`
+
+	Ibarrier            osuIbarrierCmd     `cmd:"" help:"Overlap of a barrier with computation."`
+	Ibcast              osuOverlapCmd      `cmd:"" help:"Overlap of a broadcast with computation."`
+	Iallreduce          osuOverlapPlaceCmd `cmd:"" help:"Overlap of an allreduce with computation."`
+	Ireduce             osuOverlapRootCmd  `cmd:"" help:"Overlap of a reduce with computation."`
+	Igather             osuOverlapRootCmd  `cmd:"" help:"Overlap of a gather with computation."`
+	Igatherv            osuOverlapRootCmd  `cmd:"" help:"Overlap of a gather of slices with computation."`
+	Iscatter            osuOverlapRootCmd  `cmd:"" help:"Overlap of a scatter with computation."`
+	Iscatterv           osuOverlapRootCmd  `cmd:"" help:"Overlap of a scatter of slices with computation."`
+	Iallgather          osuOverlapPlaceCmd `cmd:"" help:"Overlap of an allgather with computation."`
+	Iallgatherv         osuOverlapPlaceCmd `cmd:"" help:"Overlap of an allgather of slices with computation."`
+	Ialltoall           osuOverlapPlaceCmd `cmd:"" help:"Overlap of an alltoall with computation."`
+	Ialltoallv          osuOverlapPlaceCmd `cmd:"" help:"Overlap of an alltoall of slices with computation."`
+	Ialltoallw          osuOverlapPlaceCmd `cmd:"" help:"Overlap of an alltoall of slices anywhere in memory with computation."`
+	IreduceScatter      osuOverlapPlaceCmd `cmd:"" name:"ireduce_scatter" help:"Overlap of a reduce-scatter of parts of any length with computation."`
+	IreduceScatterBlock osuOverlapPlaceCmd `cmd:"" name:"ireduce_scatter_block" help:"Overlap of a reduce-scatter of equal blocks with computation."`
+
+	BarrierPersistent            osuBarrierCmd `cmd:"" name:"barrier_persistent" help:"Time of a barrier by a persistent request."`
+	BcastPersistent              osuCollCmd    `cmd:"" name:"bcast_persistent" help:"Time of a broadcast by a persistent request."`
+	AllreducePersistent          osuPlaceCmd   `cmd:"" name:"allreduce_persistent" help:"Time of an allreduce by a persistent request."`
+	ReducePersistent             osuPlaceCmd   `cmd:"" name:"reduce_persistent" help:"Time of a reduce by a persistent request."`
+	GatherPersistent             osuPlaceCmd   `cmd:"" name:"gather_persistent" help:"Time of a gather by a persistent request."`
+	GathervPersistent            osuPlaceCmd   `cmd:"" name:"gatherv_persistent" help:"Time of a gather of slices by a persistent request."`
+	ScatterPersistent            osuPlaceCmd   `cmd:"" name:"scatter_persistent" help:"Time of a scatter by a persistent request."`
+	ScattervPersistent           osuPlaceCmd   `cmd:"" name:"scatterv_persistent" help:"Time of a scatter of slices by a persistent request."`
+	AllgatherPersistent          osuPlaceCmd   `cmd:"" name:"allgather_persistent" help:"Time of an allgather by a persistent request."`
+	AllgathervPersistent         osuPlaceCmd   `cmd:"" name:"allgatherv_persistent" help:"Time of an allgather of slices by a persistent request."`
+	AlltoallPersistent           osuPlaceCmd   `cmd:"" name:"alltoall_persistent" help:"Time of an alltoall by a persistent request."`
+	AlltoallvPersistent          osuPlaceCmd   `cmd:"" name:"alltoallv_persistent" help:"Time of an alltoall of slices by a persistent request."`
+	ReduceScatterPersistent      osuPlaceCmd   `cmd:"" name:"reduce_scatter_persistent" help:"Time of a reduce-scatter of parts of any length by a persistent request."`
+	ReduceScatterBlockPersistent osuPlaceCmd   `cmd:"" name:"reduce_scatter_block_persistent" help:"Time of a reduce-scatter of equal blocks by a persistent request."`
+
+	NeighborAllgather   osuNeighborCmd  `cmd:"" name:"neighbor_allgather" help:"Time of an allgather among neighbours."`
+	NeighborAllgatherv  osuNeighborCmd  `cmd:"" name:"neighbor_allgatherv" help:"Time of an allgather of slices among neighbours."`
+	NeighborAlltoall    osuNeighborCmd  `cmd:"" name:"neighbor_alltoall" help:"Time of an alltoall among neighbours."`
+	NeighborAlltoallv   osuNeighborCmd  `cmd:"" name:"neighbor_alltoallv" help:"Time of an alltoall of slices among neighbours."`
+	NeighborAlltoallw   osuNeighborCmd  `cmd:"" name:"neighbor_alltoallw" help:"Time of an alltoall among neighbours, of slices anywhere in memory."`
+	IneighborAllgather  osuIneighborCmd `cmd:"" name:"ineighbor_allgather" help:"Overlap of an allgather among neighbours with computation."`
+	IneighborAllgatherv osuIneighborCmd `cmd:"" name:"ineighbor_allgatherv" help:"Overlap of an allgather of slices among neighbours with computation."`
+	IneighborAlltoall   osuIneighborCmd `cmd:"" name:"ineighbor_alltoall" help:"Overlap of an alltoall among neighbours with computation."`
+	IneighborAlltoallv  osuIneighborCmd `cmd:"" name:"ineighbor_alltoallv" help:"Overlap of an alltoall of slices among neighbours with computation."`
+	IneighborAlltoallw  osuIneighborCmd `cmd:"" name:"ineighbor_alltoallw" help:"Overlap of an alltoall among neighbours, of slices anywhere in memory, with computation."`
+
+	PutLatency    osuRemoteCmd   `cmd:"" name:"put_latency" help:"Time of a put into the other rank's memory."`
+	GetLatency    osuRemoteCmd   `cmd:"" name:"get_latency" help:"Time of a get from the other rank's memory."`
+	PutBw         osuRemoteBwCmd `cmd:"" name:"put_bw" help:"Throughput of windows of puts."`
+	GetBw         osuRemoteBwCmd `cmd:"" name:"get_bw" help:"Throughput of windows of gets."`
+	PutBibw       osuRemoteBwCmd `cmd:"" name:"put_bibw" help:"Throughput of windows of puts in both directions at once."`
+	AccLatency    osuRemoteCmd   `cmd:"" name:"acc_latency" help:"Time of an accumulate."`
+	GetAccLatency osuRemoteCmd   `cmd:"" name:"get_acc_latency" help:"Time of an accumulate that reads the old values."`
+	FopLatency    osuAtomicCmd   `cmd:"" name:"fop_latency" help:"Time of a fetch-and-add of 8 bytes."`
+	CasLatency    osuAtomicCmd   `cmd:"" name:"cas_latency" help:"Time of a compare-and-swap of 8 bytes."`
+
 	Init osuInitCmd `cmd:"" help:"Time of start-up, from Init to the end of a first barrier."`
 }
 
-func newOsuCmd() osuCmd {
-	common := func(name string) osuOptions { return osuOptions{osuCommon: osuCommon{Bench: osu.Find(name)}} }
-	return osuCmd{
-		Latency:   osuPairCmd{osuOptions: common("latency")},
-		Bw:        osuWindowCmd{osuOptions: common("bw")},
-		Bibw:      osuWindowCmd{osuOptions: common("bibw")},
-		MbwMr:     osuMultiBwCmd{osuOptions: common("mbw_mr")},
-		MultiLat:  osuMultiLatCmd{osuOptions: common("multi_lat")},
-		LatencyMt: osuThreadCmd{osuOptions: common("latency_mt")},
-		Barrier:   osuBarrierCmd{osuCommon: osuCommon{Bench: osu.Find("barrier")}},
-		Bcast:     osuBcastCmd{osuCollCmd: osuCollCmd{osuOptions: common("bcast")}},
-		Allreduce: osuPlaceCmd{osuCollCmd: osuCollCmd{osuOptions: common("allreduce")}},
+func (c *osuCommon) name(word string) { c.Bench = osu.Find(word) }
 
-		osuMoreCmds:       newOsuMoreCmds(common),
-		osuExchangeCmds:   newOsuExchangeCmds(common),
-		osuOverlapCmds:    newOsuOverlapCmds(common),
-		osuPersistentCmds: newOsuPersistentCmds(common),
-		osuNeighborCmds:   newOsuNeighborCmds(common),
-		osuRemoteCmds:     newOsuRemoteCmds(common),
-	}
-}
-
-// osuCommon are the options of all but init. The letters are those of OSU, and its long names are
-// accepted beside Banyan's.
-type osuCommon struct {
-	Bench *osu.Benchmark `kong:"-"`
-
-	N          int            `short:"n" type:"ranks" placeholder:"RANKS" help:"Number of ranks that are started. Default: 2, or two for each of --pairs."`
-	Iterations *int           `short:"i" placeholder:"N" help:"Iterations per size. Default: as OSU, fewer above 8 KiB."`
-	Warmup     *int           `short:"x" placeholder:"N" help:"Iterations before the clock starts. Default: as OSU."`
-	MinTime    time.Duration  `help:"Raise the iterations until a size takes so long. Default: do not."`
-	MaxTime    *time.Duration `placeholder:"DURATION" help:"Lower the iterations where a size would take longer, as on a slow network, and end before sizes of which not one fits. Default: 10s; without bound with -i, with --fabric sim, or as 0."`
-	quickFlag
-	Tail      bool `short:"z" aliases:"tail-lat" help:"Add columns with the 50th, 90th and 99th percentile; from a pass of their own, but of collectives."`
-	Precision int  `default:"2" help:"Digits after the point; OSU prints 2."`
-	fabricFlags
-	Aware bool   `default:"true" negatable:"" help:"Fault-aware engine; --aware=false is the baseline that hangs when a peer dies."`
-	JSON  string `placeholder:"FILE" help:"Store the results and the environment; -: print them, and the table on standard error."`
-}
-
-// osuOptions are those of all that have data.
-type osuOptions struct {
-	osuCommon
-	Sizes          string   `short:"m" aliases:"message-size" placeholder:"[MIN:]MAX" help:"Sizes in bytes; MIN: and :MAX are possible. Default: as OSU, up to 4 MiB, of collectives 1 MiB."`
-	Validate       bool     `short:"c" aliases:"validation" help:"Check every byte, in a pass of its own."`
-	Types          []string `short:"T" name:"type" placeholder:"TYPE" help:"mpi_char, mpi_int or mpi_float, one or several, or all: the unit of sizes and the type of sums. Default: bytes, and sums of mpi_int."`
-	ValidateWarmup int      `short:"u" name:"validation-warmup" placeholder:"N" help:"Iterations before each that -c checks, 0 to 10. Default: 0, as those are not timed; OSU's 5."`
-}
-
-// The options that only some have.
-type (
-	windowOption struct {
-		Window *int `short:"W" aliases:"window-size" placeholder:"N" xor:"window" help:"Messages in flight, in each direction. Default: 64."`
-	}
-	varyOption struct {
-		VaryWindow bool   `short:"V" xor:"window" help:"Measure each size with windows of 1, 2, 4 … 128 messages; one column for each."`
-		PrintRate  string `short:"R" enum:"0,1" default:"1" help:"1: print messages per second too, 0: do not. Default: ${default}."`
-	}
-	bufferOption struct {
-		Buffers string `short:"b" name:"buffer-num" enum:"single,multiple" default:"single" help:"multiple: each message of a window has a buffer of its own, and each size has new ones. Default: ${default}."`
-	}
-	pairsOption struct {
-		Pairs int `short:"p" aliases:"num-pairs" placeholder:"N" help:"Pairs of ranks: rank i with rank N+i. Default: all ranks."`
-	}
-	threadsOption struct {
-		Threads string `short:"t" aliases:"num-test-calls" default:"2" placeholder:"[SEND:]RECV" help:"Goroutines that send and wait, on rank 0, and that receive and answer, on rank 1. Default 1:2."`
-	}
-	memoryOption struct {
-		MemLimit int `short:"M" default:"536870912" placeholder:"BYTES" help:"Memory of a rank for the longest buffer; larger sizes are left out. At least 1 MiB. Default: 512 MiB."`
-	}
-	fullOption struct {
-		Full bool `short:"f" help:"Add columns with the least and the most of the ranks' means, and the iterations."`
-	}
-)
-
+// Commands of messages.
 type (
 	osuPairCmd struct {
 		osuOptions
 		bufferOption
 		memoryFlag
 	}
+	osuPlainCmd struct {
+		osuOptions
+		bufferOption
+	}
 	osuWindowCmd struct {
 		osuOptions
 		bufferOption
 		memoryFlag
+		windowOption
+	}
+	osuPlainBwCmd struct {
+		osuOptions
+		bufferOption
 		windowOption
 	}
 	osuMultiBwCmd struct {
@@ -137,6 +133,10 @@ type (
 		osuOptions
 		threadsOption
 	}
+)
+
+// Commands of collectives.
+type (
 	osuCollCmd struct {
 		osuOptions
 		memoryOption
@@ -146,202 +146,124 @@ type (
 		osuCollCmd
 		memoryFlag
 	}
+	osuPlaceCmd struct {
+		osuCollCmd
+		placeOption
+	}
+	osuRootCmd struct {
+		osuCollCmd
+		placeOption
+		rootOption
+	}
+	osuNeighborCmd struct {
+		osuCollCmd
+		neighborsOption
+	}
 	osuBarrierCmd struct {
 		osuCommon
 		fullOption
 		Sizes string `short:"m" aliases:"message-size" placeholder:"[MIN:]MAX" help:"Taken, as by OSU, and without effect: a barrier has no size."`
 	}
+	osuOverlapCmd struct {
+		osuOptions
+		memoryOption
+		overlapOption
+	}
+	osuOverlapPlaceCmd struct {
+		osuOverlapCmd
+		placeOption
+	}
+	osuOverlapRootCmd struct {
+		osuOverlapCmd
+		placeOption
+		rootOption
+	}
+	osuIneighborCmd struct {
+		osuOverlapCmd
+		neighborsOption
+	}
+	osuIbarrierCmd struct {
+		osuCommon
+		overlapOption
+		Sizes string `short:"m" aliases:"message-size" placeholder:"[MIN:]MAX" help:"Taken, as by OSU, and without effect: a barrier has no size."`
+	}
 )
 
-// multiple reports whether messages have buffers of their own.
-func (b bufferOption) multiple() bool { return b.Buffers == "multiple" }
-
-// window sets the window that was given.
-func (w windowOption) window(o *osu.Options) {
-	if w.Window != nil {
-		o.Window = *w.Window
+// Commands of one-sided operations.
+type (
+	osuRemoteCmd struct {
+		osuOptions
+		remoteOptions
 	}
-}
+	osuRemoteBwCmd struct {
+		osuOptions
+		windowOption
+		remoteOptions
+	}
+	osuAtomicCmd struct {
+		osuCommon
+		remoteOptions
+		Sizes    string `short:"m" aliases:"message-size" placeholder:"[MIN:]MAX" help:"Taken, as by OSU, and without effect: there is one size, 8 bytes."`
+		Validate bool   `short:"c" aliases:"validation" help:"Check every byte, in a pass of its own."`
+	}
+)
 
-// Run measures.
-func (c *osuPairCmd) Run(to *call) error {
-	o := c.Bench.Defaults
-	o.Registered, o.Lent, o.Multiple = c.registered(), c.lent(), c.multiple()
-	return c.run(o, osuTable{}, to)
-}
-
-// Run measures.
+func (c *osuPairCmd) Run(to *call) error  { return c.run(to, c.bufferOption, c.memoryFlag) }
+func (c *osuPlainCmd) Run(to *call) error { return c.run(to, c.bufferOption) }
 func (c *osuWindowCmd) Run(to *call) error {
-	o := c.Bench.Defaults
-	c.window(&o)
-	o.Registered, o.Lent, o.Multiple = c.registered(), c.lent(), c.multiple()
-	return c.run(o, osuTable{}, to)
+	return c.run(to, c.bufferOption, c.memoryFlag, c.windowOption)
 }
-
-// Run measures.
-func (c *osuMultiBwCmd) Run(to *call) error {
-	o := c.Bench.Defaults
-	c.window(&o)
-	o.Registered, o.Lent, o.Multiple = c.registered(), c.lent(), c.multiple()
-	o.Pairs = c.Pairs
-	if c.VaryWindow {
-		if c.Validate || c.Tail || len(c.Types) > 0 {
-			return usagef("osu %s: -V has a column for each window and none for -c, -z or -T: leave them out",
-				c.Bench.Name)
-		}
-		o.Windows = []int{1, 2, 4, 8, 16, 32, 64, 128} // OSU's
-	}
-	return c.run(o, osuTable{withoutRate: c.PrintRate == "0"}, to)
-}
-
-// Run measures.
+func (c *osuPlainBwCmd) Run(to *call) error { return c.run(to, c.bufferOption, c.windowOption) }
 func (c *osuMultiLatCmd) Run(to *call) error {
-	o := c.Bench.Defaults
-	o.Pairs, o.Registered, o.Lent, o.Multiple = c.Pairs, c.registered(), c.lent(), c.multiple()
-	return c.run(o, osuTable{}, to)
+	return c.run(to, c.bufferOption, c.memoryFlag, c.pairsOption)
 }
 
-// Run measures.
+func (c *osuMultiBwCmd) Run(to *call) error {
+	if c.VaryWindow && (c.Validate || c.Tail || len(c.Types) > 0) {
+		return usagef("osu %s: -V has a column for each window and none for -c, -z or -T: leave them out", c.Bench.Name)
+	}
+	return c.run(to, c.bufferOption, c.memoryFlag, c.windowOption, c.varyOption, c.pairsOption)
+}
+
 func (c *osuThreadCmd) Run(to *call) error {
 	if c.simulated() {
-		return usagef("osu %s: a simulated rank is one goroutine, this one needs several: use --fabric shm",
-			c.Bench.Name)
+		return usagef("osu %s: a simulated rank is one goroutine, this one needs several: use --fabric shm", c.Bench.Name)
 	}
-	o := c.Bench.Defaults
-	if err := parseThreads(c.Threads, &o); err != nil {
-		return err
-	}
-	return c.run(o, osuTable{}, to)
+	return c.run(to, c.threadsOption)
 }
 
-// Run measures.
-func (c *osuCollCmd) Run(to *call) error { return c.collective(to) }
-
-// collective measures with more options set.
-func (c *osuCollCmd) collective(to *call, more ...func(*osu.Options) error) error {
-	o := c.Bench.Defaults
-	o.MemoryLimit = c.MemLimit
-	for _, set := range more {
-		if err := set(&o); err != nil {
-			return err
-		}
-	}
-	return c.run(o, osuTable{full: c.Full}, to)
+// collective measures with more options than those of all collectives.
+func (c *osuCollCmd) collective(to *call, more ...osuOption) error {
+	return c.run(to, append(more, c.memoryOption, c.fullOption)...)
 }
 
-// Run measures.
-func (c *osuBcastCmd) Run(to *call) error {
-	o := c.Bench.Defaults
-	o.Registered, o.Lent, o.MemoryLimit = c.registered(), c.lent(), c.MemLimit
-	return c.run(o, osuTable{full: c.Full}, to)
-}
+func (c *osuCollCmd) Run(to *call) error     { return c.collective(to) }
+func (c *osuBcastCmd) Run(to *call) error    { return c.collective(to, c.memoryFlag) }
+func (c *osuPlaceCmd) Run(to *call) error    { return c.collective(to, c.placeOption) }
+func (c *osuRootCmd) Run(to *call) error     { return c.collective(to, c.placeOption, c.rootOption) }
+func (c *osuNeighborCmd) Run(to *call) error { return c.collective(to, c.neighborsOption) }
 
-// Run measures.
 func (c *osuBarrierCmd) Run(to *call) error {
-	with := osuOptions{osuCommon: c.osuCommon}
-	return with.run(c.Bench.Defaults, osuTable{full: c.Full}, to)
+	return (&osuOptions{osuCommon: c.osuCommon}).run(to, c.fullOption)
 }
 
-// parseThreads reads OSU's -t: [SENDERS:]RECEIVERS.
-func parseThreads(text string, o *osu.Options) error {
-	receivers := text
-	var err error
-	if senders, rest, several := strings.Cut(text, ":"); several {
-		receivers = rest
-		o.Senders, err = strconv.Atoi(senders)
-	}
-	n, failed := strconv.Atoi(receivers)
-	if err != nil || failed != nil {
-		return usagef("-t %s: RECEIVERS or SENDERS:RECEIVERS is needed, such as 4:4", text)
-	}
-	o.Receivers = n
-	return nil
+// overlap measures with more options than those of all non-blocking collectives.
+func (c *osuOverlapCmd) overlap(to *call, more ...osuOption) error {
+	return c.run(to, append(more, c.memoryOption, c.overlapOption)...)
 }
 
-// osuResults are the results in the JSON file.
-type osuResults struct {
-	Benchmark string      `json:"benchmark"`
-	Fabric    string      `json:"fabric"`
-	Aware     bool        `json:"aware"`
-	Ranks     int         `json:"ranks"`
-	Options   osu.Options `json:"options"`
-	Points    []osu.Point `json:"points"`
-	// Cut is set where sizes were left out, see --max-time.
-	Cut *osu.CutError `json:"cut,omitempty"`
+func (c *osuOverlapCmd) Run(to *call) error      { return c.overlap(to) }
+func (c *osuOverlapPlaceCmd) Run(to *call) error { return c.overlap(to, c.placeOption) }
+func (c *osuOverlapRootCmd) Run(to *call) error  { return c.overlap(to, c.placeOption, c.rootOption) }
+func (c *osuIneighborCmd) Run(to *call) error    { return c.overlap(to, c.neighborsOption) }
+
+func (c *osuIbarrierCmd) Run(to *call) error {
+	return (&osuOptions{osuCommon: c.osuCommon}).run(to, c.overlapOption)
 }
 
-// osuTable are the options that concern the table alone.
-type osuTable struct {
-	full, withoutRate bool
-	kinds             []osu.Datatype // that are measured, one after the other
-}
+func (c *osuRemoteCmd) Run(to *call) error   { return c.run(to, c.remoteOptions) }
+func (c *osuRemoteBwCmd) Run(to *call) error { return c.run(to, c.windowOption, c.remoteOptions) }
 
-func (c *osuOptions) run(o osu.Options, table osuTable, to *call) error {
-	if err := c.apply(&o); err != nil {
-		return err
-	}
-	kinds, err := datatypes(c.Types)
-	if err != nil {
-		return err
-	}
-	table.kinds, o.Type = kinds, kinds[0]
-	if c.N == 0 {
-		c.N = max(2, 2*o.Pairs)
-	}
-	simulated := c.simulated()
-	if simulated {
-		if err := alone("osu " + c.Bench.Name); err != nil {
-			return err
-		}
-	} else if join.Started() { // the job has its number of ranks
-		return inJob(c.Aware, func(w *banyan.World) error { return c.measure(w, o, table, to) }, c.options()...)
-	}
-	if err := c.check(c.N, o, kinds); err != nil {
-		return err
-	}
-	if err := checkFiles(c.JSON); err != nil {
-		return err
-	}
-	o, _ = c.Bench.Bounded(c.N, o)
-	announce(to.err, "osu "+c.Bench.Name, c.time(o), 0)
-	bar := progressbar.Start(to.err, "osu "+c.Bench.Name, len(kinds)*c.Bench.Rows(o)/max(1, len(o.Windows)))
-	defer bar.Stop()
-	to = watched(to, bar, c.JSON)
-	if simulated {
-		return banyan.Simulate(c.N, banyan.Simulation{Options: []banyan.Option{banyan.WithAware(c.Aware)}},
-			func(w *banyan.World) error { return c.measure(w, o, table, to) })
-	}
-	return startSelf(c.N, to)
-}
-
-// watched is the call with its output beside a bar; each row of a table is a step. The table is not
-// where the file of results is.
-func watched(to *call, bar *progressbar.Bar, file string) *call {
-	isRow := func(line []byte) bool { return line[0] != '#' && line[0] != '\n' }
-	if file == dash {
-		return &call{to.args, bar.Over(to.out), bar.Lines(to.err, isRow)}
-	}
-	return &call{to.args, bar.Lines(to.out, isRow), bar.Over(to.err)}
-}
-
-// parseSizes reads OSU's -m: MAX, MIN:MAX, MIN: or :MAX.
-func parseSizes(text string, smallest, largest *int) error {
-	low, high, ok := strings.Cut(text, ":")
-	if !ok {
-		low, high = "", text
-	}
-	for _, part := range []struct {
-		text string
-		to   *int
-	}{{low, smallest}, {high, largest}} {
-		if part.text == "" {
-			continue
-		}
-		n, err := strconv.Atoi(part.text)
-		if err != nil || n < 0 {
-			return usagef("sizes %s: %q is no number of bytes: [MIN:]MAX is needed", text, part.text)
-		}
-		*part.to = n
-	}
-	return nil
+func (c *osuAtomicCmd) Run(to *call) error {
+	return (&osuOptions{osuCommon: c.osuCommon, Validate: c.Validate}).run(to, c.remoteOptions)
 }

@@ -21,7 +21,6 @@ type osuHelloResults struct {
 	Ranks     int    `json:"ranks"`
 }
 
-// Help has the examples.
 func (osuHelloCmd) Help() string {
 	return `All ranks join the job, rank 0 says how many there are, and all leave, as osu_hello does: time the
 whole command to compare start-up and end. osu init measures the start-up itself.

@@ -78,46 +78,8 @@ var osuWords = map[string]osuHelp{
 		[]string{"-n 8 -N cart:2:1 -m 1:65536", "-n 4 -c"}},
 	"neighbor_alltoallw": {"As neighbor_alltoallv, which it is: a block of bytes may lie anywhere.",
 		[]string{"-n 8 -N cart:2:1 -m 1:65536", "-n 4 -c"}},
-	"ineighbor_allgather": {"As neighbor_allgather, with a computation between the call and the wait; see ibarrier for the\ncolumns.",
-		[]string{"-n 4 -N cart:2:1 -m 1:65536", "-n 4 -t 100 -c"}},
-	"ineighbor_allgatherv": {"As neighbor_allgatherv, with a computation between the call and the wait; see ibarrier for the\ncolumns.",
-		[]string{"-n 4 -N cart:2:1 -m 1:65536", "-n 4 -t 100 -c"}},
-	"ineighbor_alltoall": {"As neighbor_alltoall, with a computation between the call and the wait; see ibarrier for the\ncolumns.",
-		[]string{"-n 4 -N cart:2:1 -m 1:65536", "-n 4 -t 100 -c"}},
-	"ineighbor_alltoallv": {"As neighbor_alltoallv, with a computation between the call and the wait; see ibarrier for the\ncolumns.",
-		[]string{"-n 4 -N cart:2:1 -m 1:65536", "-n 4 -t 100 -c"}},
-	"ineighbor_alltoallw": {"As neighbor_alltoallw, with a computation between the call and the wait; see ibarrier for the\ncolumns.",
-		[]string{"-n 4 -N cart:2:1 -m 1:65536", "-n 4 -t 100 -c"}},
 	"ibarrier": {"A barrier is started, each rank computes for as long as the barrier takes alone, and waits for\nit. Pure Comm. is the time of the barrier alone, Overlap the share of it that the\ncomputation hides. With -t the request is tested during the computation.",
 		[]string{"-n 4 -f -t 100", "-n 64 --fabric sim"}},
-	"ibcast": {"As bcast, with a computation between the call and the wait; see ibarrier for the columns.",
-		[]string{"-n 4 -f -m 1:65536", "-n 4 -t 100 -c"}},
-	"iallreduce": {"As allreduce, with a computation between the call and the wait; see ibarrier for the columns.",
-		[]string{"-n 4 -f -m 4:65536", "-n 4 -t 100 -c"}},
-	"ireduce": {"As reduce, with a computation between the call and the wait; see ibarrier for the columns.",
-		[]string{"-n 4 -f -m 4:65536", "-n 4 -t 100 -c"}},
-	"igather": {"As gather, with a computation between the call and the wait; see ibarrier for the columns.",
-		[]string{"-n 4 -f -m 1:65536", "-n 4 -t 100 -c"}},
-	"igatherv": {"As gatherv, with a computation between the call and the wait; see ibarrier for the columns.",
-		[]string{"-n 4 -f -m 1:65536", "-n 4 -t 100 -c"}},
-	"iscatter": {"As scatter, with a computation between the call and the wait; see ibarrier for the columns.",
-		[]string{"-n 4 -f -m 1:65536", "-n 4 -t 100 -c"}},
-	"iscatterv": {"As scatterv, with a computation between the call and the wait; see ibarrier for the columns.",
-		[]string{"-n 4 -f -m 1:65536", "-n 4 -t 100 -c"}},
-	"iallgather": {"As allgather, with a computation between the call and the wait; see ibarrier for the columns.",
-		[]string{"-n 4 -f -m 1:65536", "-n 4 -t 100 -c"}},
-	"iallgatherv": {"As allgatherv, with a computation between the call and the wait; see ibarrier for the columns.",
-		[]string{"-n 4 -f -m 1:65536", "-n 4 -t 100 -c"}},
-	"ialltoall": {"As alltoall, with a computation between the call and the wait; see ibarrier for the columns.",
-		[]string{"-n 4 -f -m 1:65536", "-n 4 -t 100 -c"}},
-	"ialltoallv": {"As alltoallv, with a computation between the call and the wait; see ibarrier for the columns.",
-		[]string{"-n 4 -f -m 1:65536", "-n 4 -t 100 -c"}},
-	"ialltoallw": {"As alltoallw, with a computation between the call and the wait; see ibarrier for the columns.",
-		[]string{"-n 4 -f -m 1:65536", "-n 4 -t 100 -c"}},
-	"ireduce_scatter": {"As reduce_scatter, with a computation between the call and the wait; see ibarrier for the columns.",
-		[]string{"-n 4 -f -m 4:65536", "-n 4 -t 100 -c"}},
-	"ireduce_scatter_block": {"As reduce_scatter_block, with a computation between the call and the wait; see ibarrier for the columns.",
-		[]string{"-n 4 -f -m 4:65536", "-n 4 -t 100 -c"}},
 	"put_latency": {"Rank 0 puts into the memory of rank 1 and waits until the data are there. With pscw and\nfence " +
 		"the ranks do so in turn, and the time is half of both.",
 		[]string{"-m 8:8 -z --precision 3", "-s lock -w create -m 1:65536"}},
@@ -140,16 +102,20 @@ var osuWords = map[string]osuHelp{
 		[]string{"-i 100000 -z", "-s lock"}},
 }
 
-// helpOf gives the words and examples of a benchmark.
+// helpOf gives the words and examples of a benchmark: its own, or those of the operation that it varies.
 func helpOf(name string) osuHelp {
 	if words, known := osuWords[name]; known {
 		return words
 	}
-	of, _ := strings.CutSuffix(name, "_persistent")
-	return osuHelp{"As " + of + ", by a request that is made once for each size and started for each call.", osuWords[of].examples}
+	if of, persistent := strings.CutSuffix(name, "_persistent"); persistent {
+		return osuHelp{"As " + of + ", by a request that is made once for each size and started for each call.", osuWords[of].examples}
+	}
+	of := strings.TrimPrefix(name, "i")
+	example := strings.Replace(osuWords[of].examples[0], "-n 8", "-n 4", 1)
+	return osuHelp{"As " + of + ", with a computation between the call and the wait; see ibarrier for the columns.",
+		[]string{example, "-n 4 -t 100 -c"}}
 }
 
-// Help has the examples.
 func (c osuCommon) Help() string {
 	words := helpOf(c.Bench.Name)
 	var b strings.Builder

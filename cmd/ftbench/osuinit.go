@@ -16,7 +16,6 @@ type osuInitCmd struct {
 	JSON string `placeholder:"FILE" help:"Store the results and the environment; -: print them, and the line on standard error."`
 }
 
-// Help has the examples.
 func (osuInitCmd) Help() string {
 	return `The time from the call of Init to the end of a first barrier: the least, the most and
 the mean of the ranks, in the line that osu_init prints. OSU's own ends with Init; the
@@ -37,7 +36,6 @@ type osuInitResults struct {
 	osu.StartUp
 }
 
-// Run measures.
 func (c *osuInitCmd) Run(to *call) error {
 	switch {
 	case c.simulated():

@@ -1,14 +1,88 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/bench/osu"
+	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 )
+
+// osuResults are the results in the JSON file.
+type osuResults struct {
+	Benchmark string      `json:"benchmark"`
+	Fabric    string      `json:"fabric"`
+	Aware     bool        `json:"aware"`
+	Ranks     int         `json:"ranks"`
+	Options   osu.Options `json:"options"`
+	Points    []osu.Point `json:"points"`
+	// Cut is set where sizes were left out, see --max-time.
+	Cut *osu.CutError `json:"cut,omitempty"`
+}
+
+// osuTable are the options that concern the table alone.
+type osuTable struct {
+	full, withoutRate bool
+	kinds             []osu.Datatype // that are measured, one after the other
+}
+
+// run measures with the options that only some commands have.
+func (c *osuOptions) run(to *call, options ...osuOption) error {
+	o, table := c.Bench.Defaults, osuTable{}
+	for _, option := range options {
+		if err := option.apply(&o, &table); err != nil {
+			return err
+		}
+	}
+	if err := c.common(&o); err != nil {
+		return err
+	}
+	kinds, err := datatypes(c.Types)
+	if err != nil {
+		return err
+	}
+	table.kinds, o.Type = kinds, kinds[0]
+	c.N = cmp.Or(c.N, max(2, 2*o.Pairs))
+	simulated := c.simulated()
+	if simulated {
+		if err := alone("osu " + c.Bench.Name); err != nil {
+			return err
+		}
+	} else if join.Started() { // the job has its number of ranks
+		return inJob(c.Aware, func(w *banyan.World) error { return c.measure(w, o, table, to) }, c.options()...)
+	}
+	if err := c.check(c.N, o, kinds); err != nil {
+		return err
+	}
+	if err := checkFiles(c.JSON); err != nil {
+		return err
+	}
+	o, _ = c.Bench.Bounded(c.N, o)
+	announce(to.err, "osu "+c.Bench.Name, c.time(o), 0)
+	bar := progressbar.Start(to.err, "osu "+c.Bench.Name, len(kinds)*c.Bench.Rows(o)/max(1, len(o.Windows)))
+	defer bar.Stop()
+	to = watched(to, bar, c.JSON)
+	if simulated {
+		return banyan.Simulate(c.N, banyan.Simulation{Options: []banyan.Option{banyan.WithAware(c.Aware)}},
+			func(w *banyan.World) error { return c.measure(w, o, table, to) })
+	}
+	return startSelf(c.N, to)
+}
+
+// watched is the call with its output beside a bar; each row of a table is a step. The table is not
+// where the file of results is.
+func watched(to *call, bar *progressbar.Bar, file string) *call {
+	isRow := func(line []byte) bool { return line[0] != '#' && line[0] != '\n' }
+	if file == dash {
+		return &call{to.args, bar.Over(to.out), bar.Lines(to.err, isRow)}
+	}
+	return &call{to.args, bar.Lines(to.out, isRow), bar.Over(to.err)}
+}
 
 // measure prints the table on rank 0 and writes the file.
 func (c *osuOptions) measure(w *banyan.World, o osu.Options, look osuTable, to *call) error {
