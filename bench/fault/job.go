@@ -97,7 +97,6 @@ type reports struct {
 	result json.RawMessage
 }
 
-// Write implements io.Writer.
 func (w *reports) Write(p []byte) (int, error) {
 	w.part = append(w.part, p...)
 	for {

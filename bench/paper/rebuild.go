@@ -32,7 +32,7 @@ func Rebuilds(rounds int) []fault.Planning {
 func failures(numbers ...int) []fault.Failures {
 	out := make([]fault.Failures, len(numbers))
 	for i, n := range numbers {
-		if err := out[i].UnmarshalText([]byte(fmt.Sprint(n))); err != nil {
+		if err := out[i].UnmarshalText(fmt.Append(nil, n)); err != nil {
 			panic(err) // they are the constants above
 		}
 	}

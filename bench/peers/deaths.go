@@ -40,7 +40,7 @@ func Deaths(ctx context.Context, n, kills, megabytes int, poll bool) ([][]time.D
 func parseDeaths(text string, n, kills int) (rounds [][]time.Duration, err error) {
 	for line := range strings.Lines(text) {
 		var round []time.Duration
-		for _, word := range strings.Fields(line) {
+		for word := range strings.FieldsSeq(line) {
 			ns, err := strconv.ParseInt(word, 10, 64)
 			if err != nil || ns <= 0 {
 				return nil, fmt.Errorf("peers: not a time from a kill to a survivor: %q", word)

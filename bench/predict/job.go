@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -60,9 +61,7 @@ var errNoSurvivor = errors.New("predict: no rank survives")
 
 // check completes the job, and returns an error if it makes no sense.
 func (j *Job) check() error {
-	if j.Ranks == 0 {
-		j.Ranks = j.Machine.Procs
-	}
+	j.Ranks = cmp.Or(j.Ranks, j.Machine.Procs)
 	j.Rounds = max(j.Rounds, 1)
 	j.Machine.Procs = max(j.Machine.Procs, j.Ranks)
 	switch {

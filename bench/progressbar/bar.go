@@ -2,6 +2,7 @@ package progressbar
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -50,9 +51,7 @@ func Start(w io.Writer, label string, total int) *Bar {
 
 func start(w io.Writer, label string, total int, quiet, interval time.Duration) *Bar {
 	b := &Bar{term: w, label: label, words: label, stop: make(chan struct{}), ended: make(chan struct{})}
-	if total == 0 {
-		total = -1
-	}
+	total = cmp.Or(total, -1)
 	b.bar = progressbar.NewOptions(total,
 		progressbar.OptionSetWriter(io.Discard), progressbar.OptionSetDescription(label),
 		progressbar.OptionSetWidth(cells), progressbar.OptionShowCount(),
@@ -195,7 +194,6 @@ type lines struct {
 // Columns is the width of the terminal that it writes to.
 func (l *lines) Columns() int { return table.Width(l.w) }
 
-// Write implements io.Writer.
 func (l *lines) Write(p []byte) (int, error) {
 	b := l.b
 	defer b.eraseStopped()

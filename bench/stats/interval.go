@@ -110,7 +110,7 @@ func signTestRank(n int, alpha float64) int {
 	// The probabilities are summed as logarithms: 2^-n underflows from n = 1075.
 	logProb := -float64(n) * math.Ln2
 	sum := 0.0
-	for k := 0; k < n; k++ {
+	for k := range n {
 		sum += math.Exp(logProb)
 		if 2*sum > alpha {
 			return k

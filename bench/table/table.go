@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -212,9 +213,7 @@ func (c Column) width() int { return max(c.Width, columns(c.Name)) }
 // text formats a value.
 func (c Column) text(value any) string {
 	format := c.Format
-	if format == "" {
-		format = "%v"
-	}
+	format = cmp.Or(format, "%v")
 	switch v := value.(type) {
 	case float64:
 		return stats.Text(format, v)

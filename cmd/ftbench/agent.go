@@ -20,7 +20,6 @@ type agentCmd struct {
 	Verbose bool   `short:"v" help:"Print a line for each process."`
 }
 
-// Help has the examples.
 func (agentCmd) Help() string {
 	return `Has the kernel record how ranks end, so that their peers on the node know within
 some 30 microseconds, however much memory the dead leaves. For ranks that ftbench run

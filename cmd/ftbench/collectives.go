@@ -20,7 +20,6 @@ type meetCmd struct {
 	Calls []string `arg:"" help:"OPERATION:BYTES[:rewritten]."`
 }
 
-// Run times them.
 func (c *meetCmd) Run() error { return c.each(c.time) }
 
 // each has an operation after the other timed.

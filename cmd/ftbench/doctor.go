@@ -20,7 +20,6 @@ type doctorCmd struct {
 	Trial bool `hidden:"" help:"One of two ranks that try whether they reach each other."`
 }
 
-// Help has the examples.
 func (doctorCmd) Help() string {
 	return `Alone it looks at this machine: what each fabric needs, whether two ranks really
 reach each other by it, which addresses are used, limits, processors, settings. Each

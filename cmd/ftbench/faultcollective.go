@@ -62,7 +62,6 @@ type (
 	}
 )
 
-// Help has the examples.
 func (c *collectiveOptions) Help() string {
 	text := `Ranks are killed with SIGKILL; the others validate, and what the operation then takes in each design
 is compared with the unaware design on a communicator of the living alone, made after the deaths: as many ranks, in the same places.
@@ -100,15 +99,12 @@ Examples:
 	return strings.ReplaceAll(text, "OP", string(c.Op))
 }
 
-// Run measures, or is a rank of a job that it has started.
 func (c *faultBarrierCmd) Run(to *call) error { return c.run(fault.Collective{}, to) }
 
-// Run measures, or is a rank of a job that it has started.
 func (c *faultAllreduceCmd) Run(to *call) error {
 	return c.run(fault.Collective{Size: c.Size}, to)
 }
 
-// Run measures, or is a rank of a job that it has started.
 func (c *faultRootedCmd) Run(to *call) error {
 	return c.run(fault.Collective{Size: c.Size, Rotate: c.Roots == "rotate"}, to)
 }

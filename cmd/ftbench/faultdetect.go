@@ -35,7 +35,6 @@ type faultDetectCmd struct {
 	Fabric fabricList `placeholder:"LIST" help:"shm, verbs, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it. Default: BANYAN_FABRIC, else all."`
 }
 
-// Help has the examples.
 func (faultDetectCmd) Help() string {
 	return `A rank is killed with SIGKILL while the others wait for it. The time is measured from kill(2)
 to the return of each survivor's operation with the error, on the clock that all processes of a
@@ -66,7 +65,6 @@ type faultDetectResults struct {
 	Bare *fault.Latencies `json:"bare,omitempty"`
 }
 
-// Run measures, or is a rank of a job that it has started.
 func (c *faultDetectCmd) Run(to *call) error {
 	c.atMost(&c.Kills, 10)
 	o := fault.Detection{

@@ -59,7 +59,6 @@ type faultDrillCmd struct {
 	JSON string `placeholder:"FILE" help:"Store the table, the findings and the environment; -: print them, and the table on standard error."`
 }
 
-// Help has the examples.
 func (faultDrillCmd) Help() string {
 	return `Each run is a job of real processes that carry out a random program, of every point-to-point
 operation, some collectives and recovery by agree, revoke and shrink, while some of them are

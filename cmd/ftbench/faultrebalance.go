@@ -31,7 +31,6 @@ type faultRebalanceCmd struct {
 	JSON string   `placeholder:"FILE" help:"Store all times and the environment; -: print them, and the table on standard error."`
 }
 
-// Help has the examples.
 func (faultRebalanceCmd) Help() string {
 	return `How long a rank takes to find its parent and its children in the tree of a collective
 operation: the least, the mean and the greatest over the ranks that live. No job is started: plans are
@@ -80,7 +79,6 @@ func (c *faultRebalanceCmd) options() (fault.Planning, error) {
 	return o, cmp.Or(c.checkTime(), o.Check())
 }
 
-// Run measures.
 func (c *faultRebalanceCmd) Run(to *call) error {
 	o, err := c.options()
 	if err != nil {
@@ -185,9 +183,7 @@ func rebalanceCharts(trees []fault.Plan) []figure.Chart {
 			at = fault.BoundRanks
 		}
 	}
-	if at == 0 {
-		at = most
-	}
+	at = cmp.Or(at, most)
 	y := figure.Axis{Title: "time of a plan (µs)"}
 	var charts []figure.Chart
 	byRanks := rebalanceSeries(trees, func(r fault.Plan) (int, bool) { return r.Ranks, r.Failures == fewest })

@@ -61,7 +61,6 @@ them, and the others acknowledge that. The command starts its ranks itself,
 bound to a core each where there are enough.
 `
 
-// Help has the examples.
 func (faultAgreeCmd) Help() string {
 	return `Agree against a reduction and a broadcast of one integer, message by message
 along a binomial tree, on the same communicator; with --failures, against agree on a
@@ -80,7 +79,6 @@ Examples:
   ftbench fault agree --fabric sim -n 1024 --failures 100`
 }
 
-// Help has the examples.
 func (faultShrinkCmd) Help() string {
 	return `Shrink against agree on the same communicator. Giving the new communicators back is not
 timed, and the memory that they take first has been mapped before.
@@ -92,7 +90,6 @@ Examples:
   ftbench fault shrink -n 8 --rounds 200 --json results/shrink.json`
 }
 
-// Help has the examples.
 func (faultRevokeCmd) Help() string {
 	return `From the call of Revoke at one rank to the return of the last of the others, which wait in a
 barrier, against a barrier. A rank that has returned sleeps for 2 ms and leaves the cores to the others.
@@ -108,7 +105,6 @@ Examples:
   ftbench fault revoke -n 8 --settle 5ms   # the others sleep`
 }
 
-// Run measures, or is a rank of a job that it has started.
 func (c *faultAgreeCmd) Run(to *call) error {
 	if c.Fabric == simulator {
 		return c.simulate(to)
@@ -116,10 +112,8 @@ func (c *faultAgreeCmd) Run(to *call) error {
 	return c.run(fault.Recovery{}, fabricList(c.Fabric), to)
 }
 
-// Run measures, or is a rank of a job that it has started.
 func (c *faultShrinkCmd) Run(to *call) error { return c.run(fault.Recovery{}, c.Fabric, to) }
 
-// Run measures, or is a rank of a job that it has started.
 func (c *faultRevokeCmd) Run(to *call) error {
 	return c.run(fault.Recovery{Settle: c.Settle}, c.Fabric, to)
 }

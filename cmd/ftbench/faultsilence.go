@@ -32,7 +32,6 @@ type faultSilenceCmd struct {
 	Fabric fabricList `placeholder:"LIST" help:"shm, verbs, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it. Default: BANYAN_FABRIC, else all."`
 }
 
-// Help has the examples.
 func (faultSilenceCmd) Help() string {
 	return `The hosts are network namespaces on one bridge, which starts to drop all packets to and from
 one of them: no connection breaks. The ranks of the other hosts wait for messages from all ranks
@@ -54,7 +53,6 @@ Examples:
 // silentHost is the variable that names the silent host to a rank.
 const silentHost = "BANYAN_FAULT_SILENT"
 
-// Run measures, or is a rank of a job that it has started.
 func (c *faultSilenceCmd) Run(to *call) (err error) {
 	c.atMost(&c.Rounds, 1)
 	o := fault.Silence{

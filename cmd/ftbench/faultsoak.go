@@ -32,7 +32,6 @@ type faultSoakCmd struct {
 	Fabric fabricList `placeholder:"LIST" help:"shm, verbs, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it. Default: BANYAN_FABRIC, else all."`
 }
 
-// Help has the examples.
 func (faultSoakCmd) Help() string {
 	return `Each rank computes and makes garbage without end, on top of that the ranks exchange
 messages in bursts, and a fourth of them in turn makes no call for --absent. No rank dies:
@@ -49,7 +48,6 @@ Examples:
   ftbench fault soak --for 10h --json results/soak.json`
 }
 
-// Run soaks, or is a rank of the job that it has started.
 func (c *faultSoakCmd) Run(to *call) error {
 	c.shorter(&c.For, 5*time.Second)
 	c.shorter(&c.Absent, time.Second)

@@ -16,7 +16,6 @@ type infoCmd struct {
 	JSON    string `placeholder:"FILE" help:"Store the knobs and the environment; -: print them, and the text on standard error."`
 }
 
-// Help has the examples.
 func (infoCmd) Help() string {
 	return `Shows every knob with its value here, where that comes from (default, FILE:LINE,
 the name of a variable), its unit, what is possible and what it means. An option in a

@@ -42,7 +42,6 @@ type commands struct {
 	Join     joinCmd     `cmd:"" hidden:"" help:"One rank that starts, meets and ends."`
 }
 
-// Help has the first steps.
 func (commands) Help() string {
 	return `Started alone, a benchmark starts its ranks itself; under ftbench run, mpiexec (MPICH)
 or srun --mpi=pmi2 it joins the job. docs/benchmarks.md shows what each prints.
@@ -60,13 +59,11 @@ Examples:
 // exitCode ends the program with a code and without words.
 type exitCode int
 
-// Error names the code.
 func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
 // usageError is a wrong command line; the parser finds only some of them.
 type usageError struct{ error }
 
-// Unwrap gives the error itself.
 func (e usageError) Unwrap() error { return e.error }
 
 // usage makes an error one of the command line.

@@ -31,7 +31,6 @@ type manyCmd struct {
 	paceFlags
 }
 
-// Help has the examples.
 func (manyCmd) Help() string {
 	return `What many ranks cost each other with messages: each receives from all others and sends
 to all others at once, after a barrier. First is the first all-to-all of a size, which
@@ -73,7 +72,6 @@ func (j manyJobs) values(of func(*many.Sample) float64) (out []float64) {
 	return out
 }
 
-// Run measures.
 func (c *manyCmd) Run(to *call) error {
 	c.atMost(&c.Jobs, 2)
 	c.atMost(&c.Repeats, 5)
@@ -262,7 +260,6 @@ type crowdCmd struct {
 	Sizes   []int  `arg:"" help:"Bytes of a message."`
 }
 
-// Run measures.
 func (c *crowdCmd) Run() error {
 	return inJob(true, func(w *banyan.World) error {
 		s, err := many.Run(w, many.Options{Sizes: c.Sizes, Repeats: c.Repeats})

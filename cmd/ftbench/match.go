@@ -25,7 +25,6 @@ type matchCmd struct {
 	JSON string `placeholder:"FILE" help:"Store all rounds and the environment; -: print them, and the table on standard error."`
 }
 
-// Help has the examples.
 func (matchCmd) Help() string {
 	return `How long it takes to match a message with its receive, when other receives (posted)
 or other messages (unexpected) wait before it: the match is always with the last
@@ -65,7 +64,6 @@ type matchResults struct {
 // back long before.
 const unexpectedRoom = 1 << 30
 
-// Run measures.
 func (c *matchCmd) Run(to *call) error {
 	c.atMost(&c.Rounds, 2)
 	c.shorter(&c.MinTime, 10*time.Millisecond)

@@ -41,7 +41,6 @@ type netpipeCmd struct {
 	Aware bool `default:"true" negatable:"" help:"Fault-aware engine; --aware=false is the baseline that hangs when a peer dies."`
 }
 
-// Help has the examples.
 func (netpipeCmd) Help() string {
 	return `Messages of many sizes go to and fro between two ranks, also of sizes a little beside
 each power of two and each point half-way to the next; half of the round trip is the
@@ -71,7 +70,6 @@ type netpipeResults struct {
 	Cut     *budget.Cut     `json:"cut,omitempty"` // of --max-time
 }
 
-// Run measures.
 func (c *netpipeCmd) Run(to *call) error {
 	o, others, err := c.prepare()
 	if err != nil {
@@ -204,7 +202,6 @@ func (c *netpipeCmd) create(to *call) (io.WriteCloser, error) {
 // unclosed is a writer that Close leaves open.
 type unclosed struct{ io.Writer }
 
-// Close implements io.Closer.
 func (unclosed) Close() error { return nil }
 
 // save writes the files beside that of rows and prints the names of all.

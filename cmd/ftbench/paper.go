@@ -33,7 +33,6 @@ type paperCmd struct {
 	exitsFlag
 }
 
-// Help has the examples.
 func (paperCmd) Help() string {
 	return `The experiments of Hursey and Graham, "Analyzing Fault Aware Collective Performance in
 a Process Fault Tolerant MPI": figures 1 to 10, tables 1 and 2, and what the paper does not

@@ -18,7 +18,6 @@ type mendCmd struct{ meetCmd }
 // mostMade is how many communicators a block makes.
 const mostMade = 50
 
-// Run times them.
 func (c *mendCmd) Run() error { return c.each(c.time) }
 
 // time calls one operation again and again.

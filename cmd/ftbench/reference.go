@@ -12,7 +12,6 @@ type docsCmd struct {
 	Format string `arg:"" enum:"man,markdown" help:"The format: ${enum}."`
 }
 
-// Help has the examples.
 func (docsCmd) Help() string {
 	return `Prints the help of all commands as one document: a page for man, or Markdown, which
 docs/reference.md is.

@@ -53,7 +53,6 @@ func (c *runCmd) Validate() error {
 	return nil
 }
 
-// Help has the examples.
 func (runCmd) Help() string {
 	return `The ranks find each other over PMI-1 on an inherited descriptor. When a rank dies, the launcher reports
 it and leaves the others alone, unless --on-failure=abort, or more have failed than --max-failures allows:

@@ -138,7 +138,6 @@ type joinCmd struct {
 	File string `arg:"" help:"File in which each rank reports that it has passed the barrier."`
 }
 
-// Run joins.
 func (c *joinCmd) Run() error {
 	return inJob(true, func(w *banyan.World) error {
 		if err := w.Comm().Barrier(); err != nil {

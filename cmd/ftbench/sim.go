@@ -35,7 +35,6 @@ type simCmd struct {
 	Plot  string `placeholder:"FILE" help:"Draw time against failures, or against ranks where there are several numbers of them; .svg or .png."`
 }
 
-// Help has the examples.
 func (simCmd) Help() string {
 	return `How long collective operations take on a described machine, in virtual time. Profiles:
 ` + strings.Join(sim.Profiles(), ", ") + `. docs/benchmarks.md explains the numbers.
@@ -48,7 +47,6 @@ Examples:
   ftbench sim mine.json --op allreduce --bytes 8,1024 --json results/sim.json`
 }
 
-// Run predicts.
 func (c *simCmd) Run(to *call) error {
 	machine, err := predict.Load(c.Machine)
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -18,10 +19,8 @@ const dash = "-"
 // words is where a command prints its tables: on the standard error when a file of results takes
 // the standard output.
 func (to *call) words(files ...string) *call {
-	for _, f := range files {
-		if f == dash {
-			return &call{to.args, to.err, to.err}
-		}
+	if slices.Contains(files, dash) {
+		return &call{to.args, to.err, to.err}
 	}
 	return to
 }
@@ -101,9 +100,7 @@ func (o outputs) keep(file *report.File, results any, charts []figure.Chart, to 
 
 // fabricName is that for a picture, of a list as it was given; "" is all.
 func fabricName(list string) string {
-	if list == "" {
-		list = os.Getenv(fabricEnv)
-	}
+	list = cmp.Or(list, os.Getenv(fabricEnv))
 	if list == "" {
 		return "all fabrics"
 	}

@@ -31,7 +31,6 @@ type tuneCmd struct {
 	JSON string `placeholder:"FILE" help:"Store all rows and the environment; -: print them, and the table on standard error."`
 }
 
-// Help explains the method and has the examples.
 func (tuneCmd) Help() string {
 	return `Finds the thresholds with which this machine is fastest and writes them into a file
 that every program reads when it starts (docs/tuning.md). Two ranks on two cores are

@@ -28,7 +28,6 @@ type tuneCmds struct {
 	Coll tuneCollCmd `cmd:"" help:"Measure the algorithms of collectives; write a table that chooses among them."`
 }
 
-// Help has the first steps.
 func (tuneCmds) Help() string {
 	return `Without a word it is tune shm, with its flags. Other programs on these cores spoil what
 is measured: run it on an idle machine.
@@ -55,7 +54,6 @@ type tuneCollCmd struct {
 	paceFlags
 }
 
-// Help explains the method and has the examples.
 func (tuneCollCmd) Help() string {
 	return `Measures each algorithm of each collective that the ranks have, in turn, in one job, and
 prints a table of those that are faster than the default by 3 % or more, significantly so

@@ -35,7 +35,6 @@ type helpCmd struct {
 	Command []string `arg:"" optional:"" help:"The command, such as run or osu latency."`
 }
 
-// Help has the examples.
 func (helpCmd) Help() string {
 	return `Prints what COMMAND --help prints, and the list of commands without one.
 

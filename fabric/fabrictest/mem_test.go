@@ -153,12 +153,10 @@ func (p *memProc) start(fn func()) {
 	p.net.mu.Lock()
 	p.net.activities++
 	p.net.mu.Unlock()
-	p.all.Add(1)
-	go func() {
-		defer p.all.Done()
+	p.all.Go(func() {
 		defer p.net.remove()
 		fn()
-	}()
+	})
 }
 
 // remove ends an activity.

@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"time"
@@ -70,21 +71,11 @@ func Defaults() Config {
 func (c *Config) longest() int { return min(maxFrame, c.Outbox/4) }
 
 func (c *Config) check() error {
-	if c.Heal == 0 {
-		c.Heal = defaultHeal
-	}
-	if c.Linger == 0 {
-		c.Linger = defaultLinger
-	}
-	if c.Outbox == 0 {
-		c.Outbox = defaultOutbox
-	}
-	if c.Eager == 0 {
-		c.Eager = defaultEager
-	}
-	if c.Reply == 0 {
-		c.Reply = defaultReply
-	}
+	c.Heal = cmp.Or(c.Heal, defaultHeal)
+	c.Linger = cmp.Or(c.Linger, defaultLinger)
+	c.Outbox = cmp.Or(c.Outbox, defaultOutbox)
+	c.Eager = cmp.Or(c.Eager, defaultEager)
+	c.Reply = cmp.Or(c.Reply, defaultReply)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}

@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -29,9 +30,7 @@ func (w *world) trial(p *node, self int) {
 		asked[o.id] = o.queried
 	}
 	known, answered := len(m.log), make(map[proc.ID]fabric.Time)
-	for id, at := range m.round.answered {
-		answered[id] = at
-	}
+	maps.Copy(answered, m.round.answered)
 	m.Tick(w.now)
 	v := verdict{at: w.now, judge: proc.ID(self), joined: []proc.ID{proc.ID(self)}}
 	since := never

@@ -1,6 +1,7 @@
 package intrusion
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -74,12 +75,8 @@ const (
 
 // check fills in defaults and reports wrong values.
 func (c *Config) check() error {
-	if c.Stay == 0 {
-		c.Stay = defaultStay
-	}
-	if c.ByteEvery == 0 {
-		c.ByteEvery = defaultByteEvery
-	}
+	c.Stay = cmp.Or(c.Stay, defaultStay)
+	c.ByteEvery = cmp.Or(c.ByteEvery, defaultByteEvery)
 	if c.Kinds == nil {
 		c.Kinds = defaultKinds
 	}

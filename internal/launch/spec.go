@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -139,9 +140,7 @@ func (p *plan) checkHosts() (err error) {
 			return err
 		}
 	}
-	if p.Dir == "" {
-		p.Dir = "."
-	}
+	p.Dir = cmp.Or(p.Dir, ".")
 	if p.Dir, err = filepath.Abs(p.Dir); err != nil {
 		return fmt.Errorf("launch: working directory: %w", err)
 	}

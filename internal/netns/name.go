@@ -1,6 +1,7 @@
 package netns
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -108,9 +109,7 @@ func labels() ([]label, error) {
 // them. [Open] does it by itself. The namespaces have ended with their makers, except for those in which a
 // process still runs: it continues without a link. It may be called concurrently, also by several processes.
 func Sweep(prefix string) (removed []string, err error) {
-	if prefix == "" {
-		prefix = DefaultPrefix
-	}
+	prefix = cmp.Or(prefix, DefaultPrefix)
 	found, err := labels()
 	if err != nil {
 		return nil, err

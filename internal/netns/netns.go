@@ -1,6 +1,7 @@
 package netns
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -89,12 +90,8 @@ func Open(cfg Config) (*Net, error) {
 
 // complete checks a configuration and sets the defaults.
 func (c *Config) complete() error {
-	if c.Prefix == "" {
-		c.Prefix = DefaultPrefix
-	}
-	if c.MTU == 0 {
-		c.MTU = 1500
-	}
+	c.Prefix = cmp.Or(c.Prefix, DefaultPrefix)
+	c.MTU = cmp.Or(c.MTU, 1500)
 	if !prefixWord.MatchString(c.Prefix) {
 		return fmt.Errorf("netns: prefix %q is not of the form %s", c.Prefix, prefixWord)
 	}

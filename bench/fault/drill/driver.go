@@ -2,6 +2,7 @@ package drill
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -143,9 +144,7 @@ func (d *Driver) launch(ctx context.Context, p *plan, tr *trace, dir string, wor
 		}
 	}
 	patience := d.Patience
-	if patience == 0 {
-		patience = usualPatience
-	}
+	patience = cmp.Or(patience, usualPatience)
 	off := watchdog(patience, tr, signals, cancel)
 	result, err := launch.Run(ctx, spec)
 	off()

@@ -49,7 +49,6 @@ type virtualDeadline struct {
 	at time.Duration
 }
 
-// Err implements context.Context.
 func (d virtualDeadline) Err() error {
 	if d.w.Now() >= d.at {
 		return context.DeadlineExceeded

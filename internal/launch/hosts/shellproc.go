@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"os/exec"
@@ -189,9 +190,7 @@ func (s *shellProcess) inTime() {
 func (s *shellProcess) kill(why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.killed == "" {
-		s.killed = why
-	}
+	s.killed = cmp.Or(s.killed, why)
 	if s.proc != nil && !s.reaped {
 		_ = unix.Kill(-s.proc.Pid, unix.SIGKILL) // ESRCH: it has ended
 	}
