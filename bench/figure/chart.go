@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"gonum.org/v1/plot/font"
+
+	"github.com/banyan-hpc/banyan/bench/stats"
 )
 
 // Chart is one picture: lines over two axes.
@@ -94,6 +96,19 @@ type Point struct {
 	// end that would make the axis much longer than the points need lies outside of the picture, and an
 	// arrow points to it.
 	Low, High float64
+}
+
+// Estimate is the place of an estimate, with its interval if it has one. y converts values to those of the axis; nil
+// leaves them.
+func Estimate(x float64, v stats.Interval, y func(float64) float64) Point {
+	if y == nil {
+		y = func(v float64) float64 { return v }
+	}
+	p := Point{X: x, Y: y(v.Median)}
+	if !v.Unbounded() {
+		p.Low, p.High = min(y(v.Low), y(v.High)), max(y(v.Low), y(v.High))
+	}
+	return p
 }
 
 // bar reports whether there is an interval.

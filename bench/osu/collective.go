@@ -241,9 +241,7 @@ func (g *group) point(size int, o *Options, limit *bound) (Point, error) {
 			return pt, err
 		}
 		if g.c.Rank() == 0 {
-			if pt.Percentiles, err = percentiles(all, o.Percentiles); err != nil {
-				return pt, err
-			}
+			pt.Percentiles = percentiles(all, o.Percentiles)
 		}
 	}
 	if o.Validate && g.op.fill != nil {

@@ -1,13 +1,11 @@
 package osu
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/stats"
 )
 
 // maxSingles bounds the pass for the percentiles over all pairs: 8 bytes of memory each.
@@ -25,26 +23,24 @@ func (s *sweep) tail(size, n int) ([]float64, error) {
 	if err != nil || s.c.Rank() != 0 {
 		return nil, err
 	}
-	out, err := percentiles(all, s.o.Percentiles)
+	out := percentiles(all, s.o.Percentiles)
 	for i, seconds := range out {
 		out[i] = s.perMessage(seconds)
 	}
-	return out, err
+	return out, nil
 }
 
 // percentiles returns those of the durations, in seconds.
-func percentiles(all []time.Duration, percent []int) ([]float64, error) {
-	h := hdrhistogram.New(1, int64(time.Hour), 3)
+func percentiles(all []time.Duration, percent []int) []float64 {
+	h := stats.NewHistogram()
 	for _, d := range all {
-		if err := h.RecordValue(int64(max(1, d))); err != nil {
-			return nil, fmt.Errorf("an iteration of %v: %w", d, err)
-		}
+		h.Add(d)
 	}
 	out := make([]float64, len(percent))
 	for i, q := range percent {
-		out[i] = time.Duration(h.ValueAtQuantile(float64(q))).Seconds()
+		out[i] = h.Percentile(float64(q)).Seconds()
 	}
-	return out, nil
+	return out
 }
 
 // oneByOne makes of one iteration the function that times n of them.

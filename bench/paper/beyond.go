@@ -128,7 +128,7 @@ func (b *builder) allreduces(s *Section) error {
 		"the %d bytes hardly count. Measured with %d processes: %s.", tableRanks,
 		ratio(b.p.at(reroute)/b.p.at(rebalance)), ratio(b.p.at(barrier(reroute))/b.p.at(barrier(rebalance))),
 		smallBytes,
-		b.n, ratioOf(b.m.over(at(tree.Reroute, b.n, b.n/2), at(tree.Rebalance, b.n, b.n/2)))))
+		b.n, ratioText(b.m.over(at(tree.Reroute, b.n, b.n/2), at(tree.Rebalance, b.n, b.n/2)))))
 	s.Tables = append(s.Tables, t)
 	s.Figures = append(s.Figures, figureOf(12, predicted, real))
 	return nil
@@ -142,7 +142,7 @@ func (b *builder) beyondTable(caption, what string) Table {
 }
 
 func (b *builder) beyondRow(name string, all, here point) []string {
-	return []string{name, notInPaper, number(b.p.at(all)), number(b.p.at(here)), b.m.time(here).String()}
+	return []string{name, notInPaper, number(b.p.at(all)), number(b.p.at(here)), timeText(b.m.time(here))}
 }
 
 // largeRounds is enough for broadcasts each of which takes longer than its way.
@@ -172,7 +172,7 @@ func (b *builder) largeMessages(s *Section) error {
 		return ratio(b.p.at(at(tree.Reroute, tableRanks, bytes)) / b.p.at(at(tree.Rebalance, tableRanks, bytes)))
 	}
 	here := func(bytes int) string {
-		return ratioOf(b.m.over(at(tree.Reroute, b.n, bytes), at(tree.Rebalance, b.n, bytes)))
+		return ratioText(b.m.over(at(tree.Reroute, b.n, bytes), at(tree.Rebalance, b.n, bytes)))
 	}
 	s.Words = append(s.Words, fmt.Sprintf("Rerouting is predicted to take %s times rebalancing's time at %d bytes, "+
 		"and %s times at %d: the busiest port sends each byte as often as it has children, whatever the length. "+

@@ -2,9 +2,11 @@ package paper
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/banyan-hpc/banyan/bench/predict"
+	"github.com/banyan-hpc/banyan/bench/stats"
 	"github.com/banyan-hpc/banyan/coll/tree"
 	"github.com/banyan-hpc/banyan/fabric/sim"
 )
@@ -216,13 +218,13 @@ func (b *builder) messages() Section {
 			{"latency, aware (µs)", fmt.Sprint(q.aware), fmt.Sprint(q.aware) + given,
 				here(latency, number(latency.Aware))},
 			{"latency, aware over unaware", ratio(q.aware / q.latency), ratio(q.aware/q.latency) + given,
-				ratioOf(latency.ratio())},
+				ratioText(latency.ratio())},
 			{"throughput, unaware (Mbps of 2^20 bit/s)", fmt.Sprint(q.mbps), fmt.Sprint(q.mbps) + given,
 				here(best, fmt.Sprintf("%.0f at %d bytes", mbps(best.Bytes, best.Unaware), best.Bytes))},
 			{"throughput, aware (Mbps of 2^20 bit/s)", fmt.Sprint(q.awareMbps), "not predicted",
 				here(best, fmt.Sprintf("%.0f at %d bytes", mbps(best.Bytes, best.Aware), best.Bytes))},
 			{"time of a large message, aware over unaware", ratio(q.mbps / q.awareMbps), "not predicted",
-				ratioOf(best.ratio())},
+				ratioText(best.ratio())},
 		}}}
 	if why := b.m.Absent[AbsentMessages]; why != "" {
 		s.Words = append(s.Words, "Not measured: "+why)
@@ -241,8 +243,11 @@ func mbps(bytes int, us float64) float64 {
 }
 
 // ratio is aware over unaware.
-func (v Message) ratio() value {
-	return value{median: v.Ratio, low: v.Low, high: v.High, bounded: v.High > 0, n: v.Pairs}
+func (v Message) ratio() stats.Interval {
+	if v.High == 0 {
+		return stats.Interval{Median: v.Ratio, High: math.Inf(1), N: v.Pairs}
+	}
+	return stats.Interval{Median: v.Ratio, Low: v.Low, High: v.High, N: v.Pairs}
 }
 
 // barriers is §4.3.

@@ -107,7 +107,7 @@ func (b *builder) measuredDiffers() []string {
 		out = append(out, fmt.Sprintf("One byte: awareness costs %s here (ratio, 95 %% interval), %s in the paper. "+
 			"docs/decisions/0012-aware-unaware.md shows the instructions; the paper's engine has all active requests look at "+
 			"their state at each message that arrives (section 3.2).",
-			ratioOf(v.ratio()), ratio(q.aware/q.latency)))
+			ratioText(v.ratio()), ratio(q.aware/q.latency)))
 	}
 	if r, ok := b.m.plan(largestRebuilt, rebuilds[1].failures); ok {
 		c := rebuilds[1]
@@ -129,19 +129,19 @@ func (b *builder) measuredDiffers() []string {
 func (b *builder) turns(cells []Cell) string {
 	reroute, balanced := cells[0], cells[3] // in the worst order
 	here := b.m.over(reroute.point(b.n), balanced.point(b.n))
-	if here.n == 0 {
+	if here.N == 0 {
 		return ""
 	}
 	predicted := b.p.at(reroute.point(b.n)) / b.p.at(balanced.point(b.n))
 	text := fmt.Sprintf("%s, worst order, half dead, rerouted over rebalanced: %.2f in the paper with 512 processes, "+
 		"%.2f predicted for %d processes on the paper's machine, %s measured with %d processes on %d CPUs.",
-		title(reroute.Op), reroute.Printed/balanced.Printed, predicted, b.n, ratioOf(here), b.n, b.m.CPUs)
+		title(reroute.Op), reroute.Printed/balanced.Printed, predicted, b.n, ratioText(here), b.n, b.m.CPUs)
 	switch {
-	case b.n > b.m.CPUs && here.median < 0.95*predicted:
+	case b.n > b.m.CPUs && here.Median < 0.95*predicted:
 		text += " Where ranks take turns on a core nothing runs in parallel: the flat tree that rerouting leaves has " +
 			"as many messages, but no level of a tree that waits for the turn of all. The paper's factor needs a " +
 			"core for each rank."
-	case here.median < 0.95*predicted:
+	case here.Median < 0.95*predicted:
 		text += " Over shared memory a message costs the root less than the network port does on the paper's " +
 			"machine, against the cost of waiting."
 	default:
@@ -163,13 +163,13 @@ func (b *builder) sameness() string {
 					base := k
 					base.design = tree.Unaware
 					v := b.m.over(k, base)
-					if v.n == 0 || f == 0 && o != kill.Worst {
+					if v.N == 0 || f == 0 && o != kill.Worst {
 						continue
 					}
 					all++
-					counts[v.interval().Sameness(tolerance)]++
-					if off := math.Abs(v.median - 1); off > farthest {
-						farthest, at = off, fmt.Sprintf("%s, %d of %d dead, %s: %s", op, f, n, o, ratioOf(v))
+					counts[v.Sameness(tolerance)]++
+					if off := math.Abs(v.Median - 1); off > farthest {
+						farthest, at = off, fmt.Sprintf("%s, %d of %d dead, %s: %s", op, f, n, o, ratioText(v))
 					}
 				}
 			}

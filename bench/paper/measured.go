@@ -53,10 +53,7 @@ func (m *Measured) Lacking(all []Experiment) []Experiment {
 			return slices.ContainsFunc(m.Deaths,
 				func(d Deaths) bool { return d.Number == e.Number && alike(d.Options, e.Collective) })
 		}
-		return slices.ContainsFunc(m.Jobs, func(r *fault.CollectiveResult) bool {
-			return alike(r.Options,
-				e.Collective)
-		})
+		return slices.ContainsFunc(m.Jobs, func(r *fault.CollectiveResult) bool { return alike(r.Options, e.Collective) })
 	})
 }
 
@@ -104,28 +101,21 @@ func scaled(values []float64, by float64) []float64 {
 }
 
 // time is the median of the sets of a line.
-func (m *Measured) time(k point) value { return valueOf(stats.MedianInterval(m.sets(k))) }
+func (m *Measured) time(k point) stats.Interval { return estimate(m.sets(k)) }
 
 // over is the median of the ratios of two lines, set by set: the sets of one job were measured in
 // turn.
-func (m *Measured) over(k, base point) value {
-	return m.paired(k, base, stats.RatioInterval)
-}
+func (m *Measured) over(k, base point) stats.Interval { return m.paired(k, base, stats.Ratios) }
 
 // beyond is the median of the differences of two lines, set by set.
-func (m *Measured) beyond(k, base point) value {
-	return m.paired(k, base, func(a, b []float64) stats.Interval {
-		return stats.DifferenceInterval(stats.Differences(a,
-			b))
-	})
-}
+func (m *Measured) beyond(k, base point) stats.Interval { return m.paired(k, base, stats.Differences) }
 
-func (m *Measured) paired(k, base point, interval func(a, b []float64) stats.Interval) value {
+func (m *Measured) paired(k, base point, compare func(a, b []float64) []float64) stats.Interval {
 	a, b := m.sets(k), m.sets(base)
 	if len(a) != len(b) {
-		return value{}
+		return stats.Interval{}
 	}
-	return valueOf(interval(a, b))
+	return estimate(compare(a, b))
 }
 
 // message is that of a size.

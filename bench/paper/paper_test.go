@@ -122,9 +122,9 @@ func TestPairs(t *testing.T) {
 	k := point{op: predict.Barrier, design: tree.Reroute, ranks: 8, failures: 4}
 	base := k
 	base.design = tree.Unaware
-	require.Equal(t, "2.000 (2.000…2.000), N = 6", ratioOf(m.over(k, base)))
+	require.Equal(t, "2.000 (2.000…2.000), N = 6", ratioText(m.over(k, base)))
 	require.Equal(t, "4.00 (1.00…9.00), N = 6", m.beyond(k, base).String()[:len("4.00 (1.00…9.00), N = 6")])
-	require.Equal(t, 8.0, m.time(k).median)
+	require.Equal(t, 8.0, m.time(k).Median)
 	k.order = kill.Best
 	require.Equal(t, absent, m.time(k).String(), "another order is another measurement")
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/bench/predict"
+	"github.com/banyan-hpc/banyan/bench/stats"
 	"github.com/banyan-hpc/banyan/coll/tree"
 )
 
@@ -92,11 +93,11 @@ func (b *builder) withoutFailures(number int, op predict.Op) Figure {
 }
 
 // dot adds a measurement, if there is one.
-func dot(points []figure.Point, x int, v value) []figure.Point {
-	if v.n == 0 {
+func dot(points []figure.Point, x int, v stats.Interval) []figure.Point {
+	if v.N == 0 {
 		return points
 	}
-	return append(points, figure.Point{X: float64(x), Y: v.median, Low: v.low, High: v.high})
+	return append(points, figure.Estimate(float64(x), v, nil))
 }
 
 // figureOf is a picture of the charts that have points.

@@ -32,13 +32,13 @@ func (b *builder) table(op predict.Op, cells []Cell) Table {
 		us := b.p.at(c.point(tableRanks))
 		t.Rows = append(t.Rows, []string{designNames[c.Design] + ", " + c.Order.String(),
 			fmt.Sprintf("%.1f", c.Printed), fmt.Sprintf("%.1f", us), percent(us, c.Printed),
-			number(b.p.at(c.point(b.n))), b.m.time(c.point(b.n)).String()})
+			number(b.p.at(c.point(b.n))), timeText(b.m.time(c.point(b.n)))})
 	}
 	for i, o := range allOrders { // the first three cells are rerouted, the others rebalanced
 		a, z := cells[i], cells[i+len(allOrders)]
 		t.Rows = append(t.Rows, []string{"difference, " + o.String(), fmt.Sprintf("%.1f", a.Printed-z.Printed),
 			fmt.Sprintf("%.1f", b.p.at(a.point(tableRanks))-b.p.at(z.point(tableRanks))), "",
-			number(b.p.at(a.point(b.n)) - b.p.at(z.point(b.n))), b.m.beyond(a.point(b.n), z.point(b.n)).String()})
+			number(b.p.at(a.point(b.n)) - b.p.at(z.point(b.n))), timeText(b.m.beyond(a.point(b.n), z.point(b.n)))})
 	}
 	return t
 }
@@ -107,7 +107,7 @@ func (b *builder) ratios(op predict.Op, cells []Cell) Table {
 			row = append(row, ratio(b.p.at(k)/b.p.at(base)))
 		}
 		for _, n := range b.columns() {
-			row = append(row, ratioOf(b.m.over(c.of(n))))
+			row = append(row, ratioText(b.m.over(c.of(n))))
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -174,7 +174,7 @@ func (b *builder) measuredForm(op predict.Op) form {
 		k := point{op: op, bytes: bytesOf(op), design: tree.Reroute, ranks: b.n, failures: failures}
 		z := k
 		z.design = tree.Rebalance
-		return b.m.time(k).median, b.m.time(z).median
+		return b.m.time(k).Median, b.m.time(z).Median
 	})
 }
 

@@ -7,46 +7,30 @@ import (
 	"github.com/banyan-hpc/banyan/bench/stats"
 )
 
-// value is a median of n observations with its 95 % interval. Without observations it has not been
-// measured, without bounded there is no interval.
-type value struct {
-	median, low, high float64
-	bounded           bool
-	n                 int
-}
-
-func valueOf(v stats.Interval) value {
-	if v.N == 0 {
-		return value{}
-	}
-	out := value{median: v.Median, n: v.N}
-	if !math.IsInf(v.High, 1) {
-		out.low, out.high, out.bounded = v.Low, v.High, true
-	}
-	return out
-}
-
-// absent is the text of an absent measurement.
+// absent is the text of an absent measurement: an interval without observations.
 const absent = "not measured"
 
-// String writes it with its interval and number of observations.
-func (v value) String() string {
-	switch {
-	case v.n == 0:
-		return absent
-	case !v.bounded:
-		return fmt.Sprintf("%s (N = %d: no interval)", number(v.median), v.n)
+// estimate is the median of observations; the zero value without any.
+func estimate(xs []float64) stats.Interval {
+	if len(xs) == 0 {
+		return stats.Interval{}
 	}
-	return fmt.Sprintf("%s (%s…%s), N = %d", number(v.median), number(v.low), number(v.high), v.n)
+	return stats.DifferenceInterval(xs)
 }
 
-// interval is it as compare's, to be judged.
-func (v value) interval() stats.Interval {
-	if !v.bounded {
-		return stats.Interval{Median: v.median, High: math.Inf(1), N: v.n}
+// text writes a median with its interval and number of observations.
+func text(v stats.Interval, format func(float64) string) string {
+	switch {
+	case v.N == 0:
+		return absent
+	case v.Unbounded():
+		return fmt.Sprintf("%s (N = %d: no interval)", format(v.Median), v.N)
 	}
-	return stats.Interval{Median: v.median, Low: v.low, High: v.high, N: v.n}
+	return fmt.Sprintf("%s (%s…%s), N = %d", format(v.Median), format(v.Low), format(v.High), v.N)
 }
+
+func timeText(v stats.Interval) string  { return text(v, number) }
+func ratioText(v stats.Interval) string { return text(v, ratio) }
 
 // number writes about three digits, and no fewer than there are before the point.
 func number(v float64) string {
@@ -64,17 +48,6 @@ func number(v float64) string {
 
 // ratio writes a ratio to a tenth of a percent.
 func ratio(v float64) string { return stats.Text("%.3f", v) }
-
-// ratioOf is String of a ratio, with a verdict against 1.
-func ratioOf(v value) string {
-	switch {
-	case v.n == 0:
-		return absent
-	case !v.bounded:
-		return fmt.Sprintf("%s (N = %d: no interval)", ratio(v.median), v.n)
-	}
-	return fmt.Sprintf("%s (%s…%s), N = %d", ratio(v.median), ratio(v.low), ratio(v.high), v.n)
-}
 
 // percent is how far a value is from another, stats.None from 0.
 func percent(got, want float64) string {

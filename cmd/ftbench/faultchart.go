@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/stats"
@@ -20,11 +19,8 @@ func (c *collectiveOptions) chart(r *collectiveResults) []figure.Chart {
 			if len(c.Kill) > 1 {
 				name += ", " + job.Options.Kill.String()
 			}
-			at := figure.Point{X: float64(job.Options.Failures), Y: l.Median / 1e3}
-			if v := stats.MedianInterval(l.Sets); !math.IsInf(v.High, 1) {
-				at.Low, at.High = v.Low/1e3, v.High/1e3
-			}
-			lines.put(name, at)
+			lines.put(name, figure.Estimate(float64(job.Options.Failures), stats.MedianInterval(l.Sets),
+				func(ns float64) float64 { return ns / 1e3 }))
 		}
 	}
 	return []figure.Chart{{

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"slices"
 	"time"
@@ -270,11 +269,7 @@ func recoverCharts(op fault.Op, r *recoverResults) []figure.Chart {
 		mine.Points = append(mine.Points, figure.Point{X: x, Y: float64(job.Calls.P50) / 1e3})
 		base.Points = append(base.Points, figure.Point{X: x, Y: float64(job.Baseline.P50) / 1e3})
 		base.Name, ratio.Name = job.Against, string(op)+" over "+job.Against
-		at := figure.Point{X: x, Y: job.Ratio.Median}
-		if !math.IsInf(job.Ratio.High, 1) {
-			at.Low, at.High = job.Ratio.Low, job.Ratio.High
-		}
-		ratio.Points = append(ratio.Points, at)
+		ratio.Points = append(ratio.Points, figure.Estimate(x, job.Ratio, nil))
 	}
 	ranks := figure.Axis{Title: "ranks", Unit: figure.Doubling}
 	return []figure.Chart{{

@@ -9,7 +9,6 @@ import (
 	"github.com/banyan-hpc/banyan/bench/compare"
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/peers"
-	"github.com/banyan-hpc/banyan/bench/stats"
 )
 
 // displayNames are the names in legends.
@@ -50,7 +49,7 @@ func throughputChart(g *netpipeGroup, curve *compare.Curve) figure.Chart {
 			size := curve.Points[i].X
 			mbps := func(seconds float64) float64 { return 8 * size / seconds / (1 << 20) }
 			if seconds.N > 0 {
-				s.Points = append(s.Points, point(size, seconds, mbps))
+				s.Points = append(s.Points, figure.Estimate(size, seconds, mbps))
 			}
 		}
 		if len(s.Points) > 0 {
@@ -58,15 +57,6 @@ func throughputChart(g *netpipeGroup, curve *compare.Curve) figure.Chart {
 		}
 	}
 	return compared(chart)
-}
-
-// point is a place on a curve, with the interval if there is one.
-func point(x float64, seconds stats.Interval, y func(seconds float64) float64) figure.Point {
-	p := figure.Point{X: x, Y: y(seconds.Median)}
-	if !seconds.Unbounded() {
-		p.Low, p.High = min(y(seconds.Low), y(seconds.High)), max(y(seconds.Low), y(seconds.High))
-	}
-	return p
 }
 
 // Up to fewPlaces values of X a chart has columns, with intervals; up to evenRange between the largest and the
@@ -109,7 +99,7 @@ func matchChart(measures []*compare.Result, test peers.Test) figure.Chart {
 			length, ok := strings.CutPrefix(m.Name, fmt.Sprintf("match/%s/", test))
 			n, err := strconv.Atoi(length)
 			if seconds := m.Seconds(name, MaxDrift); ok && err == nil && seconds.N > 0 {
-				s.Points = append(s.Points, point(float64(n), seconds, func(s float64) float64 { return 1e6 * s }))
+				s.Points = append(s.Points, figure.Estimate(float64(n), seconds, func(s float64) float64 { return 1e6 * s }))
 			}
 		}
 		if len(s.Points) > 0 {
