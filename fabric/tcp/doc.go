@@ -31,7 +31,7 @@
 // Two cases end the attempts. The peer's port refuses connections: no process listens there any more,
 // so the peer has ended. Or no connection could be made for [Config].Heal. Then the peer is reported
 // down. A silent peer whose machine accepts connections is not reported: the failure detector decides
-// whether it computes or is stopped. [Conn.Health] returns the kernel's evidence about a connection.
+// whether it computes or is stopped.
 //
 // A process without a free descriptor for a peer is not silent: it keeps one in reserve, to accept
 // the call and to send the reason. Both sides keep trying, and after [Config].Heal both report the

@@ -164,10 +164,10 @@ func TestDescriptorShortage(t *testing.T) {
 // A process that gets descriptors in time is connected, and no end is reported.
 func TestTemporaryDescriptorShortage(t *testing.T) {
 	d, c := newDriver(t, time.Minute, time.Minute)
-	for c.(*tcp.Conn).Health().Why == nil { // until it has reported the shortage
+	for c.(*tcp.Conn).LastError() == nil { // until it has reported the shortage
 		d.Poll(&d.sink)
 	}
-	require.ErrorIs(t, c.(*tcp.Conn).Health().Why, unix.EMFILE)
+	require.ErrorIs(t, c.(*tcp.Conn).LastError(), unix.EMFILE)
 	d.give()
 	for !c.TrySend(fabric.ClassTest, 0, []byte("at last")) {
 		d.Poll(&d.sink)
