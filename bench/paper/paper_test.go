@@ -123,10 +123,10 @@ func TestPairs(t *testing.T) {
 	base := k
 	base.design = tree.Unaware
 	require.Equal(t, "2.000 (2.000…2.000), N = 6", ratioText(m.over(k, base)))
-	require.Equal(t, "4.00 (1.00…9.00), N = 6", m.beyond(k, base).String()[:len("4.00 (1.00…9.00), N = 6")])
+	require.Equal(t, "4.00 (1.00…9.00), N = 6", timeText(m.beyond(k, base))[:len("4.00 (1.00…9.00), N = 6")])
 	require.Equal(t, 8.0, m.time(k).Median)
 	k.order = kill.Best
-	require.Equal(t, absent, m.time(k).String(), "another order is another measurement")
+	require.Equal(t, absent, timeText(m.time(k)), "another order is another measurement")
 }
 
 // The tables of a quick report state the effect of its few operations and sets on the numbers.
