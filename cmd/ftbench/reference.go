@@ -3,9 +3,12 @@ package main
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/banyan-hpc/banyan/bench/table"
 )
 
 type docsCmd struct {
@@ -14,7 +17,8 @@ type docsCmd struct {
 
 func (docsCmd) Help() string {
 	return `Prints the help of all commands as one document: a page for man, or Markdown, which
-docs/reference.md is.
+docs/reference.md is. Of flags that several commands of a group share the first of them has
+the description.
 
 Examples:
   ftbench docs man | man -l -
@@ -29,9 +33,9 @@ func (c *docsCmd) Run(to *call, ctx *kong.Context) error {
 		text.WriteString(".TH FTBENCH 1\n.SH NAME\nftbench \\- start jobs and measure Banyan\n")
 		write = manSection
 	} else {
-		text.WriteString("# Reference of ftbench\n\nThe help of each command. `make docs` writes this file.\n")
+		text.WriteString("# Reference of ftbench\n\nThe help of each command; of flags that several commands of a group share the\nfirst of them has the description. `make docs` writes this file.\n")
 	}
-	commands := []string{""}
+	commands, described := []string{""}, sections{}
 	for _, leaf := range ctx.Model.Leaves(true) {
 		commands = append(commands, leaf.Path())
 	}
@@ -44,10 +48,45 @@ func (c *docsCmd) Run(to *call, ctx *kong.Context) error {
 		if code := run(&call{append(strings.Fields(name), "--help"), &help, io.Discard}); code != 0 {
 			return fmt.Errorf("the help of %q ends with code %d", name, code)
 		}
-		write(&text, strings.TrimSpace("ftbench "+name), help.String())
+		section := strings.TrimSpace("ftbench " + name)
+		write(&text, section, described.shorten(section, help.String()))
 	}
 	_, err := io.WriteString(to.out, text.String())
 	return err
+}
+
+// sections has, by the group of a command and the description of a flag, the first section with it.
+type sections map[string]string
+
+// flag matches the description of one flag, which begins with its names.
+var flag = regexp.MustCompile(`(?m)^ {2}(-\w, | {4})(--[\w\[\]-]+).*\n( {7,}.*\n)*`)
+
+// shorten names the flags that an earlier section of the same group describes, in place of describing them again.
+func (s sections) shorten(section, help string) string {
+	before, flags, _ := strings.Cut(help, "\nFlags:\n")
+	words := strings.Fields(section)
+	if len(words) < 3 {
+		return help
+	}
+	var order []string // of earlier sections
+	names := map[string][]string{}
+	own := flag.ReplaceAllStringFunc(flags, func(text string) string {
+		key := words[1] + " " + strings.Join(strings.Fields(text), " ")
+		first, known := s[key]
+		if !known {
+			s[key] = section
+			return text
+		}
+		if names[first] == nil {
+			order = append(order, first)
+		}
+		names[first] = append(names[first], flag.FindStringSubmatch(text)[2])
+		return ""
+	})
+	for _, first := range order {
+		own += foldHelp(fmt.Sprintf("  As for %s: %s\n", first, strings.Join(names[first], ", ")), table.Columns)
+	}
+	return before + "\nFlags:\n" + strings.TrimLeft(own, "\n")
 }
 
 // markdownSection writes the help of a command as it is on a terminal.
