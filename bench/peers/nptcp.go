@@ -1,12 +1,9 @@
 package peers
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"time"
 )
@@ -48,40 +45,9 @@ func (n *NPtcp) Commands(port string, args ...string) (receiver, transmitter Com
 
 // Run runs both with the arguments until they have ended; see [RunProgram].
 func (n *NPtcp) Run(ctx context.Context, limit time.Duration, args ...string) error {
-	port, release, err := reservePort()
-	if err != nil {
-		return err
-	}
-	defer release()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	receiver, transmitter := n.Commands(strconv.Itoa(port), args...)
-	var failed error
-	ended := make(chan struct{})
-	go func() {
-		failed = RunProgram(ctx, receiver, limit)
-		close(ended)
-	}()
-	if err = awaitListener(ctx, port, ended); err != nil {
-		err = fmt.Errorf("peers: %s -P: %w", filepath.Base(n.program), err)
-	} else {
-		err = RunProgram(ctx, transmitter, limit)
-	}
-	if err != nil && !isClosed(ended) {
-		cancel() // it would wait for ever; its exit status means nothing now
-		<-ended
-		return err
-	}
-	<-ended
-	return cmp.Or(failed, err)
-}
-
-// isClosed reports whether a channel that nothing is sent on is closed.
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
+	_, err := clientAndServer(ctx, limit, func(port, side int) Command {
+		receiver, transmitter := n.Commands(strconv.Itoa(port), args...)
+		return []Command{receiver, transmitter}[side]
+	})
+	return err
 }

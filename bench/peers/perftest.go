@@ -51,9 +51,9 @@ func (p *Perftest) Run(ctx context.Context, j Job) (time.Duration, error) {
 	if _, err := parseJob(j.String()); err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, startMax)
-	defer cancel()
-	out, err := clientAndServer(ctx, func(port, side int) []string { return p.argv(port, side, j) })
+	out, err := clientAndServer(ctx, startMax, func(port, side int) Command {
+		return Command{Argv: p.argv(port, side, j), CPU: -1}
+	})
 	if err != nil {
 		return 0, fmt.Errorf("peers: %s -s %d: %w", p.Program, j.Size, err)
 	}

@@ -18,6 +18,12 @@ import (
 // RunProgram runs a command to its end, launcher and ranks in a process group of their own, which
 // is killed when ctx or the limit ends. The error has the last words of a run that failed.
 func RunProgram(ctx context.Context, c Command, limit time.Duration) error {
+	_, err := runProgram(ctx, c, limit)
+	return err
+}
+
+// runProgram returns the last words of a run that did not fail, too.
+func runProgram(ctx context.Context, c Command, limit time.Duration) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var output tail
@@ -30,13 +36,13 @@ func RunProgram(ctx context.Context, c Command, limit time.Duration) error {
 	err := p.Run()
 	switch {
 	case err == nil:
-		return nil
+		return output.String(), nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		err = fmt.Errorf("not over after %v", limit)
 	case ctx.Err() != nil:
-		return context.Cause(ctx)
+		return "", context.Cause(ctx)
 	}
-	return fmt.Errorf("peers: %s: %w; its last words: %s", strings.Join(c.Argv, " "), err, output.String())
+	return "", fmt.Errorf("peers: %s: %w; its last words: %s", strings.Join(c.Argv, " "), err, output.String())
 }
 
 // killGroup ends a process group; one that has just ended is none.

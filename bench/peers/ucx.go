@@ -50,8 +50,6 @@ func (u *UCX) Run(ctx context.Context, j Job) (time.Duration, error) {
 	if _, err := parseJob(j.String()); err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, startMax)
-	defer cancel()
 	rate, err := u.rate(ctx, j)
 	if err != nil {
 		return 0, fmt.Errorf("peers: ucx_perftest -t %s -s %d: %w", ucxTests[j.Test], j.Size, err)
@@ -61,12 +59,12 @@ func (u *UCX) Run(ctx context.Context, j Job) (time.Duration, error) {
 
 // rate returns messages per second: one way, per message that follows another.
 func (u *UCX) rate(ctx context.Context, j Job) (float64, error) {
-	out, err := clientAndServer(ctx, func(port, side int) []string {
+	out, err := clientAndServer(ctx, startMax, func(port, side int) Command {
 		argv := append([]string{u.path}, u.common(port, side)...)
 		if side == 1 {
 			argv = append(argv, u.options(j)...)
 		}
-		return argv
+		return Command{Argv: argv, CPU: -1}
 	})
 	if err != nil {
 		return 0, err
