@@ -180,21 +180,6 @@ func network() []finding {
 	return found
 }
 
-// devices reports hardware that Banyan does not use yet.
-func devices(root fs.FS) []finding {
-	list, err := fs.ReadDir(root, "sys/class/infiniband")
-	if err != nil || len(list) == 0 {
-		return []finding{{warning, "rdma", "no device in /sys/class/infiniband",
-			"if there is an adapter, load its driver; this version of Banyan uses TCP over it all the same"}}
-	}
-	var names []string
-	for _, e := range list {
-		names = append(names, e.Name())
-	}
-	return []finding{{warning, "rdma", strings.Join(names, ", "),
-		"this version of Banyan does not use RDMA, but TCP over its network interface"}}
-}
-
 // processors checks where ranks may run.
 func processors(root fs.FS) []finding {
 	cpus, err := affinity.Allowed()

@@ -41,7 +41,6 @@ func Machine(out io.Writer, allowed route.Set, trial []string) ([]Finding, error
 	}{
 		{"shared memory", sharedMemory(root)},
 		{"network", network()},
-		{"devices", devices(root)},
 		{"failure detection", detection(root)},
 		{"processors", processors(root)},
 		{"limits", limits(root)},

@@ -31,7 +31,7 @@ func TestDoctorOfTheMachine(t *testing.T) {
 	for _, f := range []string{"shm +two ranks reach each other, shm", "unix +two ranks reach each other, unix", `tcp +two ranks reach each other, tcp \S+ > \S+`} {
 		require.Regexp(t, "(?m)^ok +"+f, out)
 	}
-	for _, part := range []string{"pid namespace", "sealed memfd", "127.0.0.1", "rdma", "deaths", "pidfd", "bpf",
+	for _, part := range []string{"pid namespace", "sealed memfd", "127.0.0.1", "verbs", "deaths", "pidfd", "bpf",
 		"allowed", "open files", "knobs"} {
 		require.Contains(t, out, part)
 	}
