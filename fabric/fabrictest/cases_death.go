@@ -110,9 +110,7 @@ func killConnect(e *Env) {
 		e.pollOrYield()
 	}
 	e.Record(framesForDead, int64(e.Sent(0)))
-	e.checkCause(0, killedCause)
-	e.Control.Await(0, SignalEnded)
-	e.Linger()
+	e.seeEnd(killedCause)
 }
 
 func killGet(e *Env) {
@@ -149,10 +147,7 @@ func killGet(e *Env) {
 	case c != nil && !c.Caps().Get:
 		e.Record(getsGood, 1) // without Get there is nothing to reach
 	}
-	e.AwaitEnd(0)
-	e.checkCause(0, killedCause)
-	e.Control.Await(0, SignalEnded)
-	e.Linger()
+	e.seeEnd(killedCause)
 }
 
 // getUntilEnd gets repeatedly until the peer's end is known.
@@ -188,9 +183,7 @@ func dieBeforeConnect(e *Env) {
 	if c := e.Conn(0); c != nil {
 		c.TrySend(rawClass, 0, nil)
 	}
-	e.AwaitEnd(0)
-	e.checkCause(0, killedCause)
-	e.Linger()
+	e.seeEnd(killedCause)
 }
 
 // dieUnmet makes process 0 connect to process 1, send and die before process 1 polls: its frames
@@ -205,9 +198,7 @@ func dieUnmet(e *Env) {
 	e.MayEnd(0)
 	e.Control.Await(0, SignalEnded)
 	e.Conn(0)
-	e.AwaitEnd(0)
-	e.checkCause(0, killedCause)
-	e.Linger()
+	e.seeEnd(killedCause)
 }
 
 func dieAsleep(e *Env) {
@@ -220,11 +211,8 @@ func dieAsleep(e *Env) {
 	e.MayEnd(0)
 	e.SleepAlways = true
 	e.greetAll()
-	e.AwaitEnd(0)
+	e.seeEnd(killedCause)
 	e.Record(framesOfDead, int64(e.Got(0)))
-	e.checkCause(0, killedCause)
-	e.Control.Await(0, SignalEnded)
-	e.Linger()
 }
 
 func dieUnpolled(e *Env) {
@@ -236,10 +224,8 @@ func dieUnpolled(e *Env) {
 	e.MayEnd(0)
 	e.greetAll()
 	e.Control.Await(0, SignalEnded)
-	e.AwaitEnd(0)
+	e.seeEnd(killedCause)
 	e.Record(framesOfDead, int64(e.Got(0)))
-	e.checkCause(0, killedCause)
-	e.Linger()
 }
 
 func dieRefusing(e *Env) {
@@ -257,8 +243,5 @@ func dieRefusing(e *Env) {
 	for e.Send(0, minFrame) { // until it has ended
 		e.pollOrYield()
 	}
-	e.AwaitEnd(0)
-	e.checkCause(0, killedCause)
-	e.Control.Await(0, SignalEnded)
-	e.Linger()
+	e.seeEnd(killedCause)
 }

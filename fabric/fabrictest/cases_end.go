@@ -227,8 +227,13 @@ func exit(e *Env) {
 		sendBurst(e, burst)
 		e.Exit(code)
 	}
+	e.seeEnd(proc.Cause{Kind: proc.Exited, Code: code})
+}
+
+// seeEnd waits for the end of process 0, checks its cause, and lets a second report arrive.
+func (e *Env) seeEnd(want proc.Cause) {
 	e.AwaitEnd(0)
-	e.checkCause(0, proc.Cause{Kind: proc.Exited, Code: code})
+	e.checkCause(0, want)
 	e.Control.Await(0, SignalEnded)
 	e.Linger()
 }
