@@ -46,7 +46,6 @@ type Conn struct {
 	in           inbox
 	got          uint32 // frames received, modulo 2^32
 	received     uint64 // the same, 64 bits
-	acked        uint32 // of them, acknowledged to the peer
 	unackedBytes int    // received since the last acknowledgement
 	ackDue       bool   // the peer waits for an acknowledgement
 	// outbox is the size of the peer's: it fills up unless acknowledgements come in time.
@@ -185,7 +184,7 @@ func (c *Conn) admits(n int) bool {
 
 // ack returns the acknowledgement for the next frame and notes that it is sent.
 func (c *Conn) ack() uint32 {
-	c.acked, c.unackedBytes, c.ackDue = c.got, 0, false
+	c.unackedBytes, c.ackDue = 0, false
 	return c.got
 }
 

@@ -247,7 +247,7 @@ func (c *Conn) adopt(fd int, w path, s *statement) {
 		return
 	}
 	c.state, c.deadline, c.retryPause, c.refusedPaths, c.pathIndex = up, time.Time{}, 0, 0, 0
-	c.acked, c.unackedBytes = c.got, 0
+	c.unackedBytes = 0
 	if c.wasUp {
 		c.p.stats.reconnects.Add(1)
 		c.healed++
