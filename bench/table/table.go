@@ -212,8 +212,7 @@ func (c Column) width() int { return max(c.Width, columns(c.Name)) }
 
 // text formats a value.
 func (c Column) text(value any) string {
-	format := c.Format
-	format = cmp.Or(format, "%v")
+	format := cmp.Or(c.Format, "%v")
 	switch v := value.(type) {
 	case float64:
 		return stats.Text(format, v)

@@ -114,7 +114,7 @@ func (f *flood) due(begin time.Time) time.Time {
 	return begin.Add(time.Duration(float64(f.opened) / f.Rate * float64(time.Second)))
 }
 
-// doze sleeps until something is due, and not less than pauseMin.
+// pause sleeps until something is due, and not less than pauseMin.
 func (f *flood) pause(begin time.Time) {
 	now := time.Now()
 	next := now.Add(pauseMax)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -22,20 +23,14 @@ func (n *Net) KillConnections(host int) (int, error) {
 	return n.kill(host, func(netip.Addr) bool { return true })
 }
 
-// KillConnectionsTo is [Net.KillConnections] for the connections of a host with
-// one other host.
+// KillConnectionsTo is [Net.KillConnections] for the connections of a host with one other host.
 func (n *Net) KillConnectionsTo(host, peer int) (int, error) {
 	if _, err := n.host(peer); err != nil {
 		return 0, err
 	}
 	theirs := n.addresses(peer)
 	return n.kill(host, func(remote netip.Addr) bool {
-		for _, p := range theirs {
-			if p.Addr() == remote.Unmap() {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(theirs, func(p netip.Prefix) bool { return p.Addr() == remote.Unmap() })
 	})
 }
 

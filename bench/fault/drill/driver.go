@@ -143,8 +143,7 @@ func (d *Driver) launch(ctx context.Context, p *plan, tr *trace, dir string, wor
 			floods.Go(func() { flooded <- d.Flood(ctx, to) })
 		}
 	}
-	patience := d.Patience
-	patience = cmp.Or(patience, usualPatience)
+	patience := cmp.Or(d.Patience, usualPatience)
 	off := watchdog(patience, tr, signals, cancel)
 	result, err := launch.Run(ctx, spec)
 	off()
