@@ -137,12 +137,12 @@ func (e *Engine) onFlow(from proc.ID, imm uint64, payload []byte) {
 	switch l := e.linkFor(ep); {
 	case imm == flowWithdraw:
 		e.onWithdraw(l, name)
-	case imm == flowWithdrawn && e.announced(name, l) != nil && e.announced(name, l).err != nil:
-		r := e.announced(name, l)
+	case imm == flowWithdrawn && e.unmatched(name, l) != nil && e.unmatched(name, l).err != nil:
+		r := e.unmatched(name, l)
 		e.endAnnouncement(l, r)
 		r.Finish()
-	case imm == flowRevoked && e.announced(name, l) != nil:
-		e.onRejected(l, e.announced(name, l))
+	case imm == flowRevoked && e.unmatched(name, l) != nil:
+		e.onRejected(l, e.unmatched(name, l))
 	case imm == flowInquire:
 		e.onInquiry(l, collStreamNamed(name))
 	case imm == flowGaveUp:

@@ -92,10 +92,19 @@ func (e *Engine) onCTS(from proc.ID, imm uint64, payload []byte) {
 	l := e.findLink(from)
 	r := e.announced(imm, l)
 	to, ok := decodeHandle(payload)
-	if r == nil || !ok || to == 0 {
+	switch {
+	case r != nil && len(payload) > 8:
+		e.onOffer(l, r, payload)
+	case r == nil || !ok || to == 0:
 		e.refused++
-		return
+	case r.busy: // donePush continues
+		r.streamTo = to
+	default:
+		e.stream(l, r, to)
 	}
+}
+
+func (e *Engine) stream(l *link, r *Request, to uint64) {
 	e.endAnnouncement(l, r)
 	e.data(l, r, fabric.ClassFrag, to, true)
 }
@@ -103,17 +112,24 @@ func (e *Engine) onCTS(from proc.ID, imm uint64, payload []byte) {
 // onFin completes a send whose data have been pulled, or that is empty.
 func (e *Engine) onFin(from proc.ID, imm uint64, _ []byte) {
 	l := e.findLink(from)
-	r := e.announced(imm, l)
-	if r == nil {
+	r := e.request(imm, l)
+	switch {
+	case r != nil && r.offered:
+		e.onPushed(l, r)
+	case r == nil || !r.announced:
 		e.refused++
-		return
+	default:
+		e.answered(l, r)
 	}
-	e.answered(l, r)
 }
 
 // answered completes a send whose Fin has come.
 func (e *Engine) answered(l *link, r *Request) {
 	l.finCount++
+	if r.busy { // donePush continues
+		r.settled = true
+		return
+	}
 	e.endAnnouncement(l, r)
 	r.Finish()
 }
@@ -173,6 +189,7 @@ func (e *Engine) fetch(l *link, r *Request) {
 			return
 		}
 	case keyed || l.ep.Get:
+		e.offer(l, r)
 		r.busy = true
 		r.job = progress.Job{Run: runPull, Done: donePull, Arg: r}
 		e.p.Submit(&r.job)
@@ -186,14 +203,30 @@ func (e *Engine) fetch(l *link, r *Request) {
 func runPull(j *progress.Job) {
 	r := j.Arg.(*Request)
 	n := min(r.total, len(r.buf))
+	if r.offered {
+		r.shared, r.pullErr = r.link.ep.GetOffered(r.buf[:n], r.region)
+		return
+	}
 	r.pullErr = r.link.ep.Conn().Get(r.buf[:n], r.region, 0)
 }
 
 // donePull continues after a copy.
 func donePull(j *progress.Job) {
 	r := j.Arg.(*Request)
+	if r.busy = false; r.err == nil && r.shared && !r.pushed {
+		return // until the sender has copied its parts
+	}
+	r.comm.e.copied(r)
+}
+
+// copied continues after a copy, of both sides if they share it.
+func (e *Engine) copied(r *Request) {
 	why := r.pullErr
-	r.busy, r.pullErr = false, nil
+	r.pullErr = nil
+	if r.offered {
+		r.offered, r.shared, r.pushed = false, false, false
+		r.link.ep.EndOffer()
+	}
 	if r.err != nil { // the peer ended during the copy
 		r.link.removeActive(r)
 		r.Finish()
@@ -202,7 +235,7 @@ func donePull(j *progress.Job) {
 	if why != nil && !isPeerGone(why) && len(r.region.Key) == 0 {
 		r.link.ep.Get = false // the kernel does not allow it
 	}
-	r.comm.e.pulled(r.link, r, why)
+	e.pulled(r.link, r, why)
 }
 
 // onFetched continues after a read of an adapter.

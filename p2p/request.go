@@ -48,6 +48,11 @@ type Request struct {
 	// announced: a send whose receiver has not answered. streaming: a receive whose sender has been
 	// asked for a stream. fetching: a receive into whose buffer an adapter reads.
 	announced, streaming, fetching bool
+	// offered: a receive whose sender may copy parts; shared: it copies some; pushed: it has. settled: a send that
+	// has been answered while this process copied parts; streamTo: the request for a stream that came then.
+	offered, shared, pushed, settled bool
+	streamTo                         uint64
+	message                  uint32 // of a send: the number of the peer's offer
 	// lent: of a send, loans of its buffer that have not been returned; handed: there will be no
 	// more.
 	lent   int
@@ -113,6 +118,7 @@ func (e *Engine) recycle(r *Request) {
 	r.comm, r.buf, r.link, r.err, r.claimed = nil, nil, nil, nil, nil
 	r.count, r.got, r.total, r.lent = 0, 0, 0, 0
 	r.announced, r.streaming, r.fetching, r.handed, r.special, r.ways = false, false, false, false, 0, 0
+	r.offered, r.shared, r.pushed, r.settled, r.streamTo = false, false, false, false, 0
 	r.next, r.prev = e.free, nil
 	e.free = r
 }

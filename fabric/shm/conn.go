@@ -36,9 +36,12 @@ type Conn struct {
 
 	segment *segment
 	theirs  theirs
-	short   uint32  // messages of a length that near cores send in frames; one in placedTry is announced
-	address address // the peer's, once live
-	reader  reader
+	// offered: the message that the peer helps to copy while offering, else the last one; see split.go.
+	offered  split
+	offering bool
+	short    uint32  // messages of a length that near cores send in frames; one in placedTry is announced
+	address  address // the peer's, once live
+	reader   reader
 	// watchKey identifies the connection to the watcher.
 	watchKey int32
 	// polled is for deathPoll; empty without a robust word.

@@ -186,6 +186,7 @@ func (c *Conn) start(a *address) {
 	c.needsBarrier = h.membarrier == 0 || !futex.Registered()
 	c.out = producer{ring: shortRing(c.segment.page(c.p.cfg.Self)), pace: c.p.pace(), stop: earnFrames}
 	c.ring = ringState{}
+	c.theirs.claims = &c.out.cur.claims
 	c.live = true
 	c.out.fast = !c.needsBarrier
 	c.out.setLimit()

@@ -65,6 +65,9 @@ type cursors struct {
 	// consumer whenever it returns credit.
 	starving atomic.Uint32
 	_        [124]byte
+	// claims: see split. Both write it by read-modify-write operations, the consumer begins a message by a store.
+	claims atomic.Uint64
+	_      [120]byte
 }
 
 // The values of cursors.gate, beside 0: undecided.

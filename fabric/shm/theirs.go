@@ -15,19 +15,28 @@ type theirs struct {
 	mapped map[fabric.BlockName]*theirBlock
 	recent atomic.Pointer[theirBlock] // the last one that was asked for, or nil
 	closed bool
+	claims *atomic.Uint64 // of messages to the peer; see split.go
 	distance
 }
 
 // theirBlock is a block of a peer, mapped to be read.
 type theirBlock struct {
 	*segment
-	name fabric.BlockName
+	write *segment // the same, mapped to be written; nil: it is not
+	name  fabric.BlockName
 	// views counts those that have not ended. From drop on it has the mark dropped, and the last view unmaps the block.
 	views atomic.Int64
 	end   func() error // release
 }
 
 const dropped = 1 << 32
+
+func (b *theirBlock) close() error {
+	if b.write == nil {
+		return b.segment.close()
+	}
+	return errors.Join(b.segment.close(), b.write.close())
+}
 
 // hold adds a view; false: the block has been dropped.
 func (b *theirBlock) hold() bool {

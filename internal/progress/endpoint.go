@@ -137,6 +137,32 @@ func (ep *Endpoint) ReadNow(local []byte, remote fabric.Region) bool {
 	return ep.shm != nil && ep.shm.ReadNow(local, remote)
 }
 
+// Offer lets the peer copy parts of an announced message into a block of this process: see shm.Conn.Offer.
+func (ep *Endpoint) Offer(local []byte) (to fabric.Region, message uint32, ok bool) {
+	if ep.shm == nil {
+		return to, 0, false
+	}
+	return ep.shm.Offer(local)
+}
+
+// EndOffer allows the next Offer. Precondition: the peer no longer writes.
+func (ep *Endpoint) EndOffer() {
+	if ep.shm != nil {
+		ep.shm.EndOffer()
+	}
+}
+
+// GetOffered copies an offered message, but for parts that the peer has claimed. It is called without the lock.
+func (ep *Endpoint) GetOffered(local []byte, remote fabric.Region) (theirs bool, err error) {
+	return ep.conn.(*shm.Conn).GetOffered(local, remote)
+}
+
+// Help copies parts of a message that the peer offers, and reports whether it has. It is called without the lock.
+func (ep *Endpoint) Help(local []byte, to fabric.Region, message uint32) bool {
+	c, ok := ep.conn.(*shm.Conn)
+	return ok && c.Help(local, to, message)
+}
+
 // Viewer is the connection if this process can look at memory of the peer; else nil.
 func (ep *Endpoint) Viewer() fabric.Viewer { return ep.viewer }
 

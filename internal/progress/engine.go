@@ -86,6 +86,7 @@ type Engine struct {
 	idlePolls        int            // polls of the others in a row without an event
 	async            *asyncProgress // nil without asynchronous progress
 	jobs             []*Job
+	running          int // jobs that run without the lock
 	closed           bool
 }
 
@@ -239,6 +240,9 @@ func (e *Engine) View() *ft.View { return &e.view }
 func (e *Engine) Depart() {
 	e.Lock()
 	defer e.Unlock()
+	for e.running > 0 { // it may write to memory of a peer
+		e.yield()
+	}
 	for p := range e.providers {
 		p.Depart()
 	}

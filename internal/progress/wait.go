@@ -288,9 +288,11 @@ func (e *Engine) runDeferred() {
 func (e *Engine) runJob() int {
 	j := e.jobs[0]
 	e.jobs = append(e.jobs[:0], e.jobs[1:]...)
+	e.running++
 	e.Unlock()
 	j.Run(j)
 	e.Lock()
+	e.running--
 	j.Done(j)
 	return 1
 }

@@ -1,0 +1,109 @@
+package p2p
+
+import (
+	"encoding/binary"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/internal/progress"
+)
+
+// Where both buffers of a long message lie in blocks, the receiver asks the sender to copy parts of it, in a CTS that
+// names its buffer. The sender does that if it makes progress meanwhile, and says by a Fin that it has. The receiver waits
+// for that only if parts are missing.
+
+// offer asks the sender of a receive to share the copy, if that is possible.
+func (e *Engine) offer(l *link, r *Request) {
+	if len(r.buf) < r.total || e.p.Crowded() {
+		return
+	}
+	to, message, ok := l.ep.Offer(r.buf[:r.total])
+	if !ok {
+		return
+	}
+	r.offered = true
+	e.control(l, fabric.ClassCTS, r.remote, appendOffer(e.scratch[:0], offer{r.wire(), message, to}))
+}
+
+// offer is where a sender may copy to.
+type offer struct {
+	receiver uint64 // the receiver's request
+	message  uint32
+	to       fabric.Region
+}
+
+const offerFixed = 8 + 4 + 8
+
+func appendOffer(b []byte, o offer) []byte {
+	le := binary.LittleEndian
+	b = le.AppendUint64(b, o.receiver)
+	b = le.AppendUint32(b, o.message)
+	b = le.AppendUint64(b, o.to.Addr)
+	return append(b, o.to.Key...)
+}
+
+// decodeOffer decodes an offer, but for the length of the region. The region's key is a part of b.
+func decodeOffer(b []byte) (o offer, ok bool) {
+	if len(b) <= offerFixed {
+		return o, false
+	}
+	le := binary.LittleEndian
+	o.receiver, o.message, o.to.Addr = le.Uint64(b), le.Uint32(b[8:]), le.Uint64(b[12:])
+	o.to.Key = b[offerFixed:]
+	return o, true
+}
+
+// onOffer shares the copy of an announced message.
+func (e *Engine) onOffer(l *link, r *Request, payload []byte) {
+	o, ok := decodeOffer(payload)
+	if !ok || r.busy {
+		e.refused++
+		return
+	}
+	l.finCount++ // no reply
+	o.to.Len, o.to.Key = uint64(r.total), append(r.region.Key[:0], o.to.Key...)
+	r.region, r.remote, r.message = o.to, o.receiver, o.message
+	r.busy = true
+	r.job = progress.Job{Run: runPush, Done: donePush, Arg: r}
+	e.p.Submit(&r.job)
+}
+
+// runPush copies without the lock, as runPull does.
+func runPush(j *progress.Job) {
+	r := j.Arg.(*Request)
+	r.shared = r.link.ep.Help(r.buf, r.region, r.message)
+}
+
+// donePush says that the parts are complete, and continues with the answer that has come meanwhile.
+func donePush(j *progress.Job) {
+	r := j.Arg.(*Request)
+	l, e := r.link, r.comm.e
+	r.busy = false
+	switch {
+	case r.err != nil && l.ep.State != progress.Alive: // the peer ended during the copy
+		l.removeActive(r)
+		r.Finish()
+	case r.settled:
+		e.endAnnouncement(l, r)
+		r.Finish()
+	case r.streamTo != 0:
+		e.stream(l, r, r.streamTo)
+	case r.shared:
+		e.control(l, fabric.ClassFin, r.remote, nil)
+	}
+}
+
+// unmatched is announced for answers that come only if no receive has matched the message.
+func (e *Engine) unmatched(wire uint64, l *link) *Request {
+	if r := e.announced(wire, l); r != nil && !r.busy {
+		return r
+	}
+	return nil
+}
+
+// onPushed notes that the sender has copied its parts.
+func (e *Engine) onPushed(l *link, r *Request) {
+	l.finCount++
+	if r.pushed = true; !r.busy {
+		e.copied(r)
+	}
+}
