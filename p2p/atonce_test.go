@@ -17,7 +17,7 @@ func atOnce(t *testing.T) (e [2]*Engine, c [2]*Comm, mem []byte) {
 }
 
 func atOnceProviders(t *testing.T) (p [2]*shm.Provider, e [2]*Engine, c [2]*Comm, mem []byte) {
-	p, e, c = connectedProviders(t)
+	p, e, c = connectedProviders(t, true)
 	for from := range 2 {
 		done := make(chan error)
 		go func() { done <- Send[Aware](c[from], []byte{1}, 1-from, 9) }()

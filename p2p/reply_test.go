@@ -13,12 +13,12 @@ import (
 
 // connectedPair makes two engines in this process, connected by shared memory.
 func connectedPair(t *testing.T) (e [2]*Engine, c [2]*Comm) {
-	_, e, c = connectedProviders(t)
+	_, e, c = connectedProviders(t, true)
 	return e, c
 }
 
-// connectedProviders is connectedPair with the providers.
-func connectedProviders(t *testing.T) (p [2]*shm.Provider, e [2]*Engine, c [2]*Comm) {
+// connectedProviders is connectedPair with the providers, which share their cores or not.
+func connectedProviders(t *testing.T, crowded bool) (p [2]*shm.Provider, e [2]*Engine, c [2]*Comm) {
 	for i := range p {
 		var err error
 		p[i], err = shm.Open(shm.Config{Self: proc.ID(i), MaxProcs: 2})
@@ -26,7 +26,7 @@ func connectedProviders(t *testing.T) (p [2]*shm.Provider, e [2]*Engine, c [2]*C
 	}
 	for i := range p {
 		pe := progress.New(progress.Config{
-			Self: proc.ID(i), Host: host.New(host.Config{Bell: p[i].Bell(), Shared: true}), Shm: p[i],
+			Self: proc.ID(i), Host: host.New(host.Config{Bell: p[i].Bell(), Shared: crowded}), Shm: p[i],
 			Resolve: func(_ string, peer proc.ID) ([]byte, error) { return p[peer].Address(), nil },
 		})
 		t.Cleanup(func() { require.NoError(t, pe.Close()) })

@@ -52,7 +52,7 @@ type Request struct {
 	// has been answered while this process copied parts; streamTo: the request for a stream that came then.
 	offered, shared, pushed, settled bool
 	streamTo                         uint64
-	message                  uint32 // of a send: the number of the peer's offer
+	message, parts                   uint32 // of a send: the number of the peer's offer, and of the parts copied here
 	// lent: of a send, loans of its buffer that have not been returned; handed: there will be no
 	// more.
 	lent   int

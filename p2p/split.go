@@ -61,23 +61,27 @@ func (e *Engine) onOffer(l *link, r *Request, payload []byte) {
 	}
 	l.finCount++ // no reply
 	o.to.Len, o.to.Key = uint64(r.total), append(r.region.Key[:0], o.to.Key...)
-	r.region, r.remote, r.message = o.to, o.receiver, o.message
+	r.region, r.remote, r.message, r.parts = o.to, o.receiver, o.message, 0
 	r.busy = true
 	r.job = progress.Job{Run: runPush, Done: donePush, Arg: r}
 	e.p.Submit(&r.job)
 }
 
-// runPush copies without the lock, as runPull does.
+// runPush copies without the lock, as runPull does, but not for long: nothing waits for this process to copy.
 func runPush(j *progress.Job) {
 	r := j.Arg.(*Request)
-	r.shared = r.link.ep.Help(r.buf, r.region, r.message)
+	r.parts, r.shared = r.link.ep.Help(r.buf, r.region, r.message, r.parts)
 }
 
 // donePush says that the parts are complete, and continues with the answer that has come meanwhile.
 func donePush(j *progress.Job) {
 	r := j.Arg.(*Request)
 	l, e := r.link, r.comm.e
-	r.busy = false
+	if r.shared && l.ep.State == progress.Alive {
+		e.p.Submit(j)
+		return
+	}
+	r.busy, r.shared = false, false
 	switch {
 	case r.err != nil && l.ep.State != progress.Alive: // the peer ended during the copy
 		l.removeActive(r)
@@ -87,7 +91,7 @@ func donePush(j *progress.Job) {
 		r.Finish()
 	case r.streamTo != 0:
 		e.stream(l, r, r.streamTo)
-	case r.shared:
+	case r.parts > 0:
 		e.control(l, fabric.ClassFin, r.remote, nil)
 	}
 }

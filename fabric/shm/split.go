@@ -18,6 +18,8 @@ const (
 	// A message has splitParts parts or, if these were too long, more.
 	splitParts = 8
 	longPart   = 64 << 10
+	// partsAtOnce bounds one call of Help to some 50 µs, since the process does not poll meanwhile.
+	partsAtOnce = 8
 )
 
 // split is a message that both processes copy.
@@ -33,13 +35,13 @@ func newSplit(claims *atomic.Uint64, message uint32, n int) split {
 	return split{claims, message, uint32((n + length - 1) / length), n, length}
 }
 
-// claim takes one part more.
+// claim takes one part more, for a process that has claimed so many.
 //
 //banyan:decodes
-func (s *split) claim() bool {
+func (s *split) claim(mine uint32) bool {
 	for {
 		v := s.claims.Load()
-		if v>>32 != uint64(s.message) || uint32(v) >= s.count {
+		if v>>32 != uint64(s.message) || uint32(v) >= s.count || mine >= s.count {
 			return false
 		}
 		if s.claims.CompareAndSwap(v, v+1) {
@@ -82,7 +84,7 @@ func (c *Conn) EndOffer() { c.offering = false }
 // are such parts. After an error the peer claims no more.
 func (c *Conn) GetOffered(local []byte, remote fabric.Region) (theirs bool, err error) {
 	s, mine := &c.offered, uint32(0)
-	for err == nil && s.claim() {
+	for err == nil && s.claim(mine) {
 		from, to := s.part(mine)
 		mine++
 		err = c.Get(local[from:to], remote, uint64(from))
@@ -90,21 +92,25 @@ func (c *Conn) GetOffered(local []byte, remote fabric.Region) (theirs bool, err 
 	return s.close(mine), err
 }
 
-// Help copies parts of a message into a block of the peer, which has offered it under that number, and reports whether it
-// has copied any. It is called without the engine's lock.
+// Help copies some parts of a message into a block of the peer, which has offered it under that number. Mine is the number
+// of parts that it has copied so far. More: there may be others. It is called without the engine's lock.
 //
 //banyan:decodes
-func (c *Conn) Help(local []byte, to fabric.Region, message uint32) bool {
-	t := &c.theirs
-	b, err := t.writable(c, to)
-	if err != nil || len(local) < leastSplit {
-		return false
+func (c *Conn) Help(local []byte, to fabric.Region, message, mine uint32) (copied uint32, more bool) {
+	if len(local) < leastSplit || to.Len != uint64(len(local)) {
+		return mine, false
 	}
-	mine := uint32(0)
-	for c.helpOnce(b, local, to.Addr, message, mine) {
+	b, err := c.theirs.writable(c, to)
+	if err != nil {
+		return mine, false
+	}
+	for range partsAtOnce {
+		if !c.helpOnce(b, local, to.Addr, message, mine) {
+			return mine, false
+		}
 		mine++
 	}
-	return mine > 0
+	return mine, true
 }
 
 // helpOnce copies the last part that this process has not copied yet, if it can claim one.
@@ -116,7 +122,7 @@ func (c *Conn) helpOnce(b *theirBlock, local []byte, at uint64, message, mine ui
 		return false
 	}
 	s := newSplit(t.claims, message, len(local))
-	if !s.claim() {
+	if !s.claim(mine) {
 		return false
 	}
 	from, to := s.part(s.count - 1 - mine)

@@ -157,10 +157,12 @@ func (ep *Endpoint) GetOffered(local []byte, remote fabric.Region) (theirs bool,
 	return ep.conn.(*shm.Conn).GetOffered(local, remote)
 }
 
-// Help copies parts of a message that the peer offers, and reports whether it has. It is called without the lock.
-func (ep *Endpoint) Help(local []byte, to fabric.Region, message uint32) bool {
-	c, ok := ep.conn.(*shm.Conn)
-	return ok && c.Help(local, to, message)
+// Help copies some parts of a message that the peer offers: see shm.Conn.Help. It is called without the lock.
+func (ep *Endpoint) Help(local []byte, to fabric.Region, message, mine uint32) (copied uint32, more bool) {
+	if c, ok := ep.conn.(*shm.Conn); ok {
+		return c.Help(local, to, message, mine)
+	}
+	return mine, false
 }
 
 // Viewer is the connection if this process can look at memory of the peer; else nil.
