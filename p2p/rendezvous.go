@@ -189,7 +189,9 @@ func (e *Engine) fetch(l *link, r *Request) {
 			return
 		}
 	case keyed || l.ep.Get:
-		e.offer(l, r)
+		if keyed {
+			e.offer(l, r)
+		}
 		r.busy = true
 		r.job = progress.Job{Run: runPull, Done: donePull, Arg: r}
 		e.p.Submit(&r.job)

@@ -118,7 +118,7 @@ func (c *Conn) helpOnce(b *theirBlock, local []byte, at uint64, message, mine ui
 	t := &c.theirs
 	t.mu.RLock() // nothing is unmapped
 	defer t.mu.RUnlock()
-	if t.closed || t.mapped[b.name] != b || c.gone.Load() {
+	if t.closed || t.claims == nil || t.mapped[b.name] != b || c.gone.Load() {
 		return false
 	}
 	s := newSplit(t.claims, message, len(local))
