@@ -9,8 +9,7 @@
 // The receiver, once matched, either pulls the data in one copy, or has its adapter read them, and confirms (Fin) or, on a medium
 // without Get, asks for a stream (CTS, then Frag). A synchronous send of any length uses the
 // rendezvous, whose answer reports the match. A sender that waits copies parts of a long message, if both
-// buffers lie in blocks
-// (split.go).
+// buffers lie in blocks (split.go).
 //
 // # Matching
 //

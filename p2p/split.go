@@ -7,9 +7,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// Where both buffers of a long message lie in blocks, the receiver asks the sender to copy parts of it, in a CTS that
-// names its buffer. The sender does that if it makes progress meanwhile, and says by a Fin that it has. The receiver waits
-// for that only if parts are missing.
+// Where both buffers of a long message lie in blocks, the receiver asks the sender to copy parts of it, in a CTS
+// that names its buffer. The sender does that if it makes progress meanwhile, and says by a Fin that it has. The
+// receiver waits for that only if parts are missing.
 
 // offer asks the sender of a receive to share the copy, if that is possible.
 func (e *Engine) offer(l *link, r *Request) {

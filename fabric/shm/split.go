@@ -8,9 +8,9 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 )
 
-// A long message from a block to a block is copied by both processes, each a part at a time: the receiver from the front,
-// the sender from the back. They claim parts in one word, so the receiver copies all that the sender has no time for. The
-// word has the number of the message, so that a sender that comes late claims nothing of the next one.
+// A long message from a block to a block is copied by both processes, each a part at a time: the receiver from the
+// front, the sender from the back. They claim parts in one word, so the receiver copies all that the sender has no
+// time for. The word has the number of the message, so that a sender that comes late claims nothing of the next one.
 
 const (
 	// leastSplit is the length of the shortest message that both copy.
@@ -61,8 +61,9 @@ func (s *split) part(i uint32) (from, to int) {
 	return int(i) * s.length, min(int(i+1)*s.length, s.total)
 }
 
-// Offer lets the peer copy parts of a message from one of its blocks into local, which is in a block of this process. It
-// gives the place and the number of the message for Help. One message at a time is offered, until EndOffer.
+// Offer lets the peer copy parts of a message from one of its blocks into local, which is in a block of this
+// process. It gives the place and the number of the message for Help. One message at a time is offered, until
+// EndOffer.
 func (c *Conn) Offer(local []byte) (to fabric.Region, message uint32, ok bool) {
 	if c.offering || !c.hasIn || len(local) < leastSplit {
 		return to, 0, false
@@ -80,8 +81,8 @@ func (c *Conn) Offer(local []byte) (to fabric.Region, message uint32, ok bool) {
 // EndOffer allows the next Offer. The peer no longer writes.
 func (c *Conn) EndOffer() { c.offering = false }
 
-// GetOffered is Get of the message that Offer has announced, except for the parts that the peer has claimed; theirs: there
-// are such parts. After an error the peer claims no more.
+// GetOffered is Get of the message that Offer has announced, except for the parts that the peer has claimed; theirs:
+// there are such parts. After an error the peer claims no more.
 func (c *Conn) GetOffered(local []byte, remote fabric.Region) (theirs bool, err error) {
 	s, mine := &c.offered, uint32(0)
 	for err == nil && s.claim(mine) {
@@ -92,8 +93,8 @@ func (c *Conn) GetOffered(local []byte, remote fabric.Region) (theirs bool, err 
 	return s.close(mine), err
 }
 
-// Help copies some parts of a message into a block of the peer, which has offered it under that number. Mine is the number
-// of parts that it has copied so far. More: there may be others. It is called without the engine's lock.
+// Help copies some parts of a message into a block of the peer, which has offered it under that number. Mine is the
+// number of parts that it has copied so far. More: there may be others. It is called without the engine's lock.
 //
 //banyan:decodes
 func (c *Conn) Help(local []byte, to fabric.Region, message, mine uint32) (copied uint32, more bool) {

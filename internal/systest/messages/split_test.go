@@ -20,8 +20,8 @@ func init() {
 	roles["split, the receiver dies"] = func(w *banyan.World) error { return dieInCopy(w, 1) }
 }
 
-// dieInCopy sends from memory of Alloc to memory of Alloc, so both ranks copy parts of each message, until a goroutine of one
-// rank kills it. A message of which the other has no error is whole.
+// dieInCopy sends from memory of Alloc to memory of Alloc, so both ranks copy parts of each message, until a
+// goroutine of one rank kills it. A message of which the other has no error is whole.
 func dieInCopy(w *banyan.World, victim int) error {
 	const n = 4 << 20
 	c := w.Comm()
