@@ -140,7 +140,7 @@ func ClassOf(err error) Class {
 
 // The kinds of [Cause].
 const (
-	CauseUnknown     = proc.Unknown     // the process has ended; the way is unknown
+	CauseUnknown     = proc.Unknown     // the process has ended; the way is unknown, perhaps until later errors
 	CauseDeparted    = proc.Departed    // it has finalized; no failure
 	CauseExited      = proc.Exited      // it ended with an exit code and without finalizing
 	CauseSignaled    = proc.Signaled    // a signal killed it

@@ -35,16 +35,26 @@ func (v *View) Enter(id proc.ID, cause proc.Cause) bool {
 		return false
 	}
 	v.order = append(v.order, id)
-	if n := len(v.order); n <= firstCauses {
-		v.first[n-1] = cause
-	} else if cause != (proc.Cause{}) {
+	v.explain(len(v.order)-1, cause)
+	v.epoch.Add(1)
+	return true
+}
+
+// Explain enters the cause of a known failure, for what asks from now on.
+func (v *View) Explain(id proc.ID, cause proc.Cause) { v.explain(slices.Index(v.order, id), cause) }
+
+// explain enters the cause of the failure with an index in order.
+func (v *View) explain(i int, cause proc.Cause) {
+	switch {
+	case i < 0:
+	case i < firstCauses:
+		v.first[i] = cause
+	case cause != (proc.Cause{}):
 		if v.causes == nil {
 			v.causes = make(map[proc.ID]proc.Cause)
 		}
-		v.causes[id] = cause
+		v.causes[v.order[i]] = cause
 	}
-	v.epoch.Add(1)
-	return true
 }
 
 // Failed reports whether id is known to have failed.

@@ -31,7 +31,7 @@ func TestFailureIsPermanent(t *testing.T) {
 	}
 }
 
-// The causes of the first failures and of later ones are kept, each with its process.
+// The causes of the first failures and of later ones are kept, each with its process, also those that come later.
 func TestCauseOfEachFailure(t *testing.T) {
 	var v View
 	const failures = 3 * firstCauses
@@ -41,6 +41,13 @@ func TestCauseOfEachFailure(t *testing.T) {
 	}
 	for i := range failures {
 		require.Equal(t, proc.Cause{Kind: proc.Exited, Code: int32(i)}, v.Cause(proc.ID(2*i)))
+		require.Zero(t, v.Cause(proc.ID(2*i+1)))
+	}
+	for i := range failures {
+		v.Explain(proc.ID(2*i), proc.Cause{Kind: proc.Signaled, Code: int32(i)})
+		v.Explain(proc.ID(2*i+1), proc.Cause{Kind: proc.Signaled})
+		require.Equal(t, proc.Cause{Kind: proc.Signaled, Code: int32(i)}, v.Cause(proc.ID(2*i)))
+		require.False(t, v.Failed(proc.ID(2*i+1)))
 		require.Zero(t, v.Cause(proc.ID(2*i+1)))
 	}
 }

@@ -72,7 +72,6 @@ type Conn struct {
 	gone atomic.Bool
 	// exitCause is written before gone is set, read after.
 	exitCause    proc.Cause
-	killPending  bool // the peer has to be killed before the report; as exitCause
 	reported     bool // Down or Departed has been called
 	invalidated  bool // Invalidate
 	killedSilent bool // this process was the first to kill the peer for its silence

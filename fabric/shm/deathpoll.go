@@ -46,12 +46,16 @@ func (p *Provider) CheckDeaths() {
 		p.watch.checkExits()
 	}
 	p.deaths.pollAll(p.watch)
+	if w := p.deaths.words; len(w) > 0 {
+		w[0].thread.Gone()
+	}
 	p.watch.reapPending.Store(true)
 }
 
 // SetPolling says whether this process polls all the time: then nothing interrupts it at a death, which PollDeaths
-// finds. It is called like Poll.
+// finds, and Poll does not ask how the peer has ended before it reports the end: see ExitCause. It is called like Poll.
 func (p *Provider) SetPolling(on bool) {
+	p.polling = on
 	if p.watch.words != nil {
 		p.watch.words.Politely(on)
 	}

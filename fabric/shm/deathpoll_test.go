@@ -11,12 +11,31 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// polled polls, without sleeping, until the observer has seen so many ends.
+// polled polls, without sleeping, until the observer has seen so many ends, and once more: see observer.end.
 func polled(p *Provider, e *observer, ends int) {
 	for len(e.ends) < ends {
 		p.PollDeaths()
 		p.Poll(&e.Sink)
 	}
+	p.Poll(&e.Sink)
+}
+
+// A process that polls reports an end before it asks the kernel how the peer has ended.
+func TestExitCauseAfterReport(t *testing.T) {
+	withWords(t)
+	p := open(t, Config{Self: 0, MaxProcs: 2})
+	v := spawn(t, role{Self: 1, MaxProcs: 2})
+	p.stopWatcher(v.connect(p), byWord, byPidfd)
+	p.SetPolling(true)
+	v.write("exit")
+	e := newObserver()
+	for len(e.ends) == 0 {
+		p.PollDeaths()
+		p.Poll(&e.Sink)
+	}
+	require.Zero(t, e.ends[0])
+	require.NoError(t, unix.Waitid(unix.P_PID, v.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil))
+	require.Equal(t, proc.Cause{Kind: proc.Exited, Code: 3}, p.ExitCause(1))
 }
 
 // However a process ends, a polling process whose watcher gets no events finds it: after its

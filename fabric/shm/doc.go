@@ -72,12 +72,12 @@
 // calls PollDeaths, which loads the number of entries of Config.Exits and the word of one peer, in
 // turn. No thread sleeps at the word of a peer whose end Config.Exits reports.
 //
-// Before a death is reported, the peer is killed through its pidfd, so that the report is true: by
-// the watcher, or, after evidence from the kernel's record, by the Poll that reports it. That also
-// ends another program that the peer has become by exec. Then everything that the peer had
+// A death is reported when the kernel has ended the thread that holds the words, or has put the end on
+// record: it ends the other threads of the program with it. First everything that the peer had
 // published is delivered, even if this process had not seen its knock when it died, and then its
 // end, with the exit code or the signal if the kernel has it by then: the report does not wait for
-// that. A peer that closes its endpoint without departing is reported as failed, and not killed: it
+// that, and ExitCause asks again. A process that polls does not ask before the report (SetPolling). The Poll after
+// the report kills another program that the peer has become by exec, through its pidfd. A peer that closes its endpoint without departing is reported as failed, and not killed: it
 // has released its words, and can send nothing.
 //
 // Inform reports a death from elsewhere, with the same consequences.
@@ -105,6 +105,5 @@
 // A peer that overwrites the robust words of another can delay the detection of its death, and
 // cannot fake one: a mark counts after the kernel has confirmed that the thread is gone.
 //
-// Floor 2. The watchers are goroutines of their own; they kill the peer after evidence by a word,
-// set a flag and ring the bell. A thread only holds the words.
+// Floor 2. The watchers are goroutines of their own; they set a flag and ring the bell. A thread only holds the words.
 package shm

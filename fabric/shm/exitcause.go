@@ -37,11 +37,19 @@ func (p *Provider) Evidence() string {
 	return SlowDetection
 }
 
-// killPeer kills the peer, so that a report of its death is true with any evidence. It
-// spares a peer in this same process.
+// killPeer kills the peer, so that a report of its death is true. It spares a peer in this same process.
 func (c *Conn) killPeer() {
 	if c.reader.pid != os.Getpid() {
 		c.reader.kill()
+	}
+}
+
+// endSuccessor kills the program that a peer whose program has ended may have become by exec. The kernel ends a thread
+// that holds words only with its program, so this can wait until the end has been reported: the lock that it takes is
+// busy until then.
+func (c *Conn) endSuccessor() {
+	if c.gone.Load() && !(c.reader.handle.late() && c.exitDecided()) {
+		c.killPeer()
 	}
 }
 
@@ -67,6 +75,19 @@ func (p *Provider) Fencer(peer proc.ID) bool {
 // then only its header shows it.
 func (c *Conn) departedInHeader() bool {
 	return c.segment.header != nil && c.segment.head().state.Load() == stateDeparted
+}
+
+// ExitCause asks how a peer has ended that is reported with cause proc.Unknown, until the next Poll. It is called like
+// Poll.
+func (p *Provider) ExitCause(peer proc.ID) proc.Cause {
+	c := p.conns[peer]
+	if c == nil || !c.gone.Load() {
+		return proc.Cause{}
+	}
+	if c.exitCause.Kind == proc.Unknown && !c.reader.handle.none() {
+		c.exitCause = c.queryExitCause()
+	}
+	return c.exitCause
 }
 
 // queryExitCause returns how the peer has ended, if known at once, and whether another process

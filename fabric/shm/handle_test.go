@@ -33,8 +33,11 @@ func TestEndOnRecordWithoutPidfd(t *testing.T) {
 	p, v, c, say := connectInNode(t)
 	want := proc.Cause{Kind: proc.Exited, Code: 77}
 	say(v, want)
-	require.Equal(t, want, newObserver().end(p))
+	e := newObserver()
+	sleepUntil(p, e, func() bool { return len(e.ends) > 0 })
+	require.Equal(t, want, e.ends[0])
 	require.True(t, c.reader.handle.late())
+	p.Poll(&e.Sink)
 	v.order("nothing") // the record of this test was wrong
 }
 

@@ -245,9 +245,10 @@ type endedPeer struct {
 	keepSlot bool
 }
 
-// releaseEnded frees the resources of peers whose end has been reported.
+// releaseEnded frees the resources of peers whose end has been reported, and kills what runs in their place.
 func (p *Provider) releaseEnded() {
 	for _, r := range p.ended {
+		r.c.endSuccessor()
 		err := r.c.release()
 		if !r.keepSlot {
 			err = errors.Join(err, p.own.free(r.c.peer, r.c.in.long))
@@ -262,9 +263,6 @@ func (p *Provider) releaseEnded() {
 // finishPeer delivers the remaining frames of a peer and reports its end.
 func (p *Provider) finishPeer(s *fabric.Sink, c *Conn) int {
 	n := 0
-	if c.gone.Load() && c.killPending && !(c.reader.handle.late() && c.exitDecided()) {
-		c.killPeer()
-	}
 	if c.gone.Load() && !c.exitWatched { // else all processes see it in the record
 		p.notifyPeers(c)
 	}
@@ -284,8 +282,8 @@ func (p *Provider) finishPeer(s *fabric.Sink, c *Conn) int {
 	c.reported = true
 	p.removeInbound(c)
 	p.deaths.forget(c)
-	if c.gone.Load() && c.exitCause.Kind == proc.Unknown && !c.reader.handle.none() {
-		c.exitCause = c.queryExitCause() // it may be known by now
+	if !p.polling || c.suspected.Load() { // else the report comes first
+		p.ExitCause(c.peer)
 	}
 	givenUp := c.halfOpen != nil && c.ending
 	if c.gone.Load() && !c.ending && c.departedInHeader() {

@@ -34,6 +34,7 @@ type Provider struct {
 	// in the memory of the node.
 	reads, readsNode bool
 	conns            map[proc.ID]*Conn
+	polling          bool // see SetPolling
 	// barred: peers that may never connect, and why; see bar.go.
 	barred map[proc.ID]error
 	// inbound: the connections whose ring Poll reads; see quiet.go.

@@ -212,9 +212,11 @@ func sleepUntil(p *Provider, e *observer, so func() bool) {
 	}
 }
 
-// end sleeps until the observer has seen an end.
+// end sleeps until the observer has seen an end, and polls once more, as the next Poll kills what runs in the peer's
+// place.
 func (e *observer) end(p *Provider) proc.Cause {
 	sleepUntil(p, e, func() bool { return len(e.ends) > 0 })
+	p.Poll(&e.Sink)
 	return e.ends[0]
 }
 

@@ -17,8 +17,7 @@ import (
 )
 
 // watcher waits for the end of peers: on their robust words, which are first, on Config.Exits, and
-// on their pidfds, which are last and report every end. It kills the peer, sets a flag and rings
-// the bell; the engine's Poll does the rest.
+// on their pidfds, which are last and report every end. It sets a flag and rings the bell; the engine's Poll does the rest.
 type watcher struct {
 	set *epoll.Set
 	// reapPending: some connection's gone flag is new. Set by the goroutines, cleared by Poll.
@@ -156,20 +155,14 @@ func (w *watcher) peerEnded(key int32, by evidence) {
 	}
 }
 
-// confirmEnd makes sure of a peer's end at the first evidence, and marks it for Poll. A word shows
-// only that a thread has ended, so the peer is killed: then the report is true. A process that
-// Exits reports is being killed by the kernel, which holds the lock that killing takes for some 15
-// microseconds: Poll kills it, before it reports it, and waits less.
+// confirmEnd marks a peer's end for Poll at the first evidence: the kernel is ending the process, or its program
+// for another one. releaseEnded kills that one.
 //
 // Preconditions: w.mu is held.
 func (w *watcher) confirmEnd(c *Conn, by evidence) {
 	if c.gone.Load() {
 		return
 	}
-	if by == byWord {
-		c.killPeer()
-	}
-	c.killPending = by == byExits || by == byPoll
 	if by != byPoll { // else Poll asks next
 		c.exitCause = c.queryExitCause()
 	}

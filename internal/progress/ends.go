@@ -36,6 +36,16 @@ func (e *Engine) notifyEnd(ep *Endpoint, cause proc.Cause) {
 	}
 }
 
+// explain learns how a process of this machine has ended whose end was reported before that was known.
+func (e *Engine) explain(end *peerEnd) {
+	if end.cause.Kind != proc.Unknown || e.shm == nil || end.ep.by != e.shm {
+		return
+	}
+	if end.cause = e.shm.ExitCause(end.ep.Proc); end.cause.Kind != proc.Unknown {
+		e.view.Explain(end.ep.Proc, end.cause)
+	}
+}
+
 // FinishEnds calls the listeners of OnEndLater for the failures that they have not been told, in the order
 // of these. It does nothing if such a listener calls it. Precondition: the lock is held.
 func (e *Engine) FinishEnds() {
@@ -44,6 +54,7 @@ func (e *Engine) FinishEnds() {
 	}
 	e.finishing = true
 	for i := 0; i < len(e.ends); i++ { // a listener may report an end
+		e.explain(&e.ends[i])
 		for _, fn := range e.endedLater {
 			fn(e.ends[i].ep, e.ends[i].cause)
 		}
