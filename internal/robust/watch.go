@@ -257,9 +257,10 @@ func (g *group) judge(e *entry, r *round) bool {
 	}
 }
 
-// gone asks a few times: the word is marked before the list is forgotten.
+// gone asks a few times: the word is marked before the list is forgotten. Where ranks share cores, more questions would
+// keep the dying thread from its core.
 func (e *entry) gone() bool {
-	const asks = 50
+	const asks = 3
 	for range asks {
 		if e.of.Gone() {
 			return true
