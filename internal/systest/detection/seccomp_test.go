@@ -104,7 +104,8 @@ var unrefusable = map[string]string{
 // callOf is the system call of functions with another name.
 var callOf = map[string]string{
 	"Getrlimit": "prlimit64", "PrctlRetInt": "prctl", "Pread": "pread64", "Poll": "ppoll",
-	"FcntlInt": "fcntl (F_ADD_SEALS)", "Mmap": "mmap (MAP_SHARED)", "MmapPtr": "mmap (MAP_SHARED)", "SYS_FUTEX": "futex (shared)",
+	"FcntlInt": "fcntl (F_ADD_SEALS)", "Mmap": "mmap (MAP_SHARED)", "MmapPtr": "mmap (MAP_SHARED)",
+	"SYS_FUTEX":               "futex (shared)",
 	"SchedGetaffinityDynamic": "sched_getaffinity", "IoctlGetInt": "ioctl", "GetsockoptInt": "getsockopt",
 	"SetsockoptInt": "setsockopt", "SetsockoptString": "setsockopt", "SchedGetAttr": "sched_getattr",
 	"SchedSetAttr": "sched_setattr",
