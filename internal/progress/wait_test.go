@@ -157,3 +157,33 @@ func TestAwaitYieldsToOthers(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, turns, 10)
 }
+
+// A process departs after its jobs: one may write to memory of a peer.
+func TestDepartWaitsForJobs(t *testing.T) {
+	e := engines(t, true)[0]
+	running, release := make(chan int), make(chan int)
+	var c Completion
+	waited := make(chan int)
+	go func() {
+		e.Lock()
+		e.Submit(&Job{Run: func(*Job) { close(running); <-release }, Done: func(*Job) { c.Finish() }})
+		e.Wait(&c)
+		e.Unlock()
+		close(waited)
+	}()
+	<-running
+	departed := make(chan bool, 1)
+	go func() {
+		e.Depart()
+		e.Lock()
+		departed <- c.Done()
+		e.Unlock()
+	}()
+	for range 1000 { // so that it departs if it does not wait
+		runtime.Gosched()
+	}
+	close(release)
+	done := <-departed
+	<-waited
+	require.True(t, done)
+}
