@@ -76,9 +76,9 @@
 // record: it ends the other threads of the program with it. First everything that the peer had
 // published is delivered, even if this process had not seen its knock when it died, and then its
 // end, with the exit code or the signal if the kernel has it by then: the report does not wait for
-// that, and ExitCause asks again. A process that polls does not ask before the report (SetPolling). The Poll after
-// the report kills another program that the peer has become by exec, through its pidfd. A peer that closes its endpoint without departing is reported as failed, and not killed: it
-// has released its words, and can send nothing.
+// that, and ExitCause asks again. Before that question the peer is killed through its pidfd, which ends another program
+// that it has become by exec. In a process that polls both follow the report (SetPolling). A peer that closes its
+// endpoint without departing is reported as failed, and not killed: it has released its words, and can send nothing.
 //
 // Inform reports a death from elsewhere, with the same consequences.
 //

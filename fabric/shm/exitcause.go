@@ -46,7 +46,7 @@ func (c *Conn) killPeer() {
 
 // endSuccessor kills the program that a peer whose program has ended may have become by exec. The kernel ends a thread
 // that holds words only with its program, so this can wait until the end has been reported: the lock that it takes is
-// busy until then.
+// busy until then. It comes before the question how the peer has ended, which else finds how exec has ended a thread.
 func (c *Conn) endSuccessor() {
 	if c.gone.Load() && !(c.reader.handle.late() && c.exitDecided()) {
 		c.killPeer()
@@ -85,6 +85,7 @@ func (p *Provider) ExitCause(peer proc.ID) proc.Cause {
 		return proc.Cause{}
 	}
 	if c.exitCause.Kind == proc.Unknown && !c.reader.handle.none() {
+		c.endSuccessor()
 		c.exitCause = c.queryExitCause()
 	}
 	return c.exitCause

@@ -156,12 +156,15 @@ func (w *watcher) peerEnded(key int32, by evidence) {
 }
 
 // confirmEnd marks a peer's end for Poll at the first evidence: the kernel is ending the process, or its program
-// for another one. releaseEnded kills that one.
+// for another one; see endSuccessor.
 //
 // Preconditions: w.mu is held.
 func (w *watcher) confirmEnd(c *Conn, by evidence) {
 	if c.gone.Load() {
 		return
+	}
+	if by == byWord {
+		c.killPeer()
 	}
 	if by != byPoll { // else Poll asks next
 		c.exitCause = c.queryExitCause()
