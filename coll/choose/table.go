@@ -37,8 +37,9 @@ type key struct {
 //     time of recursive doubling for 1 KiB, and 0.6 for 8 KiB, and among 64 twice the time.
 //   - halving from 16 KiB on, of ranks that share cores from 64: buffers are folded in parts, a part at each rank,
 //     after a length header. Among 4, 8 and 16 ranks on two cores doubling takes 0.64 to 0.70 of the time for
-//     16 KiB, 0.74 to 0.90 for 32 KiB, and 0.94 to 1.23 for 64 KiB. Straight from there on, up to 16 ranks: it takes two
-//     steps in place of six, and copies two thirds of the bytes (decision 171).
+//     16 KiB, 0.74 to 0.90 for 32 KiB, and 0.94 to 1.23 for 64 KiB. Straight takes two steps in place of six, copies two
+//     thirds of the bytes, and sends more messages: from there on it takes 0.79 to 1.02 of the time of 4 ranks, from
+//     1 MiB on 0.85 to 0.92 of 8, and from 2 MiB on 0.85 to 0.91 of 16 (decision 171).
 const defaults = `
 barrier               *     *     *       *      memory
 barrier               *     *     *       *      levels
@@ -54,7 +55,9 @@ reduce                5..   all   shared  *      knomial
 reduce                *     *     *       *      binomial
 allreduce             *     *     *       *      memory
 allreduce             *     *     *       *      levels
-allreduce             3..16 all   shared  64k..  straight
+allreduce             3..5  all   shared  64k..  straight
+allreduce             6..8  all   shared  1m..   straight
+allreduce             9..16 all   shared  2m..   straight
 allreduce             *     all   shared  64k..  halving
 allreduce             *     all   own     16k..  halving
 allreduce             *     part  *       16k..  halving
