@@ -284,7 +284,7 @@ func nonblockingAllocs(w *banyan.World) error {
 }
 
 func TestNonblockingCollectivesAllocateNothing(t *testing.T) {
-	ranktest.Succeed(t, 3, "non-blocking allocs", "BANYAN_DEBUG=off")
+	ranktest.Succeed(t, 3, "non-blocking allocs", "BANYAN_DETECT=off", "BANYAN_DEBUG=off")
 }
 
 // absentRank has rank 2, between rank 0 and rank 3 in the tree, compute outside the library

@@ -228,7 +228,7 @@ func TestSynchronousSendToTheDead(t *testing.T) {
 	}
 }
 
-func TestSeveralWithProcesses(t *testing.T) { ranktest.Succeed(t, 2, "several") }
+func TestSeveralWithProcesses(t *testing.T) { ranktest.Succeed(t, 2, "several", "BANYAN_DETECT=off") }
 
 func TestModesWithProcesses(t *testing.T) {
 	for _, env := range [][]string{nil, {ranktest.EagerEnv + "=50000"}, {ranktest.NoCopyEnv + "=1"}} {

@@ -308,7 +308,7 @@ func neighboursAllocs(w *banyan.World) error {
 }
 
 func TestExchangesAllocateNothing(t *testing.T) {
-	ranktest.Succeed(t, 3, "neighbours allocs", "BANYAN_DEBUG=off")
+	ranktest.Succeed(t, 3, "neighbours allocs", "BANYAN_DETECT=off", "BANYAN_DEBUG=off")
 }
 
 // Under debug calls that differ are named as the program has made them.
