@@ -47,7 +47,7 @@ func (p *Provider) CheckDeaths() {
 	}
 	p.deaths.pollAll(p.watch)
 	if w := p.deaths.words; len(w) > 0 {
-		w[0].thread.Gone()
+		w[0].thread.Gone() // so that the kernel's code for it is in the cache
 	}
 	p.watch.reapPending.Store(true)
 }

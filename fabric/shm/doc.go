@@ -105,5 +105,6 @@
 // A peer that overwrites the robust words of another can delay the detection of its death, and
 // cannot fake one: a mark counts after the kernel has confirmed that the thread is gone.
 //
-// Floor 2. The watchers are goroutines of their own; they set a flag and ring the bell. A thread only holds the words.
+// Floor 2. The watchers are goroutines of their own; after evidence by a word they kill the peer and ask how it has
+// ended, then they set a flag and ring the bell. A thread only holds the words.
 package shm

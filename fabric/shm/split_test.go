@@ -36,7 +36,7 @@ func newSplitting(t testing.TB, n int) *splitting {
 	return s
 }
 
-// Both copy, and each byte arrives, whatever the length and whoever is faster.
+// Both copy, and each byte arrives, whatever the length and whichever is faster.
 func TestBothCopyALongMessage(t *testing.T) {
 	const most = 4<<20 + 5
 	s := newSplitting(t, most)

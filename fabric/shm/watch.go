@@ -17,7 +17,8 @@ import (
 )
 
 // watcher waits for the end of peers: on their robust words, which are first, on Config.Exits, and
-// on their pidfds, which are last and report every end. It sets a flag and rings the bell; the engine's Poll does the rest.
+// on their pidfds, which are last and report every end. After a word it kills the peer;
+// it sets a flag and rings the bell, and the engine's Poll does the rest.
 type watcher struct {
 	set *epoll.Set
 	// reapPending: some connection's gone flag is new. Set by the goroutines, cleared by Poll.
