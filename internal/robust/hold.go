@@ -60,7 +60,7 @@ func (h *Holder) live(began chan<- error) {
 		return
 	}
 	defer close(h.done)
-	promptly(0)
+	first()
 	err := setList(h.head)
 	began <- err
 	if err != nil {

@@ -320,6 +320,23 @@ func TestSeeSaysWhatIsMissing(t *testing.T) {
 	require.Equal(t, time.Millisecond, round{doubted: true}.limit())
 }
 
+// The thread that holds words dies before others: it has a real-time class where that is allowed, and else short slices.
+func TestHolderIsFirstToRun(t *testing.T) {
+	allowed := make(chan bool)
+	go func() {
+		runtime.LockOSThread() // and ends with the goroutine
+		allowed <- unix.SchedSetAttr(0, &unix.SchedAttr{Policy: unix.SCHED_FIFO, Priority: 1}, 0) == nil
+	}()
+	a, err := unix.SchedGetAttr(spawn(t, 1).seen.tid, 0)
+	require.NoError(t, err)
+	if <-allowed {
+		require.EqualValues(t, unix.SCHED_FIFO, a.Policy)
+	} else {
+		require.EqualValues(t, unix.SCHED_NORMAL, a.Policy)
+		require.EqualValues(t, 100*time.Microsecond, a.Runtime)
+	}
+}
+
 // The threads of a watch interrupt a process that polls no more, until it sleeps again: those that wait, and those that
 // start meanwhile.
 func TestPoliteWatch(t *testing.T) {
