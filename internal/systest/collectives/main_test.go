@@ -28,7 +28,6 @@ var roles = ranktest.Roles{
 	"root that leaves":            rootThatLeaves(8, blockingBcast),
 	"root that leaves long":       rootThatLeaves(60_000, blockingBcast),
 	"root that leaves long later": rootThatLeaves(60_000, nonblockingBcast),
-	"silent":                      silentRank,
 	"staged":                      stagedRank,
 	"tables":                      tablesRank,
 	"uniform":                     uniformRank,

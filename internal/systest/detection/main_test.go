@@ -20,6 +20,7 @@ var roles = ranktest.Roles{
 	"outage":        outage,
 	"refused calls": refusedCalls,
 	"runs commands": runsCommands,
+	"silent":        silentRanks,
 	"split":         splitApart,
 	"stopped":       stopped,
 	"walled off":    walledOff,
