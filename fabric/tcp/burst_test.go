@@ -36,7 +36,7 @@ func TestBurst(t *testing.T) {
 		"sleep":      func(tp *tap, _ *Conn) { tp.Ready() },
 		"await":      func(tp *tap, _ *Conn) { tp.conn.Await(fabric.ClassTest, 0, nil, 1) },
 		"elsewhere":  func(_ *tap, other *Conn) { other.TrySend(fabric.ClassTest, 0, nil) },
-		"long":       func(tp *tap, _ *Conn) { tp.conn.TrySend(fabric.ClassTest, 0, make([]byte, directSend)) },
+		"long":       func(tp *tap, _ *Conn) { tp.conn.TrySend(fabric.ClassTest, 0, make([]byte, burstFrame)) },
 		"loan":       func(tp *tap, _ *Conn) { tp.conn.TryLend(fabric.ClassTest, 0, make([]byte, size)) },
 		"invalidate": func(_ *tap, other *Conn) { other.Invalidate() },
 		"depart":     func(tp *tap, _ *Conn) { tp.Depart() },
