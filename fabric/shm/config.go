@@ -183,9 +183,12 @@ func (g geometry) boardsOffset() int64 { return g.ringOffset(proc.ID(g.procs)) }
 
 func (g geometry) segmentBytes() int64 { return g.boardsOffset() + boardArea }
 
-// maxFrame keeps a frame, its free line and the gaps at a page's boundary and at the ring's end
+// maxFrame is the longest frame of a ring with so many bulk bytes. It keeps a frame, its free line and the gaps at a page's boundary and at the ring's end
 // below the credit that the consumer may hold back (a quarter): see ring.place and
 // consumer.returnCredit.
-func (g geometry) maxFrame() int { return int(g.bulk/4) - lineBytes }
+func maxFrame(bulk uint64) int { return int(bulk/4) - lineBytes }
 
-func roundUp(n, to int64) int64 { return (n + to - 1) / to * to }
+// maxFrame is that of a wide ring.
+func (g geometry) maxFrame() int { return maxFrame(uint64(g.bulk)) }
+
+func roundUp[T int64 | uint64](n, to T) T { return (n + to - 1) / to * to }

@@ -153,7 +153,7 @@ func (c *Conn) hangUp(why int) {
 	if !c.live {
 		return
 	}
-	if !c.out.long || c.out.tail < c.out.stop || c.grow(0) {
+	if !c.out.long || c.out.tail < c.out.backed || c.grow(0) { // nobody looks at the line behind the last one
 		c.out.bye(why)
 	}
 	c.closeSend()

@@ -30,25 +30,6 @@ type consumer struct {
 // received is the number of frames so far.
 func (c *consumer) received() uint64 { return c.head + c.past }
 
-// move continues in the other ring, and reports whether the producer may have meant that.
-func (c *consumer) move(to int) bool {
-	if to != moveLong && to != moveShort || c.long == (to == moveLong) || c.left {
-		return false
-	}
-	received := c.received() - 1 // without this line
-	c.ring, c.other = c.other, c.ring
-	if c.long = to == moveLong; c.long {
-		c.publishHeads(c.other.at) // the producer counts on them when it comes back
-		c.home = heads{c.head, c.bulkHead}
-		c.head, c.bulkHead = 0, 0
-	} else {
-		c.head, c.bulkHead, c.left = c.home.head, c.home.bulkHead, true
-	}
-	c.headPublished, c.bulkPublished = c.head, c.bulkHead
-	c.past = received - c.head
-	return true
-}
-
 // fresh reports whether a frame waits.
 func (c *consumer) fresh() bool {
 	return atomic.LoadUint64(&c.line(c.head).word)>>lapShift == c.lap(c.head)

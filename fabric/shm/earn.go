@@ -2,7 +2,6 @@ package shm
 
 import (
 	"errors"
-	"math"
 	"slices"
 	"time"
 
@@ -14,7 +13,8 @@ import (
 // A pair that has something to send beyond the occasional small frame earns a long ring: by a frame
 // that the short ring cannot hold, by a burst that fills it, or by the number of its frames. The first
 // long messages are announced and copied by the kernel, which takes less time than the memory of a ring. The
-// long ring gets memory as its cursors advance for the first time. So the memory of a node grows
+// long ring gets memory as its cursors advance for the first time, and a part of its payload bytes is used again and again
+// until the pair is busy. So the memory of a node grows
 // with its traffic, and not with the square of its processes.
 //
 // Each process has a share of the node's memory for long rings. When the share is used up, a pair
@@ -31,11 +31,13 @@ const (
 	// The memory that a long ring gets first, in bytes of lines and of bulk. The rest comes at once when
 	// that has been used: in pieces it is slower, by a fifth of the bandwidth of 64 bytes.
 	linesPiece = 2 * pageBytes
-	bulkPiece  = 4 * pageBytes
+	bulkPiece  = narrowBulk
 	// ringShare bounds the memory of all processes of a node for long rings, in bytes; leastShare
 	// is the minimum for each on a node with many.
 	ringShare  = 512 << 20
 	leastShare = 1 << 20
+	// quickLap is the time for narrowBulk bytes in which a pair counts as busy.
+	quickLap = time.Millisecond
 	// idleTime is how long a pair must have sent nothing before it gives its ring to another.
 	idleTime = 100 * time.Millisecond
 )
@@ -46,8 +48,11 @@ type ringState struct {
 	left      uint32    // long rings that this side has left
 	wanted    time.Time // since when a frame of needed bytes cannot be sent for lack of memory; or zero
 	needed    int
-	announced int  // messages for lack of a long ring, up to earnLong
-	awaits    bool // a frame waits for the peer to give back the memory of the last ring
+	announced int // messages for lack of a long ring, up to earnLong
+	// lap is the number of times that the narrow ring has been filled, and lapAt when it was last.
+	lap    uint64
+	lapAt  time.Time
+	awaits bool // a frame waits for the peer to give back the memory of the last ring
 	// visited is producer.sent at visitedAt, the last visit of shortenIdle after frames.
 	visited   uint64
 	visitedAt time.Time
@@ -94,8 +99,7 @@ func (c *Conn) afford(n int) bool {
 	case !c.get:
 		return true
 	case c.out.long:
-		_, end := c.out.place(c.out.bulkTail, n)
-		return end <= c.out.bulkStop || c.p.affords()
+		return c.out.bulkBacked >= c.out.bulkSize && (c.out.wide() || c.out.fits(n)) || c.p.affords()
 	case c.ring.announced < earnLong:
 		c.ring.announced++
 		return false
@@ -133,8 +137,8 @@ func (c *Conn) lengthen(force bool) bool {
 		return false
 	}
 	c.out.enter(longRing(c.segment.page(p.cfg.Self), c.segment.rings, c.segment.geometry))
-	c.out.stop = lines / lineBytes
-	c.out.setLimit()
+	c.out.backed = lines / lineBytes
+	c.out.setStop()
 	c.spend(int64(lines))
 	c.ring.visited, c.ring.visitedAt = c.out.sent(), time.Now()
 	p.long = append(p.long, c)
@@ -145,29 +149,51 @@ func (c *Conn) lengthen(force bool) bool {
 func (c *Conn) grow(n int) bool {
 	o := &c.out
 	lines := uint64(o.mask+1) * lineBytes
-	if o.tail >= o.stop && !c.growPart(&o.stop, lineBytes, 0, lines, linesPiece) {
+	if o.tail >= o.stop && !c.growPart(&o.backed, lineBytes, 0, lines, linesPiece) {
 		return false
 	}
-	if n > inlineBytes && o.bulkStop < o.bulkSize {
-		for _, end := o.place(o.bulkTail, n); o.bulkStop < min(end, o.bulkSize); {
-			if !c.growPart(&o.bulkStop, 1, lines, o.bulkSize, bulkPiece) {
-				return false
-			}
-		}
+	if n > inlineBytes && !c.growBulk(n, lines) {
+		return false
 	}
-	if o.stop > o.mask && o.bulkStop >= o.bulkSize {
-		o.stop, o.bulkStop, o.ripe = math.MaxUint64, math.MaxUint64, true
-	} else if o.stop > o.mask {
-		o.stop = math.MaxUint64
-	}
-	o.setLimit()
+	o.setStop()
+	o.ripe = o.backed > o.mask && o.bulkBacked >= o.wideBulk && o.wide()
 	return true
 }
 
+// growBulk adds memory for n bulk bytes, which lie behind those of the lines. The frame need not have credit then.
+func (c *Conn) growBulk(n int, lines uint64) bool {
+	o := &c.out
+	for o.bulkBacked < o.bulkSize {
+		if !c.growPart(&o.bulkBacked, 1, lines, o.wideBulk, bulkPiece) {
+			return false
+		}
+	}
+	if o.wide() || o.fits(n) && !(c.hurries() && c.p.affords()) {
+		return true
+	}
+	if o.bulkBacked < o.wideBulk && !c.growPart(&o.bulkBacked, 1, lines, o.wideBulk, bulkPiece) {
+		return n <= o.maxFrame // it waits for credit
+	}
+	o.goWide()
+	return true
+}
+
+// hurries reports whether the pair uses the narrow ring for the second time within quickLap. A wide one takes less time
+// for each frame, as the consumer returns credit less often.
+func (c *Conn) hurries() bool {
+	lap := c.out.bulkTail / c.out.bulkSize
+	if lap == c.ring.lap {
+		return false
+	}
+	last := c.ring.lapAt
+	c.ring.lap, c.ring.lapAt = lap, time.Now()
+	return c.ring.lapAt.Sub(last) < quickLap
+}
+
 // growPart gives memory to a part of the long ring that begins at base, has size bytes, and has memory
-// up to stop, in units: a piece, then the rest.
-func (c *Conn) growPart(stop *uint64, unit, base, size, piece uint64) bool {
-	from := *stop * unit
+// up to backed, in units: a piece, then the rest.
+func (c *Conn) growPart(backed *uint64, unit, base, size, piece uint64) bool {
+	from := *backed * unit
 	to := size
 	if from == 0 {
 		to = min(piece, size)
@@ -176,7 +202,7 @@ func (c *Conn) growPart(stop *uint64, unit, base, size, piece uint64) bool {
 		c.p.cfg.Log.Info("no memory for the long ring", "peer", int(c.peer), "reason", err)
 		return false
 	}
-	*stop = to / unit
+	*backed = to / unit
 	c.spend(int64(to - from))
 	return true
 }

@@ -1,7 +1,9 @@
 package shm
 
 import (
+	"bytes"
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"testing"
@@ -37,7 +39,7 @@ func newNumbered(t *testing.T, c *Conn, to *Provider) *numbered {
 		require.Equal(t, n.got, imm)
 		if len(b) > 8 {
 			require.Equal(t, n.got, binary.LittleEndian.Uint64(b))
-			require.Equal(t, byte(n.got), b[len(b)-1])
+			require.Equal(t, len(b)-8, bytes.Count(b[8:], []byte{byte(n.got)}))
 		}
 		n.got++
 	}
@@ -48,8 +50,10 @@ func newNumbered(t *testing.T, c *Conn, to *Provider) *numbered {
 func (n *numbered) try(size int) bool {
 	b := make([]byte, size)
 	if size > 8 {
+		for i := range b {
+			b[i] = byte(n.sent)
+		}
 		binary.LittleEndian.PutUint64(b, n.sent)
-		b[size-1] = byte(n.sent)
 	}
 	if !n.c.TrySend(fabric.ClassTest, n.sent, b) {
 		return false
@@ -107,13 +111,21 @@ func TestEarningTheLongRing(t *testing.T) {
 	}
 }
 
-// Frames arrive once and in order while the pair goes to the long ring and back, at any moment.
+// Frames arrive once, in order and whole while the pair goes to the long ring and back, and while this becomes wide, at
+// any moment.
 func TestGivingTheLongRingBack(t *testing.T) {
-	a, b, ab, _ := pair(t, Config{Lines: 64, BulkBytes: 16 << 10})
+	for _, bulk := range []int{narrowBulk / 2, 2 * narrowBulk, 8 * narrowBulk} {
+		t.Run(fmt.Sprint(bulk), func(t *testing.T) { testGivingBack(t, bulk) })
+	}
+}
+
+func testGivingBack(t *testing.T, bulk int) {
+	a, b, ab, _ := pair(t, Config{Lines: 64, BulkBytes: bulk})
 	n := newNumbered(t, ab, b)
 	rng := rand.New(rand.NewPCG(1, 2))
-	before, times := int64(0), 0
+	before, times, widened := int64(0), 0, 0
 	for range 20_000 {
+		narrow := ab.out.long && !ab.out.wide()
 		switch rng.IntN(20) {
 		case 0:
 			n.send(rng.IntN(ab.maxFrame + 1))
@@ -125,14 +137,26 @@ func TestGivingTheLongRingBack(t *testing.T) {
 			ab.lengthen(true)
 		case 3:
 			n.drain()
+		case 4, 5, 6:
+			n.send(rng.IntN(min(ab.maxFrame, maxFrame(narrowBulk)) / 2))
+		case 7:
+			for n.try(rng.IntN(shortFrame + 1)) { // until there is no credit
+			}
 		default:
 			n.send(rng.IntN(shortFrame + 1))
 		}
+		if narrow && ab.out.long && ab.out.wide() && n.sent > n.got+1 {
+			widened++
+		}
+		require.False(t, ab.out.corrupt)
 		require.Equal(t, n.sent, ab.Traffic().Sent)
 	}
 	n.drain()
 	require.Equal(t, n.sent, b.conns[0].Received())
 	require.Greater(t, times, 100)
+	if bulk > narrowBulk {
+		require.Greater(t, widened, 100, "with frames on the way")
+	}
 	for ab.out.long && !ab.shorten() {
 		n.drain()
 	}

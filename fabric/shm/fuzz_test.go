@@ -153,15 +153,19 @@ func FuzzAwait(f *testing.F) {
 func FuzzCursors(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 0, 2, 1, 40, 9, 200, 255})
 	f.Add([]byte{255, 255, 0, 0, 1, 1, 1, 1})
+	f.Add([]byte{0, 0, 200, 0, 64, 255, 0, 0, 250, 0, 100, 255})
 	f.Fuzz(func(t *testing.T, script []byte) {
-		g := geometry{procs: 2, lines: 64, bulk: 16 << 10}
+		g := geometry{procs: 2, lines: 64, bulk: 2 * narrowBulk}
 		mem := make([]byte, pageBytes+g.ringBytes())
 		p := producer{ring: longRing(mem, mem[pageBytes:], g), long: true}
 		payload := make([]byte, g.maxFrame())
 		for ; len(script) >= 3 && !p.corrupt; script = script[3:] { // heads go on or back, and something is sent
+			if script[2] == 255 && !p.wide() {
+				p.goWide()
+			}
 			p.at.head += uint64(int8(script[0]))
 			p.at.bulkHead += uint64(int8(script[1])) * lineBytes
-			for p.send(fabric.ClassTest, 0, payload[:int(script[2])*len(payload)/255]) && !p.corrupt {
+			for p.send(fabric.ClassTest, 0, payload[:int(script[2])*p.maxFrame/255]) && !p.corrupt {
 				require.LessOrEqual(t, p.tail-p.headSeen, uint64(g.lines))
 				require.LessOrEqual(t, p.bulkTail-p.bulkSeen, uint64(g.bulk))
 			}

@@ -2,6 +2,7 @@ package shm
 
 import (
 	"encoding/binary"
+	"math"
 	"math/bits"
 	"sync/atomic"
 	"unsafe"
@@ -34,10 +35,11 @@ const (
 	byeDeparted = 0 // an orderly departure
 	byeClosed   = 1 // closed without departing, which is a failure
 	// classMove too: the last line of this ring for now, the next is in the other. Its length names
-	// the next.
+	// the next; moveWide: it is in this one, and bulk bytes have all of its memory from now on.
 	classMove = fabric.NumClasses + 1
 	moveLong  = 0
 	moveShort = 1
+	moveWide  = 2
 )
 
 // heads are the lines and bulk bytes of a ring that have been consumed. Written by the consumer, read
@@ -106,6 +108,7 @@ type ring struct {
 	lapBits  uint8  // log2 lines
 	bulkSize uint64
 	maxFrame int
+	wideBulk uint64 // bulkSize of the ring when it is wide
 }
 
 // shortRing is the ring in a page. It keeps back a line for classBye and one for classMove.
@@ -114,18 +117,20 @@ func shortRing(page []byte) ring {
 	return ring{
 		cur: cur, at: &cur.short, reserved: 2,
 		lines: unsafe.Pointer(&page[shortAt]), mask: shortLines - 1, lapBits: uint8(bits.TrailingZeros32(shortLines)),
-		bulk: unsafe.Pointer(&page[shortBulkAt]), bulkSize: shortBulk, maxFrame: shortFrame,
+		bulk: unsafe.Pointer(&page[shortBulkAt]), bulkSize: shortBulk, wideBulk: shortBulk, maxFrame: shortFrame,
 	}
 }
 
-// longRing is the ring in mem. It keeps back a line for classBye.
+// longRing is the ring in mem, which is narrow at first. It keeps back a line for classBye.
 func longRing(page, mem []byte, g geometry) ring {
 	cur := cursorsOf(page)
-	return ring{
+	r := ring{
 		cur: cur, at: &cur.long, reserved: 1,
 		lines: unsafe.Pointer(&mem[0]), mask: uint64(g.lines - 1), lapBits: uint8(bits.TrailingZeros32(g.lines)),
-		bulk: unsafe.Pointer(&mem[int(g.lines)*lineBytes]), bulkSize: uint64(g.bulk), maxFrame: g.maxFrame(),
+		bulk: unsafe.Pointer(&mem[int(g.lines)*lineBytes]), wideBulk: uint64(g.bulk),
 	}
+	r.setBulk(narrowBulk)
+	return r
 }
 
 func (r *ring) line(i uint64) *line {
@@ -178,11 +183,16 @@ type producer struct {
 	long bool
 	home position
 	// stop is the line at which sending takes the slow path: in the short ring, because the pair may
-	// earn the long one; in the long ring, because there is no memory from that line on. bulkStop is
-	// the same for the bulk ring. Both are beyond all once the long ring has all its memory: ripe.
-	stop, bulkStop uint64
-	ripe           bool
-	past           uint64 // frames sent through other rings, less the lines in this one that were none
+	// earn the long one; in the long ring, because there is no memory behind that line, at which the consumer
+	// looks when it has taken those before; beyond all once all lines have memory.
+	stop uint64
+	// backed and bulkBacked are the lines and bulk bytes of the long ring that have memory; ripe: it is wide, and
+	// all have.
+	backed, bulkBacked uint64
+	ripe               bool
+	past               uint64 // frames sent through other rings, less the lines in this one that were none
+	// widenedAt and widenedBy are the results of widen until the consumer has passed it; else 0.
+	widenedAt, widenedBy uint64
 }
 
 // position is that of a producer in a ring that it does not use at present.
@@ -198,43 +208,32 @@ func (p *producer) setLimit() {
 	}
 }
 
-// enter moves the producer to a long ring, which is all zero. There must be a line for classMove.
-func (p *producer) enter(long ring) {
-	sent := p.sent()
-	p.publish(p.line(p.tail), classMove, 0, moveLong)
-	p.home = position{p.tail, p.bulkTail, p.headSeen, p.bulkSeen}
-	p.ring, p.long, p.stop, p.bulkStop = long, true, 0, 0
-	p.tail, p.bulkTail, p.headSeen, p.bulkSeen = 0, 0, 0, 0
-	p.moved(sent)
+// setStop adapts stop to backed.
+func (p *producer) setStop() {
+	p.stop = math.MaxUint64
+	if p.backed <= p.mask {
+		p.stop = p.backed - 1
+	}
+	p.setLimit()
 }
 
-// leave moves the producer back to its short ring, if there is a line for classMove.
-func (p *producer) leave(short ring) bool {
-	if p.tail-p.headSeen >= p.mask+1-p.reserved && !p.refresh(p.mask-p.reserved, p.bulkSize) {
+// hasLine reports whether there is credit for a line.
+func (p *producer) hasLine() bool {
+	return p.tail-p.headSeen < p.mask+1-p.reserved || p.refresh(p.mask-p.reserved, p.bulkSize)
+}
+
+// fits reports whether there is room for n bulk bytes, without asking the consumer for it.
+func (p *producer) fits(n int) bool {
+	if n > p.maxFrame {
 		return false
 	}
-	sent := p.sent()
-	p.publish(p.line(p.tail), classMove, 0, moveShort)
-	h := &p.home
-	p.ring, p.long, p.ripe = short, false, false
-	p.tail, p.bulkTail, p.headSeen, p.bulkSeen = h.at, h.bulkAt, h.seen, h.bulkSeen
-	p.moved(sent)
-	return true
-}
-
-// moved adapts the counts to another ring.
-func (p *producer) moved(sent uint64) {
-	p.past = sent - p.tail
-	p.setLimit()
-	if p.starving {
-		p.starving = false
-		p.cur.starving.Store(0)
-	}
+	_, end := p.place(p.bulkTail, n)
+	return end-p.bulkSeen <= p.bulkSize || p.readCredit(p.mask, p.bulkSize-(end-p.bulkTail))
 }
 
 // send publishes a frame of any size, or reports that there is no credit.
 func (p *producer) send(class fabric.Class, imm uint64, payload []byte) bool {
-	if p.tail-p.headSeen >= p.mask+1-p.reserved && !p.refresh(p.mask-p.reserved, p.bulkSize) {
+	if !p.hasLine() {
 		return false
 	}
 	l := p.line(p.tail)
@@ -317,6 +316,11 @@ func (p *producer) refresh(maxLines, maxBulk uint64) bool {
 
 func (p *producer) readCredit(maxLines, maxBulk uint64) bool {
 	head, bulk := atomic.LoadUint64(&p.at.head), atomic.LoadUint64(&p.at.bulkHead)
+	if p.widenedBy != 0 && bulk <= p.widenedAt {
+		bulk += p.widenedBy
+	} else {
+		p.widenedBy = 0
+	}
 	if p.tail-head > p.tail-p.headSeen || p.bulkTail-bulk > p.bulkTail-p.bulkSeen {
 		p.corrupt = true
 		return false
