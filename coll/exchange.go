@@ -2,10 +2,8 @@ package coll
 
 import (
 	"cmp"
-	"encoding/binary"
 	"fmt"
 
-	"github.com/banyan-hpc/banyan/coll/sm"
 	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/p2p"
 )
@@ -32,7 +30,12 @@ type Args struct {
 func (o *Comm) Do(c *p2p.Comm, call Call, k Kind, a Args) error {
 	call.Wrong = a.check(c, k)
 	call = o.compared(c, call)
+	done, tried, err := o.quickly(c, call, k, &a)
+	if done {
+		return ended(c, k, 0, err)
+	}
 	s := o.blocking(c, k, call)
+	s.tried = tried
 	s.plan(&a)
 	return s.run()
 }
@@ -131,9 +134,9 @@ func (s *Schedule) plan(a *Args) {
 	case Gatherv:
 		s.gatherv(a.In, a.To, a.Root)
 	case ReduceScatterBlock:
-		s.reduceScatter(equal(a.In, n), a.In, a.Out, a.Fold)
+		s.reduceScatter(equal(a.In, n), a)
 	case ReduceScatter:
-		s.reduceScatter(s.divided(a.In, a.Counts, a.unit()), a.In, a.Out, a.Fold)
+		s.reduceScatter(s.divided(a.In, a.Counts, a.unit()), a)
 	case Scan, Exscan:
 		s.scan(a.In, a.Out, a.Fold, s.kind == Exscan)
 	case Scatterv:
@@ -155,82 +158,14 @@ func (s *Schedule) alltoall(from, to Blocks, all []byte) {
 	if n := s.c.RemoteSize(); s.staged() || from.overlap(n, &to, n) {
 		to = s.apart(to)
 	}
-	if s.kind == Alltoall && !s.blocksInMemory(from.size, &to, all) || s.kind != Alltoall && !s.partsInMemory(&from, &to) {
+	if !s.inMemory(func(m *inMemory) (bool, error) {
+		if s.kind == Alltoall {
+			return m.alltoall(all, from.size, &to)
+		}
+		return m.alltoallv(&from, &to)
+	}) {
 		s.pairwise(from.At, &to)
 	}
-}
-
-// blocksInMemory exchanges blocks of one size in shared memory; see inMemory.
-func (s *Schedule) blocksInMemory(size int, to *Blocks, all []byte) bool {
-	mine := s.c.Rank() * size
-	return s.inMemory(all, true, func(int) int { return len(all) }, func(rank int, part []byte) {
-		copy(to.At(s.w.OriginalRank(rank)), part[mine:][:size])
-	})
-}
-
-// partsInMemory exchanges blocks of any lengths in shared memory. Before the blocks of a rank are their lengths, by the
-// ranks to send on.
-func (s *Schedule) partsInMemory(from, to *Blocks) bool {
-	if !s.free() || s.between() || !s.blocks {
-		return false
-	}
-	n, me, w := s.w.Size(), s.w.Rank(), s.w
-	total := n * lengthBytes
-	for rank := range n {
-		total += len(from.At(w.OriginalRank(rank)))
-	}
-	fits := total <= sm.Wide(n)
-	if fits {
-		s.heads = s.heads[:0]
-		for rank := range n {
-			s.heads = binary.LittleEndian.AppendUint32(s.heads, uint32(len(from.At(w.OriginalRank(rank)))))
-		}
-		for rank := range n {
-			s.heads = append(s.heads, from.At(w.OriginalRank(rank))...)
-		}
-	}
-	return s.inMemory(s.heads, fits, nil, func(rank int, part []byte) {
-		place := to.At(w.OriginalRank(rank))
-		block, length := blockIn(part, n, me)
-		if length != len(place) {
-			s.fail(fmt.Errorf("%w: rank %d %s, this one wants %s", ft.ErrArgument, w.OriginalRank(rank),
-				lengthSent(length), lengthWanted(len(place))))
-			return
-		}
-		copy(place, block)
-	})
-}
-
-// lengthBytes is the length of the length of a block.
-const lengthBytes = 4
-
-// blockIn is the block of one of n ranks in a part, and its length there; -1: the part is none.
-//
-//banyan:decodes
-func blockIn(part []byte, n, rank int) (block []byte, length int) {
-	if len(part) < n*lengthBytes {
-		return nil, -1
-	}
-	at := uint64(n * lengthBytes)
-	for before := range rank {
-		at += uint64(binary.LittleEndian.Uint32(part[before*lengthBytes:]))
-	}
-	size := uint64(binary.LittleEndian.Uint32(part[rank*lengthBytes:]))
-	if at+size > uint64(len(part)) {
-		return nil, -1
-	}
-	return part[at:][:size], int(size)
-}
-
-// inMemory exchanges parts of few bytes among all ranks in shared memory, see sm.Segment.Exchange; false: they go by
-// messages, in which each rank waits for all others. Not fits: that of this rank is too long.
-func (s *Schedule) inMemory(mine []byte, fits bool, want func(rank int) int, take func(rank int, part []byte)) bool {
-	return s.free() && !s.between() && s.alone(func(g *sm.Segment, most int) (bool, error) {
-		if most = min(most, longest(choices[s.kind]-1, g)); !fits {
-			most = -1
-		}
-		return g.Exchange(s.kind.String(), mine, most, want, take)
-	})
 }
 
 // allgatherv sends all ranks the same. Ranks that passed on blocks of others would have to agree on the
@@ -239,9 +174,7 @@ func (s *Schedule) allgatherv(mine []byte, to Blocks) {
 	if s.staged() {
 		to = s.apart(to)
 	}
-	at := func(rank int) []byte { return to.At(s.w.OriginalRank(rank)) }
-	if !s.inMemory(mine, true, func(rank int) int { return len(at(rank)) },
-		func(rank int, part []byte) { copy(at(rank), part) }) {
+	if !s.inMemory(func(m *inMemory) (bool, error) { return m.allgatherv(mine, &to) }) {
 		s.pairwise(func(int) []byte { return mine }, &to)
 	}
 }
@@ -265,6 +198,10 @@ func (s *Schedule) gatherStraight(mine []byte, to Blocks, root int) {
 	if s.staged() {
 		to = s.apart(to)
 	}
+	kind := stepIrecv
+	if !s.between() && w.Size() == 2 { // one message is awaited as it comes
+		kind = stepRecv
+	}
 	for d := range s.o.far.size() {
 		src := s.o.far.turn(root, d)
 		place := to.At(w.OriginalRank(src))
@@ -272,7 +209,7 @@ func (s *Schedule) gatherStraight(mine []byte, to Blocks, root int) {
 			copy(place, mine)
 			continue
 		}
-		s.add(stepIrecv, src, place, nil)
+		s.add(kind, src, place, nil)
 	}
 	s.wait()
 }

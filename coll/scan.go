@@ -1,22 +1,24 @@
 package coll
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math/bits"
 
-	"github.com/banyan-hpc/banyan/coll/sm"
 	"github.com/banyan-hpc/banyan/ft"
 )
 
 // reduceScatter sends each rank its block and folds the received ones in the order of ranks. Each rank sends and
-// receives the minimal number of bytes of any algorithm, and all messages are under way at once. Few bytes, which lie in
-// all, use shared memory.
-func (s *Schedule) reduceScatter(from Blocks, all, out []byte, f Fold) {
-	s.fold = f.Op
-	if s.foldInMemory(&from, all, out, f) {
+// receives the minimal number of bytes of any algorithm, and all messages are under way at once. Few bytes use shared memory.
+func (s *Schedule) reduceScatter(from Blocks, a *Args) {
+	out := a.Out
+	if s.staged() {
+		out = s.mem.bytes(len(out))
+	}
+	if s.inMemory(func(m *inMemory) (bool, error) { return m.reduceScatter(a, out) }) {
+		s.result = result{to: a.Out, from: out}
 		return
 	}
+	s.fold = a.Fold.Op
 	n := s.c.Size()
 	to := equal(s.mem.bytes(n*len(out)), n)
 	s.pairwise(from.At, &to)
@@ -24,45 +26,7 @@ func (s *Schedule) reduceScatter(from Blocks, all, out []byte, f Fold) {
 	for rank := 1; rank < s.w.Size(); rank++ {
 		s.add(stepFold, 0, acc, to.At(s.w.OriginalRank(rank)))
 	}
-	s.result = result{to: out, from: acc}
-}
-
-// foldInMemory folds this rank's blocks of all ranks. Where ranks have given counts a sum of them follows the
-// bytes of each rank, so that other counts of another rank show.
-func (s *Schedule) foldInMemory(from *Blocks, all, out []byte, f Fold) bool {
-	at, part, fits, sum := s.c.Rank()*len(out), all, true, uint64(0)
-	if from.at != nil {
-		at, sum = from.at[s.c.Rank()], from.sum()
-		if fits = s.blocks && len(all)+sumBytes <= sm.Wide(s.w.Size()); fits {
-			part = binary.LittleEndian.AppendUint64(append(s.mem.bytes(len(all) + sumBytes)[:0], all...), sum)
-		}
-	}
-	var acc, in []byte
-	return s.inMemory(part, fits, func(int) int { return len(part) }, func(rank int, got []byte) {
-		block := got[at:][:len(out)]
-		if from.at != nil && binary.LittleEndian.Uint64(got[len(all):]) != sum {
-			s.fail(disagreed(len(out)))
-		}
-		if rank == 0 {
-			acc, in = s.mem.two(len(out))
-			s.result = result{to: out, from: acc}
-			copy(acc, block)
-		} else if len(out) > 0 { // without operands there may be no operation either
-			copy(in, block)
-			f.Op(acc, in)
-		}
-	})
-}
-
-// sumBytes is the length of a sum.
-const sumBytes = 8
-
-// sum is a sum of the places of blocks.
-func (b *Blocks) sum() (sum uint64) {
-	for _, at := range b.at {
-		sum = (sum ^ uint64(at)) * 1099511628211 // FNV-1
-	}
-	return sum
+	s.result = result{to: a.Out, from: acc}
 }
 
 // divided are blocks of so many elements for each rank, one after the other.

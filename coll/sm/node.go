@@ -67,9 +67,6 @@ func (s *Segment) Collect(op string, to []byte, fold func(acc, in []byte)) error
 	if err := s.gather(op); err != nil {
 		return err
 	}
-	if s.scratch == nil {
-		s.scratch = make([]byte, s.Room())
-	}
 	want := len(to)
 	if fold == nil {
 		want /= len(s.members)
@@ -83,7 +80,7 @@ func (s *Segment) Collect(op string, to []byte, fold func(acc, in []byte)) error
 		case fold == nil:
 			copy(to[member*want:], part)
 		case length > 0:
-			foldInto(to, s.scratch[:length], part, false, fold)
+			foldInto(to, s.Scratch(length), part, false, fold)
 		}
 	}
 	return nil

@@ -39,6 +39,16 @@ func (p *Phase) Bring(part []byte) (waits bool) {
 	return len(part) <= p.segment.room
 }
 
+// Place is Bring of a part that the member writes to the place before it enters.
+//
+// Precondition: the part is at most Wide long.
+func (p *Phase) Place(length int) []byte {
+	p.turn ^= 1
+	p.parts = p.step + 1
+	p.segment.slots[p.me].lengths[p.turn] = uint16(length)
+	return p.segment.place(p.me, p.turn, length)
+}
+
 // BringElsewhere is Bring of a part that is too long.
 func (p *Phase) BringElsewhere() {
 	p.turn ^= 1
@@ -54,6 +64,9 @@ func (p *Phase) Collect() { p.turn ^= 1 }
 func (p *Phase) Brought(member int) (part []byte, length int) {
 	return p.segment.Brought(member, p.turn)
 }
+
+// Part is Brought of a part whose length has been checked, and is not read again.
+func (p *Phase) Part(member, length int) []byte { return p.segment.place(member, p.turn, length) }
 
 // Groups is the number of groups, for which members fold the parts once; 0: each member folds those of all.
 func (p *Phase) Groups() int { return p.segment.Groups() }

@@ -84,7 +84,7 @@ func Room(members int) int {
 // Wide is the longest part, in bytes, in a segment of so many members: one of which each reads a block.
 func Wide(members int) int {
 	most := mostWide
-	if members <= 2 || members > GroupSize {
+	if members > GroupSize {
 		most = mostRoom
 	}
 	return min(most, PartsBytes(members)/2/(members+groupsOf(members, GroupSize))&^(lineBytes-1))
@@ -203,29 +203,28 @@ func (g *Segment) part(member, turn int) []byte { return g.parts[(2*member+turn)
 // Bring writes a member's part of the step that it is about to enter. Turn alternates between 0 and 1.
 // A part longer than Wide counts as Elsewhere.
 func (g *Segment) Bring(member int, step uint64, turn int, part []byte) {
-	s := &g.slots[member]
-	switch n := len(part); {
-	case n > g.room:
+	if len(part) > g.room {
 		g.bringElsewhere(member, step, turn)
 		return
-	case n > slotBytes:
-		copy(g.part(member, turn), part)
-	default:
-		copy(s.parts[turn][:], part)
 	}
-	s.lengths[turn] = uint16(len(part))
+	copy(g.place(member, turn, len(part)), part)
+	g.slots[member].lengths[turn] = uint16(len(part))
+}
+
+// place is the place of a member's part of a length, which is at most Wide.
+func (g *Segment) place(member, turn, length int) []byte {
+	if length > slotBytes {
+		return g.part(member, turn)[:length]
+	}
+	return g.slots[member].parts[turn][:length]
 }
 
 // Brought gives a member's part, of Elsewhere no bytes. It is not to be changed.
 //
 //banyan:decodes
 func (g *Segment) Brought(member, turn int) (part []byte, length int) {
-	s := &g.slots[member]
-	switch n := int(s.lengths[turn]); {
-	case n <= slotBytes:
-		return s.parts[turn][:n], n
-	case n <= g.room:
-		return g.part(member, turn)[:n], n
+	if n := int(g.slots[member].lengths[turn]); n <= g.room {
+		return g.place(member, turn, n), n
 	}
 	return nil, Elsewhere
 }
