@@ -50,7 +50,7 @@
 //
 // If all ranks, up to 512, are on one machine, the following operations use shared memory (package coll/sm): a
 // blocking barrier, a broadcast of up to 2 KiB, an allreduce or allgather(v) in which a rank contributes up to 1 KiB
-// (less among more than 21 ranks), and an alltoall(v) or reduce-scatter in which it contributes up to 16 KiB in all
+// (4 KiB of two ranks, less among more than 21), and an alltoall(v) or reduce-scatter in which it contributes up to 16 KiB in all
 // (10 KiB of two ranks, less among more than 15). If the ranks of each of several nodes share memory, a blocking barrier,
 // broadcast, allreduce or allgather has two levels: the memory of each node, and messages among the nodes' lowest ranks.
 //

@@ -65,7 +65,7 @@ func levelsOf(names []int, me int) *levels {
 	}
 	l.starts = append(l.starts, len(names))
 	l.members = l.byNode[:l.starts[1]:l.starts[1]]
-	l.room = sm.Room(most)
+	l.room = sm.Room(max(3, most)) // less than a leader lays for its node
 	l.lowest = func(node int) int { return l.leaders[node] }
 	return l
 }

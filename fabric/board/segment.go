@@ -66,8 +66,9 @@ func PartsBytes(members int) int {
 
 const (
 	// mostRoom is the length of parts, in bytes, beyond which messages are as fast for few members, if each reads the
-	// parts of all; narrowBytes is what it reads at most in a group.
+	// parts of all, and pairRoom for two; narrowBytes is what it reads at most in a group.
 	mostRoom    = 1 << 10
+	pairRoom    = 4 << 10
 	narrowBytes = 43 << 9
 	// mostWide is that length if each reads a block of each part, and room for a line beside the blocks.
 	mostWide = 16<<10 + lineBytes
@@ -75,7 +76,10 @@ const (
 
 // Room is the longest part, in bytes, that all members of a segment of so many read.
 func Room(members int) int {
-	if members <= GroupSize {
+	switch {
+	case members <= 2:
+		return pairRoom
+	case members <= GroupSize:
 		return min(mostRoom, narrowBytes/members&^(lineBytes-1))
 	}
 	return Wide(members)
