@@ -3,6 +3,7 @@ package detection
 import (
 	"bytes"
 	"context"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
@@ -254,7 +255,9 @@ func lendOn(w *banyan.World, next, last int) error {
 func TestRefusedCalls(t *testing.T) {
 	names := make([]string, 0, len(refusable))
 	for name := range refusable {
-		names = append(names, name)
+		if name != "pread64" || !loaded(t) { // by which the C library's loader reads, before main
+			names = append(names, name)
+		}
 	}
 	slices.Sort(names)
 	for i, name := range names {
@@ -266,6 +269,14 @@ func TestRefusedCalls(t *testing.T) {
 			}
 		}
 	}
+}
+
+// loaded reports whether the C library's loader starts this program: it was built with cgo.
+func loaded(t *testing.T) bool {
+	f, err := elf.Open("/proc/self/exe")
+	require.NoError(t, err)
+	defer f.Close()
+	return slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
 }
 
 func refuse(t *testing.T, name string, errno unix.Errno, rank string) {
