@@ -53,7 +53,7 @@ func FuzzSlot(f *testing.F) {
 	f.Add(uint64(1), []byte{1, 0, 0, 8})
 	f.Add(uint64(2), []byte("anything at all, over several lines of the ring and into its bulk part"))
 	f.Fuzz(func(t *testing.T, seed uint64, junk []byte) {
-		g := geometry{procs: 2, lines: 64, bulk: 16 << 10}
+		g := geometry{procs: 2, lines: 64, bulk: 2 * narrowBulk}
 		slot, c := consumerOf(g)
 		w := &frameCheck{t: t, slot: slot}
 		s := w.sink()
@@ -72,6 +72,9 @@ func FuzzSlot(f *testing.F) {
 			}
 			if r.IntN(2) == 0 { // a word that passes for fresh
 				word := c.lap(c.head)<<lapShift | r.Uint64N(1<<lapShift)>>r.IntN(40)
+				if r.IntN(4) == 0 {
+					word = c.lap(c.head)<<lapShift | uint64(classMove)<<classShift | r.Uint64N(4)
+				}
 				atomic.StoreUint64(&c.line(c.head).word, word)
 			}
 			c.poll(s, 1, batch)
@@ -89,7 +92,8 @@ func TestCorruptWordsEndTheConnection(t *testing.T) {
 		"too long a frame":      1<<lapShift | 1<<classShift | 1<<31,
 		"an unknown goodbye":    1<<lapShift | classBye<<classShift | 2,
 		"a move to where it is": 1<<lapShift | classMove<<classShift | moveShort,
-		"a move to nowhere":     1<<lapShift | classMove<<classShift | 2,
+		"a short ring is wide":  1<<lapShift | classMove<<classShift | moveWide,
+		"a move to nowhere":     1<<lapShift | classMove<<classShift | 3,
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b, ab, _ := pair(t, Config{})
