@@ -183,9 +183,9 @@ func (g geometry) boardsOffset() int64 { return g.ringOffset(proc.ID(g.procs)) }
 
 func (g geometry) segmentBytes() int64 { return g.boardsOffset() + boardArea }
 
-// maxFrame is the longest frame of a ring with so many bulk bytes. It keeps a frame, its free line and the gaps at a page's boundary and at the ring's end
-// below the credit that the consumer may hold back (a quarter): see ring.place and
-// consumer.returnCredit.
+// maxFrame is the longest frame of a ring with so many bulk bytes. It keeps a frame, its free line and the gaps at a
+// page's boundary and at the ring's end below the credit that the consumer may hold back (a quarter): see ring.place
+// and consumer.returnCredit.
 func maxFrame(bulk uint64) int { return int(bulk/4) - lineBytes }
 
 // maxFrame is that of a wide ring.

@@ -26,8 +26,8 @@
 // The segment is sparse: memory grows with traffic. A page gets memory when its process connects. A
 // pair with more to send than the occasional small frame moves to its long ring, which gets some
 // memory first. It uses the first 32 KiB for payloads again and again until frames do not fit, or come fast, and becomes
-// wide then, by a line of class move; see earn.go for the share of each process and for the way back. Memory is given after a check of the limits, because taking more than a memory
-// cgroup's limit ends in the OOM killer and not in an error. A line of class move says that the next
+// wide then, by a line of class move; see earn.go for the share of each process and for the way back. Memory is given
+// after a check of the limits, because taking more than a memory cgroup's limit ends in the OOM killer and not in an error. A line of class move says that the next
 // frame is in the other ring, so the order of frames is that of the pair.
 //
 // # Frames

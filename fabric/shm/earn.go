@@ -13,9 +13,8 @@ import (
 // A pair that has something to send beyond the occasional small frame earns a long ring: by a frame
 // that the short ring cannot hold, by a burst that fills it, or by the number of its frames. The first
 // long messages are announced and copied by the kernel, which takes less time than the memory of a ring. The
-// long ring gets memory as its cursors advance for the first time, and a part of its payload bytes is used again and again
-// until the pair is busy. So the memory of a node grows
-// with its traffic, and not with the square of its processes.
+// long ring gets memory as its cursors advance for the first time, and a part of its payload bytes is used again and
+// again until the pair is busy. So the memory of a node grows with its traffic, and not with the square of its processes.
 //
 // Each process has a share of the node's memory for long rings. When the share is used up, a pair
 // that has been idle gives its ring back, or the messages of the new one are announced and copied by
@@ -71,6 +70,8 @@ func (c *Conn) earn(n int) bool {
 	switch {
 	case !c.ring.wanted.IsZero() && (c.out.long || n > shortFrame):
 		return false // Poll tries again
+	case c.out.long && !c.out.hasLine(): // the ring may become wide, which takes a line
+		return false
 	case !c.out.long && n > shortFrame && c.held():
 		c.ring.awaits = true
 		return false
@@ -148,21 +149,27 @@ func (c *Conn) lengthen(force bool) bool {
 // grow adds memory to the long ring for another frame of n bytes, and reports whether it has it.
 func (c *Conn) grow(n int) bool {
 	o := &c.out
-	lines := uint64(o.mask+1) * lineBytes
-	if o.tail >= o.stop && !c.growPart(&o.backed, lineBytes, 0, lines, linesPiece) {
+	if !c.growLines(1) || n > inlineBytes && !c.growBulk(n) {
 		return false
 	}
-	if n > inlineBytes && !c.growBulk(n, lines) {
-		return false
-	}
-	o.setStop()
 	o.ripe = o.backed > o.mask && o.bulkBacked >= o.wideBulk && o.wide()
 	return true
 }
 
-// growBulk adds memory for n bulk bytes, which lie behind those of the lines. The frame need not have credit then.
-func (c *Conn) growBulk(n int, lines uint64) bool {
+// growLines adds memory for so many lines, and that behind them.
+func (c *Conn) growLines(lines uint64) bool {
 	o := &c.out
+	if o.tail+lines > o.stop && !c.growPart(&o.backed, lineBytes, 0, uint64(o.mask+1)*lineBytes, linesPiece) {
+		return false
+	}
+	o.setStop()
+	return true
+}
+
+// growBulk adds memory for n bulk bytes, which lie behind those of the lines. The frame need not have credit then.
+func (c *Conn) growBulk(n int) bool {
+	o := &c.out
+	lines := uint64(o.mask+1) * lineBytes
 	for o.bulkBacked < o.bulkSize {
 		if !c.growPart(&o.bulkBacked, 1, lines, o.wideBulk, bulkPiece) {
 			return false
@@ -171,7 +178,7 @@ func (c *Conn) growBulk(n int, lines uint64) bool {
 	if o.wide() || o.fits(n) && !(c.hurries() && c.p.affords()) {
 		return true
 	}
-	if o.bulkBacked < o.wideBulk && !c.growPart(&o.bulkBacked, 1, lines, o.wideBulk, bulkPiece) {
+	if o.bulkBacked < o.wideBulk && !c.growPart(&o.bulkBacked, 1, lines, o.wideBulk, bulkPiece) || !c.growLines(2) {
 		return n <= o.maxFrame // it waits for credit
 	}
 	o.goWide()

@@ -115,12 +115,14 @@ func TestEarningTheLongRing(t *testing.T) {
 // any moment.
 func TestGivingTheLongRingBack(t *testing.T) {
 	for _, bulk := range []int{narrowBulk / 2, 2 * narrowBulk, 8 * narrowBulk} {
-		t.Run(fmt.Sprint(bulk), func(t *testing.T) { testGivingBack(t, bulk) })
+		for _, lines := range []int{64, 512} {
+			t.Run(fmt.Sprint(lines, bulk), func(t *testing.T) { testGivingBack(t, lines, bulk) })
+		}
 	}
 }
 
-func testGivingBack(t *testing.T, bulk int) {
-	a, b, ab, _ := pair(t, Config{Lines: 64, BulkBytes: bulk})
+func testGivingBack(t *testing.T, lines, bulk int) {
+	a, b, ab, _ := pair(t, Config{Lines: lines, BulkBytes: bulk})
 	n := newNumbered(t, ab, b)
 	rng := rand.New(rand.NewPCG(1, 2))
 	before, times, widened := int64(0), 0, 0
@@ -149,6 +151,8 @@ func testGivingBack(t *testing.T, bulk int) {
 			widened++
 		}
 		require.False(t, ab.out.corrupt)
+		o := &ab.out
+		require.True(t, !o.long || o.tail < o.backed || o.backed > o.mask, "the consumer looks at line %d of %d", o.tail, o.backed)
 		require.Equal(t, n.sent, ab.Traffic().Sent)
 	}
 	n.drain()
@@ -166,6 +170,37 @@ func testGivingBack(t *testing.T, bulk int) {
 	before = taken(t, b)
 	require.LessOrEqual(t, before, int64(headerBytes)+b.own.knockBytes()+pageBytes)
 	require.Empty(t, a.long)
+}
+
+// A ring becomes wide when there is a line for that, which leaves the frame another one with memory behind it. Without a
+// line nothing is sent: the consumer may return credit a moment later, and a narrow ring does not hold the frame.
+func TestLinesOfAWideRing(t *testing.T) {
+	_, b, ab, _ := pair(t, Config{Lines: 512, BulkBytes: 2 * narrowBulk})
+	n, o := newNumbered(t, ab, b), &ab.out
+	n.send(shortFrame + 1)
+	for o.tail < o.stop-1 {
+		n.send(0)
+		n.drain()
+	}
+	require.False(t, o.wide())
+	n.send(ab.maxFrame)
+	require.True(t, o.wide())
+	require.Less(t, o.tail, o.backed)
+	n.drain()
+
+	for !ab.shorten() {
+		n.drain()
+	}
+	n.drain()
+	n.send(shortFrame + 1)
+	for n.try(0) {
+	}
+	require.False(t, o.wide())
+	require.False(t, ab.earn(ab.maxFrame))
+	require.False(t, n.try(ab.maxFrame))
+	n.drain()
+	n.send(ab.maxFrame)
+	n.drain()
 }
 
 // A process keeps within its share: it announces frames that do not fit a short ring, unless they
