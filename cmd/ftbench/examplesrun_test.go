@@ -20,7 +20,7 @@ import (
 
 // elsewhere are the examples that TestExamplesRun does not run, by the reason.
 var elsewhere = map[string][]string{
-	"it runs this test": {"make test      # every test, some eight minutes on two cores"},
+	"it runs this test": {"make test      # every test, some ten minutes on two cores"},
 	"TestFirstProgramOfTheGuide of examples runs it, in a module": {
 		"go build -o squares . && ftbench run -n 4 -- ./squares",
 	},
