@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -231,4 +232,81 @@ func TestWanted(t *testing.T) {
 	require.True(t, h.Wanted())
 	stop.Store(true)
 	<-done
+}
+
+// longNap is a nap that no test lasts.
+const longNap = 10 * time.Minute
+
+// napping is a host on shared cores whose goroutine naps in Sleep until the test ends it.
+func napping(t *testing.T) (h *Host, end func()) {
+	before := runtime.GOMAXPROCS(2)
+	h = New(Config{Shared: true, Ranks: 4})
+	require.Equal(t, napMost, h.nap)
+	h.nap = longNap
+	var over atomic.Bool
+	asleep, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		close(asleep)
+		for !over.Load() {
+			h.Arm()
+			h.Sleep(fabric.Forever)
+		}
+	}()
+	<-asleep
+	return h, func() {
+		over.Store(true)
+		for done := false; !done; {
+			h.Ring() // lost where it comes before Arm
+			select {
+			case <-ended:
+				done = true
+			default:
+				runtime.Gosched()
+			}
+		}
+		runtime.GOMAXPROCS(before)
+	}
+}
+
+// A goroutine that naps holds up neither collections nor timers nor other goroutines, and wakes at a
+// ring and at its deadline.
+func TestNapHoldsUpNothing(t *testing.T) {
+	_, end := napping(t)
+	defer end()
+	for range 20 {
+		runtime.GC()
+		fired := make(chan struct{})
+		time.AfterFunc(time.Millisecond, func() { close(fired) })
+		<-fired
+	}
+}
+
+func TestNapEnds(t *testing.T) {
+	before := runtime.GOMAXPROCS(2)
+	defer runtime.GOMAXPROCS(before)
+	h := New(Config{Shared: true, Ranks: 4})
+	h.nap = longNap
+	h.Arm()
+	started := h.Now()
+	h.Sleep(started + 3_000_000)
+	assert.GreaterOrEqual(t, h.Now()-started, fabric.Time(3_000_000))
+	h.Arm()
+	h.Ring()
+	h.Sleep(fabric.Forever)
+	h.Arm()
+	go h.Ring()
+	h.Sleep(fabric.Forever)
+}
+
+// A nap needs a second processor, and signals that stop goroutines.
+func TestNapsOnSharedCoresOnly(t *testing.T) {
+	before := runtime.GOMAXPROCS(2)
+	defer runtime.GOMAXPROCS(before)
+	assert.Zero(t, New(Config{}).nap)
+	t.Setenv("GODEBUG", "x=1,asyncpreemptoff=1")
+	assert.Zero(t, New(Config{Shared: true, Ranks: 4}).nap)
+	t.Setenv("GODEBUG", "")
+	runtime.GOMAXPROCS(1)
+	assert.Zero(t, New(Config{Shared: true, Ranks: 4}).nap)
 }

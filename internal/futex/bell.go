@@ -33,6 +33,15 @@ func (b *Bell) announce() {
 	b.asleep.Store(1)
 }
 
+// Nap waits like Sleep, but stays armed: the caller disarms or sleeps on. The goroutine keeps its
+// processor of Go's scheduler, as in a computation. A signal ends it, such as those by which the
+// runtime stops goroutines.
+func (b *Bell) Nap(d time.Duration) {
+	if b.asleep.Load() != 0 {
+		nap(&b.count, b.armed.Load(), d)
+	}
+}
+
 // Sleep waits until a Ring since Arm or until d has passed; d < 0 waits
 // without limit. It may return early. It disarms.
 func (b *Bell) Sleep(d time.Duration) {

@@ -62,5 +62,8 @@ func (p *Pull) Arm() {
 // Sleep is Bell.Sleep.
 func (p *Pull) Sleep(d time.Duration) { p.bell.Sleep(d) }
 
+// Nap is Bell.Nap.
+func (p *Pull) Nap(d time.Duration) { p.bell.Nap(d) }
+
 // Disarm is Bell.Disarm.
 func (p *Pull) Disarm() { p.bell.Disarm() }
