@@ -28,18 +28,19 @@ func (p *Provider) startFlusher() {
 	}
 }
 
-// flushBurst writes the frames of a burst. The provider's caller writes the rest if the socket does not accept
-// all, and handles errors. The flusher calls it.
-func (p *Provider) flushBurst() {
+// flushBurst writes the frames of a burst, and reports whether the socket accepted all. The provider's caller handles
+// errors. The flusher calls it.
+func (p *Provider) flushBurst() bool {
 	c := p.burst
 	for c.out.unsent() {
 		n := c.out.gather(p.burstOut.pieces[:])
 		sent, errno := p.burstOut.send(c.fd, n)
 		c.out.wrote(sent)
 		if errno != 0 {
-			return
+			return false
 		}
 	}
+	return true
 }
 
 // joinBurst adds a frame to the burst of the last one; false: it must be written at once.
@@ -53,7 +54,7 @@ func (c *Conn) joinBurst(h *header, payload []byte) bool {
 		if p.sink == nil {
 			f.Lock()
 			c.addShort(h, payload)
-			f.Unlock()
+			f.Joined()
 		} else {
 			c.addShort(h, payload)
 		}

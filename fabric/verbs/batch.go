@@ -44,7 +44,7 @@ func (p *Provider) join(c *Conn, all []*work) bool {
 	case p.flush.Waits():
 		p.flush.Lock()
 		p.send(c, all)
-		p.flush.Unlock()
+		p.flush.Joined()
 	default:
 		p.send(c, all)
 		p.flush.Begin()
@@ -53,10 +53,11 @@ func (p *Provider) join(c *Conn, all []*work) bool {
 }
 
 // flushBatch posts the waiting messages. The flusher calls it, with its lock.
-func (p *Provider) flushBatch() {
+func (p *Provider) flushBatch() bool {
 	if p.d.sending > 0 {
 		p.d.post()
 	}
+	return p.d.sending == 0
 }
 
 // endBatch posts the messages that wait. Every call that polls, or changes a lane, makes it first.

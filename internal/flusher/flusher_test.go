@@ -1,6 +1,9 @@
 package flusher
 
 import (
+	"runtime"
+	"runtime/debug"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,11 +12,12 @@ import (
 // Waiting frames are sent although the caller does nothing, and not after End.
 func TestFlusher(t *testing.T) {
 	waiting, sent := 0, make(chan int)
-	f := New(false, func() {
+	f := New(false, func() bool {
 		if waiting > 0 {
 			sent <- waiting
 			waiting = 0
 		}
+		return true
 	})
 	for i := 1; i <= 100; i++ {
 		f.Lock()
@@ -33,4 +37,48 @@ func TestFlusher(t *testing.T) {
 	f.End()
 	f.Close()
 	require.Equal(t, 1, waiting)
+}
+
+// What the socket does not accept is sent later, and so is what joins a series that has been sent; what has been sent is
+// not sent again.
+func TestFlusherSendsTheRest(t *testing.T) {
+	const refused = 3
+	var calls atomic.Int32
+	f := New(false, func() bool { return calls.Add(1) > refused })
+	f.Begin()
+	for calls.Load() <= refused {
+		runtime.Gosched()
+	}
+	for i := range int32(100) { // it has gone to sleep or not
+		for range i * 1000 {
+			runtime.Gosched()
+		}
+		require.Equal(t, refused+1+i, calls.Load())
+		f.Lock()
+		f.Joined()
+		for calls.Load() == refused+1+i {
+			runtime.Gosched()
+		}
+	}
+	f.End()
+	f.Close()
+	require.EqualValues(t, refused+101, calls.Load())
+}
+
+// A goroutine that waits for a processor gets the flusher's.
+func TestFlusherYields(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	f := New(false, nil)
+	turns := 0 // Go takes the next goroutine from elsewhere now and then, and preempts after 10 ms
+	for range 100 {
+		ran := 0
+		go func() { ran++ }()
+		go func() { ran++ }()
+		if f.rest(hold); ran > 0 {
+			turns++
+		}
+	}
+	require.Greater(t, turns, 50)
+	f.Close()
 }
