@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func long() bool { return os.Getenv("BANYAN_LONG") != "" }
+// Long reports whether all seeds and sizes are asked for.
+func Long() bool { return os.Getenv("BANYAN_LONG") != "" }
 
 // Scaled is the number of repetitions: usual, or short with -short.
 func Scaled(usual, short int) int {
@@ -21,7 +22,7 @@ func Scaled(usual, short int) int {
 
 // Often is the number of repetitions: usual, a quarter of it with -short, long with BANYAN_LONG.
 func Often(usual, most int) int {
-	if long() {
+	if Long() {
 		return most
 	}
 	return Scaled(usual, max(1, usual/4))
@@ -29,7 +30,7 @@ func Often(usual, most int) int {
 
 // InTurn is all of a list with BANYAN_LONG, else one element: that of the i-th of several cases, which take turns.
 func InTurn[T any](i int, all ...T) []T {
-	if long() {
+	if Long() {
 		return all
 	}
 	at := i % len(all)
@@ -43,7 +44,7 @@ func Seeds(usual int) uint64 { return uint64(Scaled(usual, 2)) }
 // JobSeeds are first and, with BANYAN_LONG, so many more.
 func JobSeeds(first uint64, more int) []uint64 {
 	out := []uint64{first}
-	if long() {
+	if Long() {
 		for range more {
 			out = append(out, out[len(out)-1]+1)
 		}
