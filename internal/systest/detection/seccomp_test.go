@@ -251,7 +251,8 @@ func lendOn(w *banyan.World, next, last int) error {
 
 // TestRefusedCalls: whichever system call a seccomp profile refuses to one rank or to all, the job
 // works and survives a death, if need be over another fabric. If a call of required sockets or of
-// the start is refused, the rank names it and asks for a profile that allows it.
+// the start is refused, the rank names it and asks for a profile that allows it. With BANYAN_LONG both errors are tried for each
+// call and for one rank and all, else one of them, in turn.
 func TestRefusedCalls(t *testing.T) {
 	names := make([]string, 0, len(refusable))
 	for name := range refusable {
@@ -261,8 +262,9 @@ func TestRefusedCalls(t *testing.T) {
 	}
 	slices.Sort(names)
 	for i, name := range names {
-		for _, errno := range []unix.Errno{unix.EPERM, unix.ENOSYS}[ranktest.Scaled(0, i%2):][:ranktest.Scaled(2, 1)] {
-			for who, rank := range map[string]string{"one": "1", "all": ""} {
+		for j, who := range []string{"one", "all"} {
+			rank := []string{"1", ""}[j]
+			for _, errno := range ranktest.InTurn(i+j, unix.EPERM, unix.ENOSYS) {
 				t.Run(fmt.Sprintf("%s/%s/%s", name, unix.ErrnoName(errno), who), func(t *testing.T) {
 					refuse(t, name, errno, rank)
 				})
