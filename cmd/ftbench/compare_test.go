@@ -47,7 +47,7 @@ func TestCompare(t *testing.T) {
 	if os.Getenv("BANYAN_LONG") != "" {
 		only, size, recoveries = only+",ulfm", "--max-time 200ms", 4
 	}
-	out, r, ok := comparison(t, "--only "+only+" "+size+" --sizes 1:300 --entries 10,300 -n 5 --plot "+plot)
+	out, r, ok := comparison(t, "--only "+only+" "+size+" --sizes 1:300 --entries 10,300 -n 5 --crowd-ranks 3,5 --plot "+plot)
 	if !ok {
 		return
 	}
