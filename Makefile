@@ -28,12 +28,9 @@ PKGS     = $(shell $(GO) list ./...)
 RACEPKGS = $(filter-out $(addprefix $(MODULE)/,$(NORACE)),$(PKGS))
 
 # Packages whose tests start jobs that spin on all cores, as far as that makes the two lanes last alike: the race
-# detector leaves out the programs, and slows down the others. Of HALVED package those tests alone, SPINNINGTESTS: the
-# others, in the simulator, compute on one core. A test whose name is not among them is run in the other lane.
-SPINNING     = $(filter $(MODULE) $(addprefix $(MODULE)/,cmd/%),$(PKGS))
-HALVED       = $(MODULE)/internal/systest/collectives
+# detector leaves out the programs, and slows down the others.
+SPINNING     = $(filter $(MODULE) $(addprefix $(MODULE)/,cmd/% internal/systest/collectives),$(PKGS))
 RACESPINNING = $(filter $(MODULE) $(addprefix $(MODULE)/,p2p internal/systest/collectives internal/systest/detection internal/systest/messages),$(RACEPKGS))
-SPINNINGTESTS = Processes$$|AndSIGKILL$$|Allocat|WhileComputing$$|^Test(Levels|RootThatLeaves|ManyRanks|Huge|RightCollectivesUnder)
 
 # -count=1: many tests draw random schedules or kill processes, so a cached pass
 # says nothing.
@@ -100,10 +97,8 @@ test: check ## everything that must pass before a commit, several minutes on two
 .PHONY: plain-spinning plain-waiting race-spinning race-waiting
 plain-spinning:
 	$(GOTEST) -o $(TESTBIN)/plain/ -timeout $(TIMEOUT) $(SPINNING)
-	$(GOTEST) -o $(TESTBIN)/plain/ -timeout $(TIMEOUT) -run '$(SPINNINGTESTS)' $(HALVED)
 plain-waiting:
-	$(GOTEST) -p 2 -o $(TESTBIN)/plain/ -timeout $(TIMEOUT) $(filter-out $(SPINNING) $(HALVED),$(PKGS))
-	$(GOTEST) -o $(TESTBIN)/plain/ -timeout $(TIMEOUT) -skip '$(SPINNINGTESTS)' $(HALVED)
+	$(GOTEST) -p 2 -o $(TESTBIN)/plain/ -timeout $(TIMEOUT) $(filter-out $(SPINNING),$(PKGS))
 
 # By default each process that ends waits a second for reports of its other threads;
 # here thousands of them end, most without a thread left that could report.
