@@ -124,7 +124,7 @@ func TestDebugOfExchanges(t *testing.T) {
 func exchangesRank(w *banyan.World) error { return eachExchange(w.Comm()) }
 
 func TestExchangesWithProcesses(t *testing.T) {
-	for i, n := range []int{5, 2, 9, 1}[:ranktest.Scaled(4, 3)] {
+	for i, n := range []int{5, 2, 9, 1}[:ranktest.Scaled(4, 2)] {
 		for _, fabric := range ranktest.InTurn(i, "shm", "tcp") {
 			t.Run(fmt.Sprint(fabric, n), func(t *testing.T) { ranktest.Succeed(t, n, "exchanges", "BANYAN_FABRIC="+fabric) })
 		}
