@@ -141,6 +141,8 @@ func (f *Flusher) watch(between time.Duration) {
 			f.sent, pause = now, between
 		case now == f.sent: // it has not called since: it computes
 			pace, pause = between, between
+		case f.unsent(now) && pause == pace && pace > between:
+			pause = between // to see soon whether it still waits
 		default:
 			pace = min(2*pace, slower*between)
 			pause = pace
