@@ -51,6 +51,7 @@ type Flusher struct {
 func New(sharedCores bool, flush func() bool) *Flusher {
 	f := &Flusher{bell: futex.NewPull(nil), done: make(chan struct{}), flush: flush}
 	f.runnable[0].Name = "/sched/goroutines/runnable:goroutines"
+	metrics.Read(f.runnable[:]) // the first allocates
 	pause := dedicated
 	if sharedCores {
 		pause = shared

@@ -80,7 +80,7 @@ var refusable = map[string]call{
 // the above, with the reason.
 var unrefusable = map[string]string{
 	"Close": "a descriptor stays open", "Munmap": "a mapping stays", "SYS_MUNMAP": "as Munmap", "Open": "Go opens files by it",
-	"Read": "Go reads files by it", "Nanosleep": "Go's runtime sleeps by it",
+	"Read": "Go reads files by it", "SYS_NANOSLEEP": "Go's runtime sleeps by it",
 	"Write": "Go writes files by it", "Stat": "newfstatat: Go looks at files by it", "Access": "of ftbench tune",
 	"EpollCreate1": "Go's runtime ends without it", "EpollCtl": "as epoll_create1",
 	"EpollWait":       "as epoll_create1 (epoll_pwait)",
