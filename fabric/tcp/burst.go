@@ -15,9 +15,9 @@ import (
 
 const (
 	// burstFrame is the length from which a payload does not wait for others: the system call costs less than the copy.
-	burstFrame = 24 << 10
+	burstFrame = 40 << 10
 	// burstBytes bounds the frames that wait.
-	burstBytes = 48 << 10
+	burstBytes = 96 << 10
 )
 
 // startFlusher has a goroutine write the frames of a burst of a computing process. Where Go has one processor, which

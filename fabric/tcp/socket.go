@@ -73,9 +73,14 @@ const (
 	keepCount     = 5
 )
 
+// unixBuffer is the length of the send buffer of a Unix socket, which the kernel doubles: it has no other buffer, and
+// the default, 208 KiB, is less than a few long frames.
+const unixBuffer = 512 << 10
+
 // tune sets the socket options. Options that the kernel does not know are skipped.
 func tune(fd, domain int) {
 	if domain == unix.AF_UNIX {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, unixBuffer)
 		return
 	}
 	for _, o := range [...]struct{ level, name, value int }{
