@@ -19,6 +19,7 @@ var choices = [...]choose.Op{
 	Gather: 1 + choose.Gather, Scatter: 1 + choose.Scatter, Allgather: 1 + choose.Allgather,
 	Allgatherv: 1 + choose.Allgatherv, Alltoall: 1 + choose.Alltoall, ReduceScatterBlock: 1 + choose.ReduceScatterBlock,
 	Alltoallv: 1 + choose.Alltoall, ReduceScatter: 1 + choose.ReduceScatterBlock,
+	Scan: 1 + choose.Scan, Exscan: 1 + choose.Scan,
 	NeighborAlltoallv: 0,
 }
 
@@ -123,7 +124,7 @@ func longest(op choose.Op, g *sm.Segment) int {
 	switch op {
 	case choose.Bcast:
 		return sm.MaxLaid
-	case choose.Alltoall, choose.ReduceScatterBlock:
+	case choose.Alltoall, choose.ReduceScatterBlock, choose.Scan:
 		return g.Wide()
 	}
 	return g.Room()

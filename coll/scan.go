@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 
+	"github.com/banyan-hpc/banyan/coll/choose"
 	"github.com/banyan-hpc/banyan/ft"
 )
 
@@ -43,13 +44,84 @@ func (s *Schedule) divided(flat []byte, counts []int, unit int) Blocks {
 	return Blocks{flat: flat, at: s.places}
 }
 
-// scan folds the buffers of the ranks up to this one: in step k each rank sends its fold to the rank 2^k
-// above, which doubles the number of ranks in that rank's fold (Hillis and Steele). An exclusive scan is an
-// inclusive one among the ranks without the lowest, each of which begins with the buffer of the rank below.
+// scan folds the buffers of the ranks up to this one, or below it. Few bytes use shared memory.
+func (s *Schedule) scan(in, out []byte, f Fold, exclusive bool) {
+	to := out
+	if s.staged() {
+		to = s.mem.bytes(len(in))
+	}
+	if s.inMemory(func(m *inMemory) (bool, error) { return m.scan(in, to, f.Op) }) {
+		if !exclusive || s.w.Rank() > 0 {
+			s.result = result{to: out, from: to}
+		}
+		return
+	}
+	s.fold = f.Op
+	if s.free() && s.menu().At(len(in)) == choose.Chain {
+		s.scanAlong(in, out, exclusive)
+		return
+	}
+	s.scanByDoubling(in, out, exclusive)
+}
+
+// scanAlong has each rank fold its buffer with the fold of those below, which it hands to the rank above. Where
+// scanByDoubling has other messages there are empty ones, so that ranks with different lengths find out.
+func (s *Schedule) scanAlong(in, out []byte, exclusive bool) {
+	n, me, lowest, further := s.w.Size(), s.w.Rank(), 0, 2
+	if exclusive {
+		lowest, further = 1, 1
+	}
+	below, above := out, in // the folds of the ranks below, and up to this one
+	given, place := equal(in, 1), equal(out, 1)
+	apart := s.staged() || given.overlap(1, &place, 1)
+	switch {
+	case me == 0:
+	case !exclusive:
+		if apart {
+			below = s.mem.bytes(len(in))
+		}
+		above = below
+	case apart:
+		below, above = s.mem.two(len(in))
+	case me+1 < n:
+		above = s.mem.bytes(len(in))
+	}
+	if me > 0 {
+		s.add(stepRecv, me-1, below, nil)
+		s.wait()
+		if exclusive && me+1 < n {
+			s.add(stepCopy, 0, above, below)
+		}
+		if !exclusive || me+1 < n {
+			s.add(stepFold, 0, above, in)
+		}
+	}
+	if me+1 < n {
+		s.add(stepSend, me+1, nil, above)
+	}
+	for d := further; d < n-lowest; d *= 2 {
+		if me >= lowest && me+d < n {
+			s.add(stepSend, me+d, nil, nil)
+		}
+		if me-d >= lowest {
+			s.add(stepRecv, me-d, nil, nil)
+		}
+	}
+	s.wait()
+	switch {
+	case !exclusive:
+		s.result = result{to: out, from: above}
+	case me > 0:
+		s.result = result{to: out, from: below}
+	}
+}
+
+// scanByDoubling has each rank send its fold to the rank 2^k above in step k, which doubles the number of ranks in that
+// rank's fold (Hillis and Steele). An exclusive scan is an inclusive one among the ranks without the lowest, each of which
+// begins with the buffer of the rank below.
 //
 // A received fold is combined in its own buffer. There are two such buffers in turn, and the last one is out.
-func (s *Schedule) scan(in, out []byte, f Fold, exclusive bool) {
-	s.fold = f.Op
+func (s *Schedule) scanByDoubling(in, out []byte, exclusive bool) {
 	n, me, lowest := s.w.Size(), s.w.Rank(), 0
 	if exclusive {
 		lowest = 1

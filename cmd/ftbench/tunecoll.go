@@ -40,7 +40,7 @@ Examples:
 
 type tuneCollCmd struct {
 	N       int           `short:"n" type:"ranks" default:"2" placeholder:"RANKS" help:"Number of ranks that are started. Default: ${default}."`
-	Only    []string      `placeholder:"OPERATION" help:"Operations, with commas: barrier, bcast, reduce, allreduce, gather, scatter, allgather, allgatherv, alltoall, reduce_scatter_block. Default: all."`
+	Only    []string      `placeholder:"OPERATION" help:"Operations, with commas: barrier, bcast, reduce, allreduce, gather, scatter, allgather, allgatherv, alltoall, reduce_scatter_block, scan. Default: all."`
 	Sizes   string        `short:"m" default:"8:1048576" placeholder:"[MIN:]MAX" help:"Sizes in bytes, as of ftbench osu. Default: ${default}."`
 	Step    int           `default:"4" placeholder:"FACTOR" help:"From one size to the next. Default: ${default}."`
 	Rounds  int           `default:"15" help:"How often the algorithms are measured in turn; 6 at least for an interval. Default: ${default}."`

@@ -84,7 +84,7 @@ func TestTuneCollSimulated(t *testing.T) {
 
 func TestTuneCollErrors(t *testing.T) {
 	for want, args := range map[string][]string{
-		`there is no choice for an operation "scan"`:    {"--only", "scan"},
+		`there is no choice for an operation "gatherv"`: {"--only", "gatherv"},
 		`-m 9:8 has no size`:                            {"-m", "9:8"},
 		`--rounds 0`:                                    {"--rounds", "0"},
 		`--per-node 2: it is for --fabric sim`:          {"--per-node", "2"},

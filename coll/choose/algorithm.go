@@ -21,6 +21,7 @@ const (
 	Allgatherv
 	Alltoall
 	ReduceScatterBlock
+	Scan // an Exscan goes the same way
 	NumOps
 )
 
@@ -41,7 +42,7 @@ const (
 	Knomial
 	// Pipelined: over the tree of the shortest lengths in segments.
 	Pipelined
-	// Chain of ranks, in segments.
+	// Chain of ranks, a bcast in segments.
 	Chain
 	// Straight: a message between each two ranks of which one has data for the other.
 	Straight
@@ -74,8 +75,8 @@ func ParseAlgorithm(word string) (Algorithm, error) {
 // operation lists the algorithms of an operation.
 type operation struct {
 	name string
-	// first are the algorithms that handle lengths from 0 on, later those that need a length header. Without later
-	// ones, rules of messages do not depend on bytes.
+	// first are the algorithms that handle lengths from 0 on, later those that need a length header, or that
+	// ranks with other lengths notice. Without later ones, rules of messages do not depend on bytes.
 	first, later []Algorithm
 	// oneTree: data go up the tree by which headers come, so that of the shortest lengths is the tree of all.
 	oneTree bool
@@ -92,6 +93,7 @@ var operations = [NumOps]operation{
 	Allgatherv:         {name: "allgatherv", first: []Algorithm{Memory, Straight}},
 	Alltoall:           {name: "alltoall", first: []Algorithm{Memory, Straight}},
 	ReduceScatterBlock: {name: "reduce_scatter_block", first: []Algorithm{Memory, Straight}},
+	Scan:               {name: "scan", first: []Algorithm{Memory, Doubling}, later: []Algorithm{Chain}},
 }
 
 // String is its name in tables: that of OSU's program.

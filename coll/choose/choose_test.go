@@ -72,6 +72,10 @@ func TestDefaults(t *testing.T) {
 		{Allgatherv, one(4), "memory, 0 straight"},
 		{Alltoall, several(4), "0 straight"},
 		{ReduceScatterBlock, one(400), "memory, 0 straight"},
+		{Scan, one(8), "0 doubling"},
+		{Scan, crowd(7), "0 doubling, 24576 chain"},
+		{Scan, crowd(24), "memory, 0 doubling, 24576 chain"},
+		{Scan, crowd(25), "memory, 0 doubling"},
 	} {
 		require.Equal(t, c.want, said(Default().Menu(c.op, c.at)), "%v at %+v", c.op, c.at)
 	}

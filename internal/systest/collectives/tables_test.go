@@ -201,7 +201,7 @@ func TestAlgorithmInForce(t *testing.T) {
 				require.Equal(t, want, got, "%d bytes", bytes)
 			}
 		}
-		_, err = c.Algorithm("scan", 8)
+		_, err = c.Algorithm("gatherv", 8)
 		require.ErrorIs(t, err, banyan.ErrArgument)
 		_, err = c.Algorithm("bcast", -1)
 		require.ErrorIs(t, err, banyan.ErrArgument)
