@@ -124,7 +124,7 @@ func longest(op choose.Op, g *sm.Segment) int {
 	switch op {
 	case choose.Bcast:
 		return sm.MaxLaid
-	case choose.Alltoall, choose.ReduceScatterBlock, choose.Scan:
+	case choose.Alltoall, choose.ReduceScatterBlock:
 		return g.Wide()
 	}
 	return g.Room()

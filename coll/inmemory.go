@@ -40,8 +40,6 @@ func (o *Comm) quickly(c *p2p.Comm, call Call, k Kind, a *Args) (done, tried boo
 		done, err = m.alltoallv(&a.From, &a.To)
 	case Allgatherv:
 		done, err = m.allgatherv(a.In, &a.To)
-	case Scan, Exscan:
-		done, err = m.scan(a.In, a.Out, a.Fold.Op)
 	default:
 		done, err = m.reduceScatter(a, a.Out)
 	}
@@ -58,14 +56,6 @@ func (s *Schedule) inMemory(do func(m *inMemory) (done bool, err error)) bool {
 // bring brings a part of a length, which put writes, and returns when all ranks have come.
 func (m *inMemory) bring(length int, put func(place []byte)) (done bool, err error) {
 	return m.g.Meet(m.kind.String(), length, m.most, put)
-}
-
-// member is the caller's place among the members.
-func (m *inMemory) member() int {
-	if m.w == nil {
-		return m.me
-	}
-	return m.w.Rank()
 }
 
 // at is the rank of a member in the communicator of the caller.
@@ -149,7 +139,11 @@ const lengthBytes = 4
 
 // block is the block for this rank in the part of a member; see blockIn.
 func (m *inMemory) block(member int) (block []byte, length int) {
-	return blockIn(m.g.Brought(member), m.g.Members(), m.member())
+	me := m.me
+	if m.w != nil {
+		me = m.w.Rank()
+	}
+	return blockIn(m.g.Brought(member), m.g.Members(), me)
 }
 
 // blockIn is the block of one of n ranks in a part, and its length there; -1: the part is none.
@@ -200,36 +194,15 @@ func (m *inMemory) reduceScatter(a *Args, out []byte) (done bool, err error) {
 			}
 		}
 	}
-	m.fold(out, at, n, length, a.Fold.Op)
-	return true, nil
-}
-
-// scan folds the buffers of the ranks below this one into out, and its own unless the scan is exclusive.
-func (m *inMemory) scan(in, out []byte, op Op) (done bool, err error) {
-	if done, err = m.bring(len(in), func(place []byte) { copy(place, in) }); !done || err != nil {
-		return done, err
-	}
-	if err := m.g.Same(len(in)); err != nil {
-		return true, err
-	}
-	n := m.member()
-	if m.kind == Scan {
-		n++
-	}
-	m.fold(out, 0, n, len(in), op)
-	return true, nil
-}
-
-// fold folds the bytes from a place on of the parts of the first n members, which have a length, into out.
-func (m *inMemory) fold(out []byte, at, n, length int, op Op) {
-	if len(out) == 0 || n == 0 { // without operands there may be no operation either
-		return
+	if len(out) == 0 { // without operands there may be no operation either
+		return true, nil
 	}
 	copy(out, m.g.Part(0, length)[at:])
 	for member, in := 1, m.g.Scratch(len(out)); member < n; member++ {
 		copy(in, m.g.Part(member, length)[at:])
-		op(out, in)
+		a.Fold.Op(out, in)
 	}
+	return true, nil
 }
 
 // counted gives the place of a rank's block in the bytes of each rank, and a sum of the places of all.

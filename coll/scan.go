@@ -44,18 +44,8 @@ func (s *Schedule) divided(flat []byte, counts []int, unit int) Blocks {
 	return Blocks{flat: flat, at: s.places}
 }
 
-// scan folds the buffers of the ranks up to this one, or below it. Few bytes use shared memory.
+// scan folds the buffers of the ranks up to this one, or below it.
 func (s *Schedule) scan(in, out []byte, f Fold, exclusive bool) {
-	to := out
-	if s.staged() {
-		to = s.mem.bytes(len(in))
-	}
-	if s.inMemory(func(m *inMemory) (bool, error) { return m.scan(in, to, f.Op) }) {
-		if !exclusive || s.w.Rank() > 0 {
-			s.result = result{to: out, from: to}
-		}
-		return
-	}
 	s.fold = f.Op
 	if s.free() && s.menu().At(len(in)) == choose.Chain {
 		s.scanAlong(in, out, exclusive)

@@ -55,7 +55,7 @@ func (agreed) Begin(_ *p2p.Comm, _ Kind, _ uint32, err error, done func(error)) 
 // that has no result.
 func TestScans(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 6} {
-		for _, by := range []string{"memory", "doubling", "chain"} {
+		for _, by := range []string{"doubling", "chain"} {
 			table, err := choose.Parse("test", "scan * * * * "+by)
 			require.NoError(t, err)
 			all := crowded(ranks(t, n, true, false))
@@ -117,7 +117,7 @@ func scanOnce(c *rank, length int, exclusive, inPlace, uniform, starts bool) err
 // Some rank learns of a length that differs, none waits, and the next scan works, also where the lengths go different ways.
 func TestScansOfOtherLengths(t *testing.T) {
 	const few, long, longer = 1000, 30_000, 40_000
-	for _, n := range []int{5, 8} { // by messages alone, and through memory if all have few bytes
+	for _, n := range []int{5, 8} {
 		for _, others := range []int{few, long} {
 			for odd := n - 5; odd < 5; odd += 2 {
 				all := crowded(ranks(t, n, true, false))

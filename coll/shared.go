@@ -9,7 +9,7 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// If all ranks share memory, a blocking barrier, bcast, allreduce, allgather(v), alltoall(v), reduce-scatter or scan of few
+// If all ranks share memory, a blocking barrier, bcast, allreduce, allgather(v), alltoall(v) or reduce-scatter of few
 // bytes needs no messages: see package sm. If the ranks of each node do, it has two levels: see levels.go. A
 // communicator finds out by messages whether its ranks share memory, before its second operation of these that is
 // not a bcast, and again after each validate. So a communicator with a single operation pays nothing, and no root

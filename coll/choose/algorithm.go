@@ -93,7 +93,7 @@ var operations = [NumOps]operation{
 	Allgatherv:         {name: "allgatherv", first: []Algorithm{Memory, Straight}},
 	Alltoall:           {name: "alltoall", first: []Algorithm{Memory, Straight}},
 	ReduceScatterBlock: {name: "reduce_scatter_block", first: []Algorithm{Memory, Straight}},
-	Scan:               {name: "scan", first: []Algorithm{Memory, Doubling}, later: []Algorithm{Chain}},
+	Scan:               {name: "scan", first: []Algorithm{Doubling}, later: []Algorithm{Chain}},
 }
 
 // String is its name in tables: that of OSU's program.

@@ -73,9 +73,9 @@ func TestDefaults(t *testing.T) {
 		{Alltoall, several(4), "0 straight"},
 		{ReduceScatterBlock, one(400), "memory, 0 straight"},
 		{Scan, one(8), "0 doubling"},
-		{Scan, crowd(7), "0 doubling, 24576 chain"},
-		{Scan, crowd(24), "memory, 0 doubling, 24576 chain"},
-		{Scan, crowd(25), "memory, 0 doubling"},
+		{Scan, crowd(8), "0 doubling, 24576 chain"},
+		{Scan, crowd(24), "0 doubling, 6144 chain"},
+		{Scan, crowd(25), "0 doubling"},
 	} {
 		require.Equal(t, c.want, said(Default().Menu(c.op, c.at)), "%v at %+v", c.op, c.at)
 	}

@@ -40,8 +40,8 @@ type key struct {
 //     16 KiB, 0.74 to 0.90 for 32 KiB, and 0.94 to 1.23 for 64 KiB. Straight takes two steps in place of six, copies two
 //     thirds of the bytes, and sends more messages: from there on it takes 0.79 to 1.02 of the time of 4 ranks, from
 //     1 MiB on 0.85 to 0.92 of 8, and from 2 MiB on 0.85 to 0.91 of 16 (decision 171).
-//   - a scan along a chain of ranks that share cores, where each buffer is folded once: 0.4 to 0.9 of the time of doubling
-//     from 32 KiB on (decision 179).
+//   - a scan along a chain of ranks that share cores, where each buffer is folded once: 0.4 to 0.8 of the time of doubling
+//     from 32 KiB on, and 0.7 to 0.9 of 8 and 16 KiB among 12 and 16 ranks (decision 179).
 const defaults = `
 barrier               *     *     *       *      memory
 barrier               *     *     *       *      levels
@@ -80,8 +80,8 @@ alltoall              *     *     *       *      memory
 alltoall              *     *     *       *      straight
 reduce_scatter_block  *     *     *       *      memory
 reduce_scatter_block  *     *     *       *      straight
-scan                  8..   all   shared  *      memory
-scan                  3..24 all   shared  24k..  chain
+scan                  9..24 all   shared  6k..   chain
+scan                  3..8  all   shared  24k..  chain
 scan                  *     *     *       *      doubling
 `
 
