@@ -32,7 +32,8 @@
 // class also carries the length headers of the others; without them ranks whose lengths belong to different classes
 // would wait for each other in vain. So the first one must be able to carry them, and operations without headers
 // have one class. Data of a reduction go up the tree by which headers come: it has one tree for all lengths, that of
-// length 0. A chain of a scan goes without headers. Memory and levels serve the shortest lengths, from 0 on; the memory also shows a longer length.
+// length 0. A scan goes without headers: its chain has a message wherever doubling has one. Memory and levels serve
+// the shortest lengths, from 0 on; the memory also shows a longer length.
 //
 // Pure: no I/O, no clock. Any goroutine may use a [Table].
 //
