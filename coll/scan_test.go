@@ -38,14 +38,6 @@ func scanBuffer(rank, length int) []byte {
 	return b
 }
 
-// crowded has the ranks share cores.
-func crowded(all []*rank) []*rank {
-	for _, r := range all {
-		r.coll.World.Crowded = true
-	}
-	return all
-}
-
 // agreed is an agreement of ranks that do not fail.
 type agreed struct{}
 
@@ -59,16 +51,11 @@ func TestScans(t *testing.T) {
 		for _, by := range []string{"doubling", "chain"} {
 			table, err := choose.Parse("test", "scan * * * * "+by)
 			require.NoError(t, err)
-			all := crowded(ranks(t, n, true, false))
+			all := ranks(t, n, true, false)
 			for _, r := range all {
 				r.coll.Table, r.coll.Agreement = table, agreed{}
 			}
 			atOnce(t, all, func(c *rank) error {
-				if n > 1 {
-					if err := meetInMemory(c); err != nil {
-						return err
-					}
-				}
 				for _, length := range []int{0, 100, 50_000} {
 					for way := range 16 {
 						if err := scanOnce(c, length, way&1 > 0, way&2 > 0, way&4 > 0, way&8 > 0); err != nil {
@@ -121,13 +108,13 @@ func TestScansOfOtherLengths(t *testing.T) {
 	for _, n := range []int{5, 8} {
 		for _, others := range []int{few, long} {
 			for odd := n - 5; odd < 5; odd += 2 {
-				all := crowded(ranks(t, n, true, false))
+				all := ranks(t, n, true, false)
+				for _, r := range all {
+					r.coll.World.Crowded = true
+				}
 				var learned atomic.Int32 // errors of all ranks
 				atOnce(t, all, func(c *rank) error {
 					before := int32(0)
-					if err := meetInMemory(c); err != nil {
-						return err
-					}
 					for _, length := range []int{others, few + long - others, longer} {
 						for _, k := range []Kind{Scan, Exscan} {
 							mine := others
