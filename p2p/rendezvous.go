@@ -60,14 +60,14 @@ func (e *Engine) waitAnnounced(r *Request) error {
 	return c.notifyHandler(err)
 }
 
-// awaitFin waits for the answer to an announced send as Recv does for a message, and reports whether it has come.
+// awaitFin waits for the answer to an announced send as Recv does for a message, and reports whether that has ended it.
 func (e *Engine) awaitFin(r *Request) bool {
 	l := r.link
-	if e.p.AwaitFrame(l.ep, fabric.ClassFin, r.wire()) < 0 {
+	if r.busy || e.p.AwaitFrame(l.ep, fabric.ClassFin, r.wire()) < 0 { // a copy of this process's may be under way
 		return false
 	}
 	e.answered(l, r)
-	return true
+	return r.Done()
 }
 
 // copiedNow is the length up to which Recv copies an announced message itself, with the lock held: 10 µs or less.

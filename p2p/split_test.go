@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
 // Where both buffers are in blocks, the sender copies parts of a long message if it waits for its end, and nothing is
@@ -58,6 +59,30 @@ func TestSenderSharesTheCopy(t *testing.T) {
 		require.Zero(t, at.active)
 	}
 	require.Zero(t, e[0].findLink(1).announced)
+}
+
+// A send that the receiver has confirmed before this process has copied its part ends with that.
+func TestConfirmedDuringACopy(t *testing.T) {
+	_, e, c := connectedProviders(t, false)
+	const n = 1 << 20
+	_, err := e[1].Wait(Isend[Aware](c[1], nil, 0, 4)) // a wait looks elsewhere at the first frame of all
+	require.NoError(t, err)
+	_, err = Recv[Aware](c[0], nil, 1, 4)
+	require.NoError(t, err)
+	h := Isend[Aware](c[0], make([]byte, n), 1, 5)
+	received := Irecv[Aware](c[1], make([]byte, n), 0, 5)
+	_, err = e[1].Wait(received)
+	require.NoError(t, err)
+
+	copied := false
+	e[0].Lock()
+	h.r.busy = true
+	h.r.job = progress.Job{Run: func(*progress.Job) { copied = h.r.link != nil }, Done: donePush, Arg: h.r}
+	e[0].p.Submit(&h.r.job)
+	e[0].Unlock()
+	_, err = e[0].Wait(h)
+	require.NoError(t, err)
+	require.True(t, copied)
 }
 
 // Offers that a peer must not make are refused.
