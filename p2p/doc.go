@@ -8,8 +8,8 @@
 // next: First announces it, Frag follows. Above the limit the sender sends a request to send (RTS).
 // The receiver, once matched, either pulls the data in one copy, or has its adapter read them, and confirms (Fin) or, on a medium
 // without Get, asks for a stream (CTS, then Frag). A synchronous send of any length uses the
-// rendezvous, whose answer reports the match. A sender that waits copies parts of a long message, if both
-// buffers lie in blocks (split.go).
+// rendezvous, whose answer reports the match. A sender that waits copies parts of a long message
+// (split.go).
 //
 // # Matching
 //

@@ -69,14 +69,18 @@ func (e *Engine) markComms(failed proc.ID) {
 }
 
 // failActive ends the requests under way with the peer. One whose buffer is being copied into
-// without the lock ends with the copy (donePull).
+// without the lock ends with the copy (donePull), or with that of the peer (awaitQuiet).
 func (l *link) failActive(why func(*Request) error) {
 	for r := l.active; r != nil; {
 		next := r.next
 		if r.err == nil {
 			r.err = r.opError(why(r))
 		}
-		if !r.busy {
+		switch {
+		case r.busy:
+		case r.shared:
+			awaitQuiet(r)
+		default:
 			l.removeActive(r)
 			r.Finish()
 		}

@@ -189,11 +189,8 @@ func (e *Engine) fetch(l *link, r *Request) {
 			return
 		}
 	case keyed || l.ep.Get:
-		if keyed {
-			e.offer(l, r)
-		}
 		r.busy = true
-		r.job = progress.Job{Run: runPull, Done: donePull, Arg: r}
+		r.job = progress.Job{Begin: beginPull, Run: runPull, Done: donePull, Arg: r}
 		e.p.Submit(&r.job)
 		return
 	}
@@ -215,23 +212,31 @@ func runPull(j *progress.Job) {
 // donePull continues after a copy.
 func donePull(j *progress.Job) {
 	r := j.Arg.(*Request)
-	if r.busy = false; r.err == nil && r.shared && !r.pushed {
-		return // until the sender has copied its parts
-	}
-	r.comm.e.copied(r)
+	switch r.busy = false; {
+	case !r.shared || r.pushed:
+		r.comm.e.copied(r)
+	case r.err != nil:
+		awaitQuiet(r)
+	} // else the sender has not copied its parts
 }
 
 // copied continues after a copy, of both sides if they share it.
 func (e *Engine) copied(r *Request) {
 	why := r.pullErr
 	r.pullErr = nil
+	complete := true
 	if r.offered {
 		r.offered, r.shared, r.pushed = false, false, false
-		r.link.ep.EndOffer()
+		complete = r.link.ep.EndOffer()
 	}
 	if r.err != nil { // the peer ended during the copy
 		r.link.removeActive(r)
 		r.Finish()
+		return
+	}
+	if !complete && why == nil {
+		r.link.removeActive(r)
+		e.fetch(r.link, r)
 		return
 	}
 	if why != nil && !isPeerGone(why) && len(r.region.Key) == 0 {

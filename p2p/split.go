@@ -7,13 +7,16 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// Where both buffers of a long message lie in blocks, the receiver asks the sender to copy parts of it, in a CTS
-// that names its buffer. The sender does that if it makes progress meanwhile, and says by a Fin that it has. The
+// Where a sender can write to the buffer of a long message, as it lies in a block or by a call of the kernel, the
+// receiver asks it to copy parts, in a CTS that names the buffer. The sender does that if it makes progress meanwhile, and says by a Fin that it has. The
 // receiver waits for that only if parts are missing.
 
-// offer asks the sender of a receive to share the copy, if that is possible.
-func (e *Engine) offer(l *link, r *Request) {
-	if len(r.buf) < r.total || e.p.Crowded() {
+// beginPull asks the sender of a receive to share the copy, if that is possible. A sender for which this process has
+// announced a message itself has one to copy.
+func beginPull(j *progress.Job) {
+	r := j.Arg.(*Request)
+	l, e := r.link, r.comm.e
+	if len(r.buf) < r.total || l.announced > 0 || r.err != nil || l.ep.State != progress.Alive {
 		return
 	}
 	to, message, ok := l.ep.Offer(r.buf[:r.total])
@@ -43,7 +46,7 @@ func appendOffer(b []byte, o offer) []byte {
 
 // decodeOffer decodes an offer, but for the length of the region. The region's key is a part of b.
 func decodeOffer(b []byte) (o offer, ok bool) {
-	if len(b) <= offerFixed {
+	if len(b) < offerFixed {
 		return o, false
 	}
 	le := binary.LittleEndian
@@ -102,6 +105,28 @@ func (e *Engine) unmatched(wire uint64, l *link) *Request {
 		return r
 	}
 	return nil
+}
+
+// writeTime bounds the wait for a sender that has ended the connection while it copies a part, and lives.
+const writeTime fabric.Time = 1_000_000_000
+
+// awaitQuiet ends a receive whose sender has ended, perhaps in the middle of a part, when nothing writes to the buffer any
+// more.
+func awaitQuiet(r *Request) {
+	e := r.comm.e
+	until := e.p.Host().Now() + writeTime
+	r.busy = true
+	r.job.Run = func(*progress.Job) { r.shared = r.link.ep.Writes() && e.p.Host().Now() < until }
+	r.job.Done = func(j *progress.Job) {
+		if r.shared {
+			e.p.Submit(j)
+			return
+		}
+		r.busy = false
+		e.copied(r)
+	}
+	r.job.Begin = nil
+	e.p.Submit(&r.job)
 }
 
 // onPushed notes that the sender has copied its parts.

@@ -9,15 +9,23 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// Where both buffers are in blocks, the sender copies parts of a long message if it waits for its end, and nothing is
-// wrong if it does not.
+// The sender copies parts of a long message if it waits for its end, and nothing is wrong if it does not.
 func TestSenderSharesTheCopy(t *testing.T) {
+	t.Run("blocks", func(t *testing.T) { sharedCopies(t, true) })
+	t.Run("other memory", func(t *testing.T) { sharedCopies(t, false) })
+}
+
+func sharedCopies(t *testing.T, blocks bool) {
 	p, e, c := connectedProviders(t, false)
-	const n = 1 << 20
-	from, _, err := p[0].MakeBlock(n)
-	require.NoError(t, err)
-	to, _, err := p[1].MakeBlock(n)
-	require.NoError(t, err)
+	const n = 8 << 20 // the sender is ready before the receiver has copied all
+	from, to := make([]byte, n), make([]byte, n)
+	if blocks {
+		var err error
+		from, _, err = p[0].MakeBlock(n)
+		require.NoError(t, err)
+		to, _, err = p[1].MakeBlock(n)
+		require.NoError(t, err)
+	}
 	for i := range from {
 		from[i] = byte(i%251 + 1)
 	}
@@ -71,8 +79,10 @@ func TestConfirmedDuringACopy(t *testing.T) {
 	require.NoError(t, err)
 	h := Isend[Aware](c[0], make([]byte, n), 1, 5)
 	received := Irecv[Aware](c[1], make([]byte, n), 0, 5)
+	e[1].findLink(0).announced++ // so it offers nothing
 	_, err = e[1].Wait(received)
 	require.NoError(t, err)
+	e[1].findLink(0).announced--
 
 	copied := false
 	e[0].Lock()
@@ -91,7 +101,7 @@ func TestMalformedOffers(t *testing.T) {
 	h := Isend[Aware](c, make([]byte, 1<<20), 1, 0)
 	name := h.r.wire()
 	require.True(t, h.r.announced)
-	short := appendOffer(nil, offer{receiver: 1})
+	short := appendOffer(nil, offer{receiver: 1})[:offerFixed-1]
 	s.inbox = []frame{{fabric.ClassCTS, name, short}, {fabric.ClassCTS, name + 1, append(short, 1)}}
 	e.poll()
 	require.EqualValues(t, 2, e.refused)

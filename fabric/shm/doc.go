@@ -54,7 +54,8 @@
 // Get is a single kernel copy (process_vm_readv). The right to take the descriptor of the peer's segment
 // is the right to read its memory; where none is taken a copy is tried when the connection is made.
 // Where the kernel refuses it, Caps.Get is false and the engine streams frames through the ring, a pipelined
-// double copy.
+// double copy. A sender that waits for the copy of a long message makes parts of it itself, by process_vm_writev or into a
+// block (split.go).
 //
 // # Death
 //

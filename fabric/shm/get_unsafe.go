@@ -45,7 +45,7 @@ var clockOrigin = time.Now()
 func (r *reader) read(local []byte, addr uint64) error {
 	for len(local) > 0 {
 		n := min(len(local), maxCopy)
-		got, errno := r.copy(local[:n], addr)
+		got, errno := r.copy(unix.SYS_PROCESS_VM_READV, local[:n], addr)
 		switch {
 		case errno == unix.EINTR:
 			continue
@@ -61,18 +61,35 @@ func (r *reader) read(local []byte, addr uint64) error {
 	return nil
 }
 
+// write copies local to addr. It asks before each call whether the process has its pid.
+func (r *reader) write(local []byte, addr uint64) error {
+	for len(local) > 0 {
+		if !r.same() {
+			return fabric.ErrPeerGone
+		}
+		got, errno := r.copy(unix.SYS_PROCESS_VM_WRITEV, local[:min(len(local), maxCopy)], addr)
+		if errno != 0 && errno != unix.EINTR {
+			return fmt.Errorf("shm: process_vm_writev(%d): %w", r.pid, errno)
+		}
+		local, addr = local[got:], addr+uint64(got)
+	}
+	return nil
+}
+
 // known notes that the process has its pid.
 func (r *reader) known() { r.sure.Store(int64(time.Since(clockOrigin))) }
 
-// copy is one call; it returns the number of bytes read.
-func (r *reader) copy(local []byte, addr uint64) (int, unix.Errno) {
+// copy is one call; it returns the number of bytes copied.
+func (r *reader) copy(call uintptr, local []byte, addr uint64) (int, unix.Errno) {
 	lv := unix.Iovec{Base: unsafe.SliceData(local)}
 	lv.SetLen(len(local))
 	rv := unix.RemoteIovec{Base: uintptr(addr), Len: len(local)}
-	got, _, errno := unix.RawSyscall6(unix.SYS_PROCESS_VM_READV, uintptr(r.pid),
-		uintptr(unsafe.Pointer(&lv)), 1, uintptr(unsafe.Pointer(&rv)), 1, 0)
+	got, _, errno := unix.RawSyscall6(call, uintptr(r.pid), uintptr(unsafe.Pointer(&lv)), 1, uintptr(unsafe.Pointer(&rv)), 1, 0)
 	runtime.KeepAlive(local)
-	return int(got), errno
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(got), 0
 }
 
 // same reports whether the pid still names the process: after a copy, this proves that the bytes

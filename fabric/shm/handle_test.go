@@ -86,10 +86,24 @@ func TestLatePidfdOfTheDead(t *testing.T) {
 	require.EqualValues(t, 1, p.watch.by[byPidfd].Load())
 }
 
+// startedLater is a process that did not start in that tick of the clock: a pid is not used again within one.
+func startedLater(t *testing.T, tick uint64) *victim {
+	for {
+		v := spawn(t, role{Self: 1, MaxProcs: 2})
+		started, err := startTime(v.cmd.Process.Pid)
+		require.NoError(t, err)
+		if started != tick {
+			return v
+		}
+		v.kill()
+		_ = v.cmd.Wait()
+	}
+}
+
 // The pid of a dead peer may be another process's by the time that its pidfd is opened. That is not killed.
 func TestLatePidfdOfAnother(t *testing.T) {
 	p, v, c, _ := connectInNode(t)
-	other := spawn(t, role{Self: 1, MaxProcs: 2})
+	other := startedLater(t, c.reader.handle.started)
 	c.reader.pid = other.cmd.Process.Pid
 	p.deaths.forget(c)
 	v.kill()
@@ -111,7 +125,7 @@ func TestCopyWithoutPidfd(t *testing.T) {
 	require.NoError(t, copied())
 	require.Equal(t, c.address.token, token)
 	require.True(t, c.reader.handle.late())
-	other := spawn(t, role{Self: 1, MaxProcs: 2})
+	other := startedLater(t, c.reader.handle.started)
 	a, err := decodeAddress(other.addresses[0])
 	require.NoError(t, err)
 	v.kill()

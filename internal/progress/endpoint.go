@@ -137,7 +137,7 @@ func (ep *Endpoint) ReadNow(local []byte, remote fabric.Region) bool {
 	return ep.shm != nil && ep.shm.ReadNow(local, remote)
 }
 
-// Offer lets the peer copy parts of an announced message into a block of this process: see shm.Conn.Offer.
+// Offer lets the peer copy parts of an announced message into memory of this process: see shm.Conn.Offer.
 func (ep *Endpoint) Offer(local []byte) (to fabric.Region, message uint32, ok bool) {
 	if ep.shm == nil {
 		return to, 0, false
@@ -145,17 +145,17 @@ func (ep *Endpoint) Offer(local []byte) (to fabric.Region, message uint32, ok bo
 	return ep.shm.Offer(local)
 }
 
-// EndOffer allows the next Offer. Precondition: the peer no longer writes.
-func (ep *Endpoint) EndOffer() {
-	if ep.shm != nil {
-		ep.shm.EndOffer()
-	}
-}
+// EndOffer allows the next Offer, and reports whether the message is complete. Precondition: the peer no longer writes.
+func (ep *Endpoint) EndOffer() (complete bool) { return ep.shm == nil || ep.shm.EndOffer() }
 
 // GetOffered copies an offered message, but for parts that the peer has claimed. It is called without the lock.
 func (ep *Endpoint) GetOffered(local []byte, remote fabric.Region) (theirs bool, err error) {
 	return ep.conn.(*shm.Conn).GetOffered(local, remote)
 }
+
+// Writes reports whether the peer, which has ended, may still be copying parts: see shm.Conn.Writes. It is called
+// without the lock.
+func (ep *Endpoint) Writes() bool { return ep.conn.(*shm.Conn).Writes() }
 
 // Help copies some parts of a message that the peer offers: see shm.Conn.Help. It is called without the lock.
 func (ep *Endpoint) Help(local []byte, to fabric.Region, message, mine uint32) (copied uint32, more bool) {

@@ -69,10 +69,9 @@ func (c *Completion) Then(fn func()) {
 }
 
 // Job is work with system calls, such as a kernel copy, that the progressing goroutine does without
-// the lock. Done is called with the lock held.
+// the lock. Begin, which may be nil, is called before and Done after it, with the lock held.
 type Job struct {
-	Run  func(*Job)
-	Done func(*Job)
+	Begin, Run, Done func(*Job)
 	// Arg belongs to the owner.
 	Arg any
 }
@@ -288,6 +287,9 @@ func (e *Engine) runDeferred() {
 func (e *Engine) runJob() int {
 	j := e.jobs[0]
 	e.jobs = append(e.jobs[:0], e.jobs[1:]...)
+	if j.Begin != nil {
+		j.Begin(j)
+	}
 	e.running++
 	e.Unlock()
 	j.Run(j)

@@ -61,8 +61,9 @@ var refusable = map[string]call{
 	"prctl":     {nr: unix.SYS_PRCTL}, "membarrier": {nr: unix.SYS_MEMBARRIER},
 	"set_robust_list": {nr: unix.SYS_SET_ROBUST_LIST}, "get_robust_list": {nr: unix.SYS_GET_ROBUST_LIST},
 	"futex_waitv": {nr: unix.SYS_FUTEX_WAITV}, "process_vm_readv": {nr: unix.SYS_PROCESS_VM_READV},
-	"futex (shared)": {nr: unix.SYS_FUTEX, arg: 1, mask: 128, value: 0, needed: true},
-	"pread64":        {nr: unix.SYS_PREAD64}, "ppoll": {nr: unix.SYS_PPOLL, needed: true},
+	"process_vm_writev": {nr: unix.SYS_PROCESS_VM_WRITEV},
+	"futex (shared)":    {nr: unix.SYS_FUTEX, arg: 1, mask: 128, value: 0, needed: true},
+	"pread64":           {nr: unix.SYS_PREAD64}, "ppoll": {nr: unix.SYS_PPOLL, needed: true},
 	"ioctl": {nr: unix.SYS_IOCTL}, "mremap": {nr: unix.SYS_MREMAP},
 	"readlinkat": {nr: unix.SYS_READLINKAT}, "fstat": {nr: unix.SYS_FSTAT, needed: true},
 	"madvise": {nr: unix.SYS_MADVISE, arg: 2, mask: ^uint32(1), value: unix.MADV_POPULATE_READ},
@@ -201,7 +202,7 @@ func (c call) filter(errno uint32) []unix.SockFilter {
 func refusedCalls(w *banyan.World) error {
 	c := w.Comm()
 	next, last := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
-	for _, size := range []int{8, 5000, 200_000} {
+	for _, size := range []int{8, 5000, 200_000, 2_000_000, 2_000_001, 2_000_002} {
 		req := c.Isend(ranktest.Pattern(c.Rank(), size), next, size)
 		buf := make([]byte, size)
 		if _, err := c.Recv(buf, last, size); err != nil {

@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -16,19 +17,26 @@ import (
 )
 
 func init() {
-	roles["split, the sender dies"] = func(w *banyan.World) error { return dieInCopy(w, 0) }
-	roles["split, the receiver dies"] = func(w *banyan.World) error { return dieInCopy(w, 1) }
+	for victim, name := range []string{"sender", "receiver"} {
+		roles["split, the "+name+" dies"] = func(w *banyan.World) error {
+			mem, err := banyan.Alloc[byte](w, splitBytes)
+			if err != nil {
+				return err
+			}
+			return errors.Join(dieInCopy(w, victim, mem), banyan.Free(w, mem))
+		}
+		roles["split, the "+name+" dies, heap"] = func(w *banyan.World) error {
+			return dieInCopy(w, victim, make([]byte, splitBytes))
+		}
+	}
 }
 
-// dieInCopy sends from memory of Alloc to memory of Alloc, so both ranks copy parts of each message, until a
-// goroutine of one rank kills it. A message of which the other has no error is whole.
-func dieInCopy(w *banyan.World, victim int) error {
-	const n = 4 << 20
+const splitBytes = 4 << 20
+
+// dieInCopy sends from mem to mem, so both ranks copy parts of each message, until a goroutine of one rank kills it. A
+// message of which the other has no error is whole, and after an error nothing changes its buffer.
+func dieInCopy(w *banyan.World, victim int, mem []byte) (err error) {
 	c := w.Comm()
-	mem, err := banyan.Alloc[byte](w, n)
-	if err != nil {
-		return err
-	}
 	var messages atomic.Int32
 	if c.Rank() == victim {
 		go func() {
@@ -49,7 +57,12 @@ func dieInCopy(w *banyan.World, victim int) error {
 		}
 		switch {
 		case banyan.IsFailure(err):
-			return banyan.Free(w, mem)
+			for before := slices.Clone(mem); err != nil && messages.Add(1) < 200; {
+				if !slices.Equal(before, mem) {
+					return errors.New("the dead have written")
+				}
+			}
+			return nil
 		case err != nil:
 			return err
 		case slices.ContainsFunc(mem, func(b byte) bool { return b != 7 }):
@@ -61,9 +74,11 @@ func dieInCopy(w *banyan.World, victim int) error {
 
 func TestDeathsWhileBothCopy(t *testing.T) {
 	for victim, role := range []string{"split, the sender dies", "split, the receiver dies"} {
-		for range ranktest.Scaled(5, 2) {
-			res, out := ranktest.Job(t, launch.Continue, 2, role, "BANYAN_PROFILE=ulfm")
-			require.False(t, res.Ends[1-victim].Failed(), "%v\n%s", res.Ends[1-victim], out)
+		for _, memory := range []string{"", ", heap"} {
+			for range ranktest.Scaled(5, 2) {
+				res, out := ranktest.Job(t, launch.Continue, 2, role+memory, "BANYAN_PROFILE=ulfm")
+				require.False(t, res.Ends[1-victim].Failed(), "%v\n%s", res.Ends[1-victim], out)
+			}
 		}
 	}
 }
