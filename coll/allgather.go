@@ -24,7 +24,7 @@ func (s *Schedule) allgather(mine, all []byte) {
 		if dense = all[:min(len(all), n*size)]; s.staged() || n < s.c.Size() {
 			dense = s.mem.bytes(n * size)
 		}
-		if !s.alone(func(g *sm.Segment, most int) (bool, error) { return g.Allgather(mine, dense, most) }) {
+		if !s.alone(func(g *sm.Segment, most int) (bool, error) { return g.Allgather(s.kind.op(), mine, dense, most) }) {
 			l, most := s.overNodes()
 			if l != nil && s.allgatherOverNodes(l, most, mine, all) {
 				return
@@ -227,7 +227,7 @@ func (l *levels) blocks(have []byte) func(d, many int) []byte {
 // allgatherOn continues at a leader whose node has agreed on the length of blocks, or knows that it has not.
 func (s *Schedule) allgatherOn(head, have []byte) error {
 	l, agreed := s.o.levels, !s.spoiled
-	err := l.segment.Hand(s.kind.String(), head, agreed)
+	err := l.segment.Hand(s.kind.op(), head, agreed)
 	if agreed {
 		at := l.blocks(have)(0, 1)
 		size := len(at) / len(l.members)

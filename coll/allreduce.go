@@ -36,7 +36,7 @@ func (s *Schedule) allreduceAtOnce(in, out []byte, f Fold) {
 			s.foldAll(h, by, in, to, scratch, f)
 		}
 		return
-	case !headed && s.alone(func(g *sm.Segment, most int) (bool, error) { return g.Allreduce(in, to, f.Op, most) }):
+	case !headed && s.alone(func(g *sm.Segment, most int) (bool, error) { return g.Allreduce(s.kind.op(), in, to, f.Op, most) }):
 		return
 	}
 	if l, most := s.overNodes(); l != nil && (l.inOrder || f.AnyOrder) {
@@ -59,7 +59,7 @@ func (s *Schedule) headerInMemory(length, unit int) bool {
 		if s.spoiled {
 			mine = nil
 		}
-		done, err := g.Allreduce(mine, mine, sameHeader, len(mine))
+		done, err := g.Allreduce(s.kind.op(), mine, mine, sameHeader, len(mine))
 		if done && err == nil && !isHeader(mine, len(mine)) {
 			err = disagreed(length)
 		}

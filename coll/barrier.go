@@ -19,7 +19,7 @@ func (s *Schedule) barrier() {
 	case !s.free():
 		s.roundTrip(s.o.to(0))
 		return
-	case s.alone(func(g *sm.Segment, _ int) (bool, error) { return g.Barrier() }):
+	case s.alone(func(g *sm.Segment, _ int) (bool, error) { return g.Barrier(Barrier.op()) }):
 		return
 	}
 	if l, _ := s.overNodes(); l != nil {

@@ -33,7 +33,7 @@ func (s *Schedule) bcast(buf []byte, root int) {
 	switch {
 	case !s.free():
 		s.spread(s.o.to(root), to)
-	case s.alone(func(g *sm.Segment, most int) (bool, error) { return g.Bcast(to, root, most) }):
+	case s.alone(func(g *sm.Segment, most int) (bool, error) { return g.Bcast(Bcast.op(), to, root, most) }):
 	default:
 		if l, most := s.overNodes(); l != nil {
 			s.bcastOverNodes(l, most, to, root)

@@ -53,7 +53,7 @@ func (o *Comm) Barrier(c *p2p.Comm, call Call) error {
 		return o.correctNow(c, call, Barrier, nil, 0)
 	}
 	if g, _ := o.quick(c, choose.Barrier, call.plain()); g != nil {
-		_, err := g.Barrier()
+		_, err := g.Barrier(Barrier.op())
 		return ended(c, Barrier, 0, err)
 	}
 	return o.newBarrier(c, call).run()
@@ -86,7 +86,7 @@ func (o *Comm) Bcast(c *p2p.Comm, call Call, buf []byte, root int) error {
 	tried := false
 	if g, most := o.quick(c, choose.Bcast, call.plain()); g != nil {
 		if at, left, err := c.CollRank(root); left && err == nil {
-			done, err := g.Bcast(buf, at, most)
+			done, err := g.Bcast(Bcast.op(), buf, at, most)
 			if done {
 				return ended(c, Bcast, root, err)
 			}
@@ -134,7 +134,7 @@ func (o *Comm) Ireduce(c *p2p.Comm, call Call, in, out []byte, f Fold, root int)
 func (o *Comm) Allreduce(c *p2p.Comm, call Call, in, out []byte, f Fold) error {
 	tried := false
 	if g, most := o.quick(c, choose.Allreduce, call.plain()); g != nil && len(in) <= min(most, g.Room()) && len(in) != headerLen {
-		if done, err := g.Allreduce(in, out, f.Op, most); done {
+		if done, err := g.Allreduce(Allreduce.op(), in, out, f.Op, most); done {
 			return ended(c, Allreduce, 0, err)
 		}
 		tried = true
@@ -195,7 +195,7 @@ func (o *Comm) Iscatter(c *p2p.Comm, call Call, all, mine []byte, root int) p2p.
 func (o *Comm) Allgather(c *p2p.Comm, call Call, mine, all []byte) error {
 	tried := false
 	if g, most := o.quick(c, choose.Allgather, call.plain()); g != nil && c.Coll().Size() == c.Size() {
-		done, err := g.Allgather(mine, all, most)
+		done, err := g.Allgather(Allgather.op(), mine, all, most)
 		if done {
 			return ended(c, Allgather, 0, err)
 		}

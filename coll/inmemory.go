@@ -55,7 +55,7 @@ func (s *Schedule) inMemory(do func(m *inMemory) (done bool, err error)) bool {
 
 // bring brings a part of a length, which put writes, and returns when all ranks have come.
 func (m *inMemory) bring(length int, put func(place []byte)) (done bool, err error) {
-	return m.g.Meet(m.kind.String(), length, m.most, put)
+	return m.g.Meet(m.kind.op(), length, m.most, put)
 }
 
 // at is the rank of a member in the communicator of the caller.

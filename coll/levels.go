@@ -173,11 +173,11 @@ func (l *levels) head(root int) int { return l.headOf(int(l.node[l.members[0]]),
 
 // onNode runs a step in the memory of the node.
 func (s *Schedule) onNode(st step) {
-	g, name := s.o.levels.segment, s.kind.String()
+	g, op := s.o.levels.segment, s.kind.op()
 	var err error
 	switch st.kind {
 	case stepBring:
-		err = g.Bring(s.data(st.from))
+		err = g.Bring(op, s.data(st.from))
 	case stepCollect:
 		fold := s.fold
 		switch stepKind(st.peer) {
@@ -186,14 +186,14 @@ func (s *Schedule) onNode(st step) {
 		case stepCopy:
 			fold = nil
 		}
-		err = g.Collect(name, st.to, fold)
+		err = g.Collect(op, st.to, fold)
 	case stepHand:
-		err = g.Hand(name, st.from, !s.spoiled)
+		err = g.Hand(op, st.from, !s.spoiled)
 		s.ended = s.ended || s.spoiled // so has the node learned of it, and takes no more
 	case stepTake:
 		var part []byte
 		var whole bool
-		switch part, whole, err = g.Take(name, 0); {
+		switch part, whole, err = g.Take(op, 0); {
 		case err != nil:
 		case !whole || len(part) != len(st.to):
 			err = disagreed(len(st.to))
@@ -215,9 +215,9 @@ func (s *Schedule) onNode(st step) {
 
 // handData passes the data of a broadcast to the node, in memory or by messages.
 func (s *Schedule) handData(root int) error {
-	l, t, name := s.o.levels, s.stream, s.kind.String()
+	l, t, op := s.o.levels, s.stream, s.kind.op()
 	if t.long {
-		err := l.segment.Hand(name, t.into[:headerLen], true)
+		err := l.segment.Hand(op, t.into[:headerLen], true)
 		s.spreadAgain(root, t.buf)
 		return err
 	}
@@ -227,9 +227,9 @@ func (s *Schedule) handData(root int) error {
 		copy(data, t.into)
 	}
 	if !s.spoiled && len(data) <= sm.MaxLaid {
-		return l.segment.Hand(name, data, true)
+		return l.segment.Hand(op, data, true)
 	}
-	err := l.segment.Hand(name, nil, false)
+	err := l.segment.Hand(op, nil, false)
 	kind := stepRelay
 	if me == root {
 		kind = stepSend
@@ -246,7 +246,7 @@ func (s *Schedule) handData(root int) error {
 func (s *Schedule) takeData(root int, buf []byte) error {
 	l := s.o.levels
 	head := l.head(root)
-	data, whole, err := l.segment.Take(s.kind.String(), slices.Index(l.members, head))
+	data, whole, err := l.segment.Take(s.kind.op(), slices.Index(l.members, head))
 	switch {
 	case err != nil:
 		return err

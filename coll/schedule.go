@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 
+	"github.com/banyan-hpc/banyan/coll/sm"
 	"github.com/banyan-hpc/banyan/coll/tree"
 	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/p2p"
@@ -152,6 +153,9 @@ var kinds = [...][2]string{
 
 // String is the name of the blocking operation in errors.
 func (k Kind) String() string { return kinds[k][0] }
+
+// op is the operation in shared memory.
+func (k Kind) op() sm.Op { return sm.Op{Number: uint8(k), Name: k.String()} }
 
 // Rooted reports whether it has a root.
 func (k Kind) Rooted() bool {

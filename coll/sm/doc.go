@@ -7,11 +7,12 @@
 // starts without a segment.
 //
 //	segment, err := memory.Find(comm)   // by messages; nil where some rank cannot
-//	_, err = segment.Barrier()
-//	done, err := segment.Allreduce(buf, buf, op)
+//	_, err = segment.Barrier(barrier)
+//	done, err := segment.Allreduce(allreduce, buf, buf, op)
 //
 // All ranks call the same methods in the same order, each from the goroutine of its blocking
-// collective.
+// collective. A rank that waits for all gets an error where another one has come for another operation, and the next
+// operation is right again.
 //
 // Floor 4.5.
 package sm

@@ -45,13 +45,13 @@ func (s *Segment) sameBuffer(member, length, want int) error {
 func (s *Segment) Leads() bool { return s.me == 0 }
 
 // Bring brings a part to the leader, and does not wait. Take follows.
-func (s *Segment) Bring(part []byte) error {
+func (s *Segment) Bring(op Op, part []byte) error {
 	s.m.e.Lock()
 	defer s.m.e.Unlock()
 	if s.left {
 		return s.interrupted()
 	}
-	s.phase.Bring(part)
+	s.phase.Bring(op.Number, part)
 	s.brought = true
 	s.phase.Enter(s.me)
 	if s.phase.Naps(0) && s.phase.Last() {
@@ -63,7 +63,7 @@ func (s *Segment) Bring(part []byte) error {
 // Collect is the leader's Bring. It waits until all members have come, and folds their parts, in order, into to, which
 // has its own. Without a fold they lie there one after the other. Lengths that do not fit are ft.ErrArgument. Hand
 // follows.
-func (s *Segment) Collect(op string, to []byte, fold func(acc, in []byte)) error {
+func (s *Segment) Collect(op Op, to []byte, fold func(acc, in []byte)) error {
 	if err := s.gather(op); err != nil {
 		return err
 	}
@@ -87,18 +87,18 @@ func (s *Segment) Collect(op string, to []byte, fold func(acc, in []byte)) error
 }
 
 // gather waits until all members have come to the next step.
-func (s *Segment) gather(op string) error {
+func (s *Segment) gather(op Op) error {
 	s.m.e.Lock()
 	defer s.m.e.Unlock()
 	if s.left {
 		return s.interrupted()
 	}
-	s.phase.Collect()
+	s.phase.Collect(op.Number)
 	return s.enter(op, board.Everyone)
 }
 
 // Hand lays a payload for all members. Whole is false where it goes another way.
-func (s *Segment) Hand(op string, payload []byte, whole bool) error {
+func (s *Segment) Hand(op Op, payload []byte, whole bool) error {
 	s.m.e.Lock()
 	defer s.m.e.Unlock()
 	if s.left {
@@ -114,7 +114,7 @@ func (s *Segment) Hand(op string, payload []byte, whole bool) error {
 }
 
 // Take waits for the payload of a member, and gives it until the next call; not whole: it goes another way.
-func (s *Segment) Take(op string, from int) (payload []byte, whole bool, err error) {
+func (s *Segment) Take(op Op, from int) (payload []byte, whole bool, err error) {
 	s.m.e.Lock()
 	defer s.m.e.Unlock()
 	if s.left {

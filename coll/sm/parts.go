@@ -12,8 +12,8 @@ import (
 // Allreduce folds the froms of all members, in the order of ranks, into to, which may be the same
 // memory. Done: false if the from of a member is too long, or longer than most, which all members learn. Then each waits
 // for messages of all before it comes to another step.
-func (s *Segment) Allreduce(from, to []byte, op func(acc, in []byte), most int) (done bool, err error) {
-	if elsewhere, err := s.meet("Allreduce", from, min(most, s.Room())); elsewhere || err != nil {
+func (s *Segment) Allreduce(o Op, from, to []byte, op func(acc, in []byte), most int) (done bool, err error) {
+	if elsewhere, err := s.meet(o, from, min(most, s.Room())); elsewhere || err != nil {
 		return !elsewhere, err
 	}
 	if s.phase.Groups() > 0 {
@@ -73,8 +73,8 @@ func (s *Segment) foldGroups(to []byte, op func(acc, in []byte)) error {
 
 // Allgather puts mine of all members into all, in the order of ranks. Mine may lie in all in its place.
 // Done as of Allreduce.
-func (s *Segment) Allgather(mine, all []byte, most int) (done bool, err error) {
-	if elsewhere, err := s.meet("Allgather", mine, min(most, s.Room())); elsewhere || err != nil {
+func (s *Segment) Allgather(op Op, mine, all []byte, most int) (done bool, err error) {
+	if elsewhere, err := s.meet(op, mine, min(most, s.Room())); elsewhere || err != nil {
 		return !elsewhere, err
 	}
 	for member := range s.members {
@@ -88,15 +88,15 @@ func (s *Segment) Allgather(mine, all []byte, most int) (done bool, err error) {
 }
 
 // meet is Meet with a part. Elsewhere: not done.
-func (s *Segment) meet(op string, part []byte, most int) (elsewhere bool, err error) {
+func (s *Segment) meet(op Op, part []byte, most int) (elsewhere bool, err error) {
 	done, err := s.Meet(op, len(part), most, func(place []byte) { copy(place, part) })
 	return !done, err
 }
 
 // Meet enters the next step with a part of a length, which put writes, and returns when all members have entered it. Not
 // done: some member came with a part that is too long, or longer than most. Whether the parts fit together is for the
-// caller to check, until the next step with parts. Op is the name of the operation.
-func (s *Segment) Meet(op string, length, most int, put func(place []byte)) (done bool, err error) {
+// caller to check, until the next step with parts.
+func (s *Segment) Meet(op Op, length, most int, put func(place []byte)) (done bool, err error) {
 	s.m.e.Lock()
 	defer s.m.e.Unlock()
 	if s.left {
@@ -104,13 +104,13 @@ func (s *Segment) Meet(op string, length, most int, put func(place []byte)) (don
 	}
 	s.c.CountInParent()
 	if length > most || length > s.Wide() {
-		s.phase.BringElsewhere()
+		s.phase.BringElsewhere(op.Number)
 		s.phase.Enter(board.Everyone)
 		s.phase.End() // by the messages that follow
 		s.rouse()
 		return false, nil
 	}
-	put(s.phase.Place(length))
+	put(s.phase.Place(op.Number, length))
 	err = s.enter(op, board.Everyone)
 	return err != nil || !s.phase.Apart(), err
 }

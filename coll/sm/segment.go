@@ -26,7 +26,7 @@ type Segment struct {
 	leader   *progress.Endpoint   // the member with place 0
 	scratch  []byte               // to fold in
 	using    bool                 // an operation is under way
-	op       string               // its name, once it waits
+	op       Op                   // it, once it waits
 	left     bool
 	brought  bool // the leader has a part of this member
 	err      error
@@ -41,20 +41,27 @@ type Segment struct {
 // core.
 const spins = 512
 
+// Op is an operation.
+type Op struct {
+	Number uint8 // from 1 to 31, by which members tell the operations of others from their own
+	Name   string
+}
+
 // Barrier returns when all members have called it. Done is always true.
-func (s *Segment) Barrier() (done bool, err error) {
+func (s *Segment) Barrier(op Op) (done bool, err error) {
 	s.m.e.Lock()
 	defer s.m.e.Unlock()
 	if s.left {
 		return true, s.interrupted()
 	}
 	s.c.CountInParent()
-	return true, s.enter("Barrier", board.Everyone)
+	s.phase.Place(op.Number, 0)
+	return true, s.enter(op, board.Everyone)
 }
 
 // Bcast copies the root's buf into that of each member. Done: false if that is too long, or longer than most, at all
 // members.
-func (s *Segment) Bcast(buf []byte, root, most int) (done bool, err error) {
+func (s *Segment) Bcast(op Op, buf []byte, root, most int) (done bool, err error) {
 	s.m.e.Lock()
 	defer s.m.e.Unlock()
 	if s.left {
@@ -68,7 +75,7 @@ func (s *Segment) Bcast(buf []byte, root, most int) (done bool, err error) {
 			s.phase.LayElsewhere()
 		}
 	}
-	laid, length, err := s.spread("Bcast", root)
+	laid, length, err := s.spread(op, root)
 	switch {
 	case err != nil:
 		return true, err
@@ -83,14 +90,14 @@ func (s *Segment) Bcast(buf []byte, root, most int) (done bool, err error) {
 
 // spread enters the next step, in which a member lays a payload for all, and gives it: until
 // the next step; see board.Segment.Laid.
-func (s *Segment) spread(op string, root int) (laid []byte, length int, err error) {
+func (s *Segment) spread(op Op, root int) (laid []byte, length int, err error) {
 	if err = s.enter(op, s.phase.From(root)); err != nil {
 		return nil, 0, err
 	}
 	laid, length, ok := s.phase.Laid(root) // at the root too: another rank may have laid a payload there
 	if !ok {
-		return nil, 0, fmt.Errorf("%w: not all ranks name rank %d as the root",
-			ft.ErrArgument, s.originalRank(root))
+		return nil, 0, fmt.Errorf("%w: rank %d has called another collective or named another root: all ranks must call the same "+
+			"ones, in the same order", ft.ErrArgument, s.originalRank(root))
 	}
 	return laid, length, nil
 }
@@ -108,7 +115,7 @@ func (s *Segment) sameLength(member, length, want int) error {
 func (s *Segment) originalRank(member int) int { return s.c.OriginalRank(s.members[member]) }
 
 // enter enters the next step and waits until a member has, or everyone. Precondition: the lock is held.
-func (s *Segment) enter(op string, from int) error {
+func (s *Segment) enter(op Op, from int) error {
 	s.phase.Enter(from)
 	s.using = true
 	if !s.soon() {
@@ -126,6 +133,10 @@ func (s *Segment) enter(op string, from int) error {
 	s.rouse()
 	if s.c.Disturbed() {
 		s.c.Attach(s) // it leaves if the communicator was freed meanwhile
+	}
+	if other := s.phase.Other(); other >= 0 && err == nil {
+		err = fmt.Errorf("%w: rank %d has called another collective than %s: all ranks must call the same ones, in the same order",
+			ft.ErrArgument, s.originalRank(other), op.Name)
 	}
 	return err
 }
@@ -214,7 +225,7 @@ func (s *Segment) doze() bool {
 
 // waiting describes the operation that waits, for progress.Watcher.
 func (s *Segment) waiting() (string, *progress.Completion) {
-	return fmt.Sprintf("%s on %s, waiting for rank %d", s.op, s.c.Name(), s.originalRank(s.phase.Awaited())), &s.done
+	return fmt.Sprintf("%s on %s, waiting for rank %d", s.op.Name, s.c.Name(), s.originalRank(s.phase.Awaited())), &s.done
 }
 
 // interrupted is the error of a wait that has no end, or nil. Where members wait for each other only, one that has

@@ -108,18 +108,23 @@ func (w *world) doze(a *actor) {
 	}
 }
 
+// partsOp is the number of an operation with parts.
+const partsOp = 3
+
 func (w *world) tooMuch(a *actor, op byte) bool { return op == 'e' && a.me == a.n-1 }
 
 func (w *world) bring(a *actor, op byte) {
 	switch {
 	case w.tooMuch(a, op):
-		a.phase.Bring(make([]byte, Wide(a.n)+1))
+		a.phase.Bring(partsOp, make([]byte, Wide(a.n)+1))
+	case op == 'b':
+		a.phase.Bring(partsOp+1, nil)
 	case op == 'm' || op == 'e':
 		if w.broken == oneTurn {
 			a.phase.turn = 0
 		}
-		a.phase.Bring([]byte{value(a.op, a.epoch, a.me)})
-	case op != 'b' && a.root(op) == a.me:
+		a.phase.Bring(partsOp, []byte{value(a.op, a.epoch, a.me)})
+	case a.root(op) == a.me:
 		w.lay(a, value(a.op, a.epoch, a.me))
 	}
 }
@@ -144,6 +149,9 @@ func (w *world) end(a *actor) {
 			}
 		}
 	}
+	if other := a.phase.Other(); other >= 0 && !a.condemned {
+		w.wrong = fmt.Errorf("member %d takes the operation of %d in step %d for another one", a.me, other, a.phase.step)
+	}
 	if a.phase.End(); w.ops[a.op] == 'g' && a.me != 0 {
 		a.phase.Follow()
 	}
@@ -153,11 +161,11 @@ func (w *world) end(a *actor) {
 // beginLevels begins an op in which members bring their parts to the first one, which lays the sum.
 func (w *world) beginLevels(a *actor) {
 	if a.me == 0 {
-		a.phase.Collect()
+		a.phase.Collect(partsOp)
 		a.collected = false
 		return
 	}
-	a.phase.Bring([]byte{value(a.op, a.epoch, a.me)})
+	a.phase.Bring(partsOp, []byte{value(a.op, a.epoch, a.me)})
 	a.at = brings
 }
 
@@ -258,7 +266,7 @@ func (w *world) sums(a *actor) {
 			w.wrong = fmt.Errorf("member %d reads in op %d what is not the sum of group %d: %v, want %d", a.me, a.op, group, got, want)
 		}
 		if w.broken == staleSums {
-			a.phase.segment.common.sums[a.phase.turn][group].step.Store(a.phase.parts + 2)
+			a.phase.segment.common.sums[a.phase.parts&1][group].step.Store(a.phase.parts + 2)
 		}
 	}
 }

@@ -21,7 +21,7 @@ func TestApartIgnoresEarlierParts(t *testing.T) {
 			for step.Load() < i {
 				runtime.Gosched()
 			}
-			other.Bring([]byte{1})
+			other.Bring(partsOp, []byte{1})
 			other.Enter(Everyone)
 			entered.Store(i)
 		}
@@ -30,12 +30,12 @@ func TestApartIgnoresEarlierParts(t *testing.T) {
 	for i := int64(1); i <= steps; i++ {
 		for range 2 { // into both places
 			for _, p := range []*Phase{&me, &other} {
-				p.Bring(long)
+				p.Bring(partsOp, long)
 				p.Enter(Everyone)
 				p.End()
 			}
 		}
-		me.Bring([]byte{1})
+		me.Bring(partsOp, []byte{1})
 		me.Enter(Everyone)
 		step.Store(i)
 		for entered.Load() < i {

@@ -67,7 +67,7 @@ func FuzzSegment(f *testing.F) {
 		slots, buffers, parts := make([]Slot, members), make([]Buffer, Buffers), make([]byte, PartsBytes(members))
 		common := make([]Common, 1)
 		h := Open(slots, &common[0], buffers, parts)
-		h.Bring(0, 1, 1, make([]byte, 40))
+		h.Bring(0, 1, 1, partsOp, make([]byte, 40))
 		h.Lay(0, step, []byte("laid"))
 		h.Enter(0, step&stepMask)
 		poke(bytesOf(slots), inSlots)
@@ -83,6 +83,7 @@ func FuzzSegment(f *testing.F) {
 		h.Apart(step)
 		for member := range members {
 			for turn := range 2 {
+				h.Stamped(member, turn, uint16(step))
 				part, length := h.Brought(member, turn)
 				require.True(t, length == len(part) && length <= Wide(members) || part == nil && length == Elsewhere)
 				require.True(t, within(part, parts) || within(part, bytesOf(slots)))

@@ -18,55 +18,87 @@ type Phase struct {
 	complete uint64 // the last one that all were seen to enter
 	parts    uint64 // the last one with a part of this member
 	turn     int    // of the last parts; see Segment.Bring
+	stamped  uint64 // the last step in which this member reads parts
+	stamp    uint16 // of these parts
+	other    int    // a member that was seen to have come to this step without such a part, or -1
 	from     int    // the member that has to come, or Everyone
 	groups   int    // of Everyone: so many groups have come, the own one first
 	next     int    // so many members of the next group have come
 }
 
 // Phase is the state of a member that has entered no step.
-func (g *Segment) Phase(member int) Phase { return Phase{segment: g, me: member, from: Everyone} }
+func (g *Segment) Phase(member int) Phase {
+	return Phase{segment: g, me: member, from: Everyone, other: -1}
+}
 
 // Step is the number of the step that was entered last.
 func (p *Phase) Step() uint64 { return p.step }
 
-// Bring brings a part to the next step, to which everyone has to come. False: the part is too long. Then
-// the member takes another way once it has entered: it waits for no member in the segment, and needs a
-// message of each before it enters another step.
-func (p *Phase) Bring(part []byte) (waits bool) {
-	p.turn ^= 1
-	p.parts = p.step + 1
-	p.segment.Bring(p.me, p.parts, p.turn, part)
+// Bring brings a part to the next step, to which everyone has to come, for an operation with a number from 1 to 31. False:
+// the part is too long. Then the member takes another way once it has entered: it waits for no member in the segment, and
+// needs a message of each before it enters another step.
+func (p *Phase) Bring(op uint8, part []byte) (waits bool) {
+	p.bring(op)
+	p.segment.Bring(p.me, p.parts, p.turn, op, part)
 	return len(part) <= p.segment.room
+}
+
+func (p *Phase) bring(op uint8) {
+	p.Collect(op)
+	p.parts = p.step + 1
 }
 
 // Place is Bring of a part that the member writes to the place before it enters.
 //
 // Precondition: the part is at most Wide long.
-func (p *Phase) Place(length int) []byte {
-	p.turn ^= 1
-	p.parts = p.step + 1
-	p.segment.slots[p.me].lengths[p.turn] = uint16(length)
-	return p.segment.place(p.me, p.turn, length)
+func (p *Phase) Place(op uint8, length int) []byte {
+	p.bring(op)
+	return p.segment.newPlace(p.me, p.parts, p.turn, op, length)
 }
 
 // BringElsewhere is Bring of a part that is too long.
-func (p *Phase) BringElsewhere() {
-	p.turn ^= 1
-	p.parts = p.step + 1
-	p.segment.bringElsewhere(p.me, p.parts, p.turn)
+func (p *Phase) BringElsewhere(op uint8) {
+	p.bring(op)
+	p.segment.bringElsewhere(p.me, p.parts, p.turn, op)
 }
 
 // Collect has this member read the parts of the next step, to which it brings none itself.
-func (p *Phase) Collect() { p.turn ^= 1 }
+func (p *Phase) Collect(op uint8) {
+	p.turn ^= 1
+	p.stamped, p.stamp = p.step+1, partStamp(p.step+1, op)
+}
+
+// Other is a member that has come to the last step without a part for the operation of this one, or -1. Of members in
+// another group it may not be seen.
+func (p *Phase) Other() (member int) { return p.other }
 
 // Brought gives the part of a member in the last step with parts, until this one brings the next; see
 // Segment.Brought.
 func (p *Phase) Brought(member int) (part []byte, length int) {
-	return p.segment.Brought(member, p.turn)
+	return p.segment.Brought(member, p.placeOf(member))
 }
 
 // Part is Brought of a part whose length has been checked, and is not read again.
-func (p *Phase) Part(member, length int) []byte { return p.segment.place(member, p.turn, length) }
+func (p *Phase) Part(member, length int) []byte {
+	return p.segment.place(member, p.placeOf(member), length)
+}
+
+// placeOf is the place of the part of a member: that of this one's own, unless one of the two has had another number of
+// steps with parts, as it has called another operation at some time.
+func (p *Phase) placeOf(member int) int {
+	if p.segment.Stamped(member, p.turn, p.stamp) {
+		return p.turn
+	}
+	return p.turn ^ 1
+}
+
+// see looks whether a member that has come has a part for the same operation.
+func (p *Phase) see(member int) {
+	if p.stamped == p.step && !p.segment.Stamped(member, p.turn, p.stamp) && member != p.me &&
+		!p.segment.Stamped(member, p.turn^1, p.stamp) {
+		p.other = member
+	}
+}
 
 // Groups is the number of groups, for which members fold the parts once; 0: each member folds those of all.
 func (p *Phase) Groups() int { return p.segment.Groups() }
@@ -78,10 +110,14 @@ func (p *Phase) Group() int { return p.me / p.segment.group }
 func (p *Phase) Members(group int) (first, end int) { return p.segment.Members(group) }
 
 // LaySum lays the fold of the parts of a group for the other members; see Segment.LaySum.
-func (p *Phase) LaySum(group int, fold []byte) { p.segment.LaySum(group, p.parts, p.turn, fold) }
+func (p *Phase) LaySum(group int, fold []byte) {
+	p.segment.LaySum(group, p.parts, int(p.parts&1), fold)
+}
 
 // Sum gives it, if a member has laid it, until this one brings its next part.
-func (p *Phase) Sum(group int) (fold []byte, ok bool) { return p.segment.Sum(group, p.parts, p.turn) }
+func (p *Phase) Sum(group int) (fold []byte, ok bool) {
+	return p.segment.Sum(group, p.parts, int(p.parts&1))
+}
 
 // Lay lays the payload of the next step.
 func (p *Phase) Lay(payload []byte) { p.segment.Lay(p.me, p.step+1, payload) }
@@ -107,6 +143,7 @@ func (p *Phase) From(root int) int {
 func (p *Phase) Enter(from int) {
 	p.step++
 	p.from, p.groups, p.next = from, 0, 0
+	p.other = -1
 	p.segment.Enter(p.me, p.step)
 }
 
@@ -122,6 +159,7 @@ func (p *Phase) Here() bool {
 		if !p.segment.Entered(p.next, p.step) {
 			return false
 		}
+		p.see(p.next)
 	}
 	return true
 }
@@ -138,6 +176,7 @@ func (p *Phase) groupsHere() bool {
 			if !p.segment.Entered(first+p.next, p.step) {
 				return false
 			}
+			p.see(first + p.next)
 		}
 		p.segment.SayGroupEntered(group, p.step)
 	}
@@ -186,7 +225,7 @@ const (
 )
 
 // Nap announces that the member is about to sleep in this step. It calls Doze before it does.
-func (p *Phase) Nap() { p.segment.Nap(p.me, p.step) }
+func (p *Phase) Nap() { p.segment.Nap(p.me) }
 
 // Doze looks once more: either the member that comes last, or a neighbour that will wake this one, sees
 // that it naps, or this one sees here that all have come. Member is the one that is missing, also where

@@ -26,7 +26,8 @@ import "sync/atomic"
 //
 // A step is complete for a member that has seen all members enter it. Parts are brought only to steps
 // that are complete for each member that ends them, in turns into one of two places. So a member that
-// brings a part has seen all enter the last such step, and none reads a part of the one before that.
+// brings a part has seen all enter the last such step, and none reads a part of the one before that. A part has
+// a stamp, of its step and operation, by which a reader finds it in one of the two places, or sees that there is none.
 // Buffers are taken in turns as well; of [Buffers] steps in a row at least one must be complete.
 
 // MaxLaid is the longest payload of a buffer, in bytes.
@@ -111,16 +112,22 @@ const Elsewhere = 1<<31 - 1
 
 // Slot is the place of a member. Memory of zeros is that of a member that has entered no step.
 type Slot struct {
-	// word: the last step that the member has entered, and whether it has left. Written by the member
-	// after its part of the step.
+	// word: the last step that the member has entered, whether it sleeps there, and whether it has left. Written by
+	// the member after its part of the step.
 	word atomic.Uint64
-	// nap: the low bits of the step in which the member sleeps, written by it.
-	nap atomic.Uint32
-	// lengths and parts: the parts of the member, written by it and published by word. Longer ones lie
-	// elsewhere in the segment.
-	lengths [2]uint16
-	parts   [2][slotBytes]byte
+	// parts of the member, written by it and published by word.
+	parts [2]part
 }
+
+// part is a part; a long one lies elsewhere in the segment.
+type part struct {
+	length uint16
+	stamp  uint16 // step and operation; see partStamp
+	data   [slotBytes]byte
+}
+
+// partStamp tells the part of a step and an operation, whose number is from 1 to 31, from those of others.
+func partStamp(step uint64, op uint8) uint16 { return uint16(step)<<5 | uint16(op) }
 
 // Common is the data that members write for all.
 type Common struct {
@@ -164,7 +171,8 @@ type Buffer struct {
 const (
 	leftBit     = 1 << 63
 	departedBit = 1 << 62
-	stepMask    = departedBit - 1
+	napBit      = 1 << 61
+	stepMask    = napBit - 1
 	// tooLong is the length in a slot that stands for Elsewhere.
 	tooLong = 1<<16 - 1
 )
@@ -190,7 +198,7 @@ func Open(slots []Slot, common *Common, buffers []Buffer, parts []byte) *Segment
 func (g *Segment) Clear() {
 	for i := range g.slots {
 		s := &g.slots[i]
-		s.nap.Store(0)
+		s.parts[0].stamp, s.parts[1].stamp = 0, 0
 		s.word.Store(0)
 	}
 	for i := range g.common.groups {
@@ -204,15 +212,28 @@ func (g *Segment) Clear() {
 // part is the place of a part that is longer than slotBytes.
 func (g *Segment) part(member, turn int) []byte { return g.parts[(2*member+turn)*g.room:][:g.room] }
 
-// Bring writes a member's part of the step that it is about to enter. Turn alternates between 0 and 1.
-// A part longer than Wide counts as Elsewhere.
-func (g *Segment) Bring(member int, step uint64, turn int, part []byte) {
+// Bring writes a member's part of the step that it is about to enter, for an operation with a number. Turn alternates
+// between 0 and 1. A part longer than Wide counts as Elsewhere.
+func (g *Segment) Bring(member int, step uint64, turn int, op uint8, part []byte) {
 	if len(part) > g.room {
-		g.bringElsewhere(member, step, turn)
+		g.bringElsewhere(member, step, turn, op)
 		return
 	}
-	copy(g.place(member, turn, len(part)), part)
-	g.slots[member].lengths[turn] = uint16(len(part))
+	copy(g.newPlace(member, step, turn, op, len(part)), part)
+}
+
+// newPlace is Bring of a part that the member writes to the place before it enters.
+func (g *Segment) newPlace(member int, step uint64, turn int, op uint8, length int) []byte {
+	p := &g.slots[member].parts[turn]
+	p.length, p.stamp = uint16(length), partStamp(step, op)
+	return g.place(member, turn, length)
+}
+
+// Stamped reports whether the part of a member is that of a step and an operation.
+//
+//banyan:decodes
+func (g *Segment) Stamped(member, turn int, stamp uint16) bool {
+	return g.slots[member].parts[turn].stamp == stamp
 }
 
 // place is the place of a member's part of a length, which is at most Wide.
@@ -220,22 +241,23 @@ func (g *Segment) place(member, turn, length int) []byte {
 	if length > slotBytes {
 		return g.part(member, turn)[:length]
 	}
-	return g.slots[member].parts[turn][:length]
+	return g.slots[member].parts[turn].data[:length]
 }
 
 // Brought gives a member's part, of Elsewhere no bytes. It is not to be changed.
 //
 //banyan:decodes
 func (g *Segment) Brought(member, turn int) (part []byte, length int) {
-	if n := int(g.slots[member].lengths[turn]); n <= g.room {
+	if n := int(g.slots[member].parts[turn].length); n <= g.room {
 		return g.place(member, turn, n), n
 	}
 	return nil, Elsewhere
 }
 
 // bringElsewhere is Bring of a part that is too long.
-func (g *Segment) bringElsewhere(member int, step uint64, turn int) {
-	g.slots[member].lengths[turn] = tooLong
+func (g *Segment) bringElsewhere(member int, step uint64, turn int, op uint8) {
+	p := &g.slots[member].parts[turn]
+	p.length, p.stamp = tooLong, partStamp(step, op)
 	g.common.apart.rise(step)
 }
 
@@ -342,10 +364,11 @@ func (g *Segment) Missed(member int, step uint64) bool {
 // Left reports whether a member has left. When all have the memory can serve another group.
 func (g *Segment) Left(member int) bool { return g.slots[member].word.Load()&leftBit != 0 }
 
-// Nap announces that a member is about to sleep in a step. It looks once more before it does.
-func (g *Segment) Nap(member int, step uint64) { g.slots[member].nap.Store(uint32(step)) }
+// Nap announces that a member is about to sleep in the step that it is in. It looks once more before it does.
+func (g *Segment) Nap(member int) { g.slots[member].word.Or(napBit) }
 
 // Naps reports whether a member sleeps in a step, or is about to.
 func (g *Segment) Naps(member int, step uint64) bool {
-	return g.slots[member].nap.Load() == uint32(step)
+	w := g.slots[member].word.Load()
+	return w&napBit != 0 && w&stepMask == step
 }

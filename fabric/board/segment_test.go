@@ -31,11 +31,60 @@ func TestRoom(t *testing.T) {
 	require.Equal(t, 256, Wide(128), "of several groups a part and a sum have the same room")
 }
 
+// Each member sees that one has come for another operation, and all read the right parts again in the next step, whatever
+// the others have called before.
+func TestOtherOperations(t *testing.T) {
+	const barrier, sum = 1, 2
+	slots, common, buffers := make([]Slot, 3), new(Common), make([]Buffer, Buffers)
+	parts := make([]byte, PartsBytes(3))
+	members := make([]Phase, 3)
+	for i := range members {
+		members[i] = Open(slots, common, buffers, parts).Phase(i)
+	}
+	step := func(ops string) (others []int) {
+		for i := range members {
+			p := &members[i]
+			switch ops[i] {
+			case 'b':
+				p.Place(barrier, 0)
+			case 's':
+				copy(p.Place(sum, 1), []byte{byte(10*p.Step()) + byte(i)})
+			case 'l': // a payload for all
+				p.Lay([]byte{7})
+			case 'c':
+				p.Collect(sum)
+			}
+			p.Enter(Everyone)
+		}
+		for i := range members {
+			p := &members[i]
+			require.True(t, p.Here())
+			p.End()
+			others = append(others, p.Other())
+			for member := range members {
+				if ops[i] == 's' && ops[member] == 's' {
+					part, _ := p.Brought(member)
+					require.Equal(t, []byte{byte(10*(p.Step()-1)) + byte(member)}, part)
+				}
+			}
+		}
+		return others
+	}
+	require.Equal(t, []int{-1, -1, -1}, step("sss"))
+	require.Equal(t, []int{1, 2, 1}, step("sbs"))
+	require.Equal(t, []int{-1, -1, -1}, step("sss"))
+	require.Equal(t, []int{-1, 0, 0}, step("lss"))
+	require.Equal(t, []int{-1, -1, -1}, step("sss"))
+	require.Equal(t, []int{-1, -1, -1}, step("bbb"))
+	require.Equal(t, -1, step("css")[0], "it brings none itself")
+	require.Equal(t, []int{-1, -1, -1}, step("sss"))
+}
+
 // A part that is too long is reported as elsewhere. A payload of others or of other steps is not taken for one's own.
 // Memory serves others when all have left.
 func TestSegment(t *testing.T) {
 	h := Open(make([]Slot, 2), new(Common), make([]Buffer, Buffers), make([]byte, PartsBytes(2)))
-	h.Bring(0, 1, 1, []byte{1, 2})
+	h.Bring(0, 1, 1, partsOp, []byte{1, 2})
 	h.Lay(0, 1, []byte{3})
 	require.False(t, h.Entered(0, 1))
 	h.Enter(0, 1)
@@ -44,7 +93,7 @@ func TestSegment(t *testing.T) {
 	part, n := h.Brought(0, 1)
 	require.Equal(t, []byte{1, 2}, part)
 	require.Equal(t, 2, n)
-	h.Bring(0, 2, 0, make([]byte, Wide(2)+1))
+	h.Bring(0, 2, 0, partsOp, make([]byte, Wide(2)+1))
 	_, n = h.Brought(0, 0)
 	require.Equal(t, Elsewhere, n)
 	laid, _, ok := h.Laid(0, 1)

@@ -159,8 +159,7 @@ func (w *world) Clone() *world {
 			for i := range m.slots {
 				from, to := &a.segment.slots[i], &m.slots[i]
 				to.word.Store(from.word.Load())
-				to.nap.Store(from.nap.Load())
-				to.lengths, to.parts = from.lengths, from.parts
+				to.parts = from.parts
 			}
 			copies[a.segment] = m
 		}
@@ -182,7 +181,7 @@ func (w *world) Print() uint64 {
 	for i := range w.actors {
 		a := &w.actors[i]
 		v := &a.phase
-		put(v.step, v.complete, v.parts, uint64(v.turn), uint64(v.from+1), uint64(v.groups), uint64(v.next), uint64(a.me), uint64(a.at), uint64(a.op), uint64(a.k), uint64(a.entered), uint64(a.epoch))
+		put(v.step, v.complete, v.parts, v.stamped, uint64(v.stamp), uint64(v.other+1), uint64(v.turn), uint64(v.from+1), uint64(v.groups), uint64(v.next), uint64(a.me), uint64(a.at), uint64(a.op), uint64(a.k), uint64(a.entered), uint64(a.epoch))
 		for _, yes := range []bool{a.crashed, a.condemned, a.knows, a.woken, a.told, a.departed, a.collected} {
 			out = append(out, '0')
 			if yes {
@@ -194,7 +193,10 @@ func (w *world) Print() uint64 {
 		}
 		for k := range a.segment.slots {
 			s := &a.segment.slots[k]
-			put(s.word.Load(), uint64(s.nap.Load()), uint64(s.lengths[0]), uint64(s.lengths[1]), uint64(s.parts[0][0]), uint64(s.parts[1][0]))
+			put(s.word.Load())
+			for _, p := range s.parts {
+				put(uint64(p.length), uint64(p.stamp), uint64(p.data[0]))
+			}
 		}
 		for k := range a.segment.common.groups {
 			put(a.segment.common.groups[k].n.Load(), a.segment.common.sums[0][k].step.Load(), a.segment.common.sums[1][k].step.Load())

@@ -96,7 +96,7 @@ func writeSegment(t *testing.T, h *board.Segment, members int) {
 	for member := range members {
 		part := make([]byte, max(room, most))
 		part[room-1], part[most-1] = byte(member), byte(member)
-		h.Bring(member, 1, 1, part[:room])
+		h.Bring(member, 1, 1, 1, part[:room])
 		h.Lay(member, uint64(member), part[:most])
 	}
 	for member := range members {
