@@ -86,7 +86,7 @@ func TestLabelledLinesAreWhole(t *testing.T) {
 // rank still holds its output, and if its last line has no end.
 func TestOutputPrecedesTheReport(t *testing.T) {
 	t.Parallel()
-	const n = 3 // on a loaded machine more take longer than the launcher waits for output
+	const n = 8
 	spec := script(n, "seq 12000 >&2; sleep 1000 & echo pid $! >&2; printf %s 'the last words' >&2; exit 3")
 	for name, s := range map[string]Spec{"here": spec, "on hosts": spread(t, spec)} {
 		t.Run(name, func(t *testing.T) {

@@ -70,18 +70,24 @@ func (j *job) session(rank int, conn io.ReadWriteCloser, exited <-chan struct{})
 	}
 }
 
-// awaitOutput waits, for DrainGrace at most, until the output of an ended rank is written: it may
-// explain the end, which the launcher reports next.
+// awaitOutput waits until the output of an ended rank is written: it may explain the end, which the launcher
+// reports next. It gives up when nothing of any rank has been written for DrainGrace.
 func (j *job) awaitOutput(written ...<-chan struct{}) {
-	grace := time.NewTimer(spawn.DrainGrace)
-	defer grace.Stop()
-	for _, w := range written {
+	look := time.NewTicker(spawn.DrainGrace)
+	defer look.Stop()
+	seen := j.out.writes.Load() + j.err.writes.Load()
+	for len(written) > 0 {
 		select {
-		case <-w:
+		case <-written[0]:
+			written = written[1:]
 		case <-j.gone:
 			return
-		case <-grace.C:
-			return
+		case <-look.C:
+			now := j.out.writes.Load() + j.err.writes.Load()
+			if now == seen {
+				return
+			}
+			seen = now
 		}
 	}
 }

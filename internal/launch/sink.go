@@ -5,6 +5,7 @@ import (
 	"os"
 	"reflect"
 	"sync"
+	"sync/atomic"
 )
 
 // sink owns one destination of a job's output. Its goroutine alone writes there, so that only it
@@ -16,6 +17,7 @@ type sink struct {
 	gone    <-chan struct{} // closed when the output is given up
 	lines   chan []byte     // from the ranks; each sender waits for written
 	written chan struct{}
+	writes  atomic.Uint64 // how often written has been received from
 	wake    chan struct{} // there are notes
 	stop    chan struct{} // closed after the last write
 	done    chan struct{} // closed when all is written, or given up
@@ -130,6 +132,7 @@ func (s *sink) write(p []byte) bool {
 	}
 	select {
 	case <-s.written:
+		s.writes.Add(1)
 		return true
 	case <-s.gone:
 		return false
