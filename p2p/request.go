@@ -48,8 +48,9 @@ type Request struct {
 	// announced: a send whose receiver has not answered. streaming: a receive whose sender has been
 	// asked for a stream. fetching: a receive into whose buffer an adapter reads.
 	announced, streaming, fetching bool
-	// offered: a receive whose sender may copy parts; shared: it copies some; pushed: it has. settled: a send that
-	// has been answered while this process copied parts; streamTo: the request for a stream that came then.
+	// offered: a receive whose sender may copy parts; shared: it has not copied all that it claimed; pushed: it has, and
+	// says so. Of a send shared: there may be more parts to copy; pushed: the receiver waits for these. settled: a send
+	// that has been answered while this process copied parts; streamTo: the request for a stream that came then.
 	offered, shared, pushed, settled bool
 	streamTo                         uint64
 	message, parts                   uint32 // of a send: the number of the peer's offer, and of the parts copied here

@@ -8,11 +8,11 @@ import (
 )
 
 // Where a sender can write to the buffer of a long message, as it lies in a block or by a call of the kernel, the
-// receiver asks it to copy parts, in a CTS that names the buffer. The sender does that if it makes progress meanwhile, and says by a Fin that it has. The
-// receiver waits for that only if parts are missing.
+// receiver asks it to copy parts, in a CTS that names the buffer. The sender does that if it makes progress meanwhile. The
+// receiver waits only for a part that the sender is copying, and the sender says by a Fin that it has.
 
-// beginPull asks the sender of a receive to share the copy, if that is possible. A sender for which this process has
-// announced a message itself has one to copy.
+// beginPull asks the sender of a receive to share the copy, if that is possible. If this process has
+// announced a message to the sender, that one is busy with it.
 func beginPull(j *progress.Job) {
 	r := j.Arg.(*Request)
 	l, e := r.link, r.comm.e
@@ -73,7 +73,7 @@ func (e *Engine) onOffer(l *link, r *Request, payload []byte) {
 // runPush copies without the lock, as runPull does, but not for long: nothing waits for this process to copy.
 func runPush(j *progress.Job) {
 	r := j.Arg.(*Request)
-	r.parts, r.shared = r.link.ep.Help(r.buf, r.region, r.message, r.parts)
+	r.parts, r.shared, r.pushed = r.link.ep.Help(r.buf, r.region, r.message, r.parts)
 }
 
 // donePush says that the parts are complete, and continues with the answer that has come meanwhile.
@@ -84,9 +84,10 @@ func donePush(j *progress.Job) {
 		e.p.Submit(j)
 		return
 	}
-	r.busy, r.shared = false, false
+	waits := r.pushed
+	r.busy, r.shared, r.pushed = false, false, false
 	switch {
-	case r.err != nil && l.ep.State != progress.Alive: // the peer ended during the copy
+	case r.err != nil && (l.ep.State != progress.Alive || l.shut): // the peer ended during the copy
 		l.removeActive(r)
 		r.Finish()
 	case r.settled:
@@ -94,7 +95,7 @@ func donePush(j *progress.Job) {
 		r.Finish()
 	case r.streamTo != 0:
 		e.stream(l, r, r.streamTo)
-	case r.parts > 0:
+	case waits:
 		e.control(l, fabric.ClassFin, r.remote, nil)
 	}
 }

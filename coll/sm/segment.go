@@ -55,7 +55,7 @@ func (s *Segment) Barrier(op Op) (done bool, err error) {
 		return true, s.interrupted()
 	}
 	s.c.CountInParent()
-	s.phase.Place(op.Number, 0)
+	s.phase.Come(op.Number)
 	return true, s.enter(op, board.Everyone)
 }
 
@@ -104,11 +104,20 @@ func (s *Segment) spread(op Op, root int) (laid []byte, length int, err error) {
 
 // sameLength checks the length that a member has brought.
 func (s *Segment) sameLength(member, length, want int) error {
-	if length == want {
+	switch length {
+	case want:
 		return nil
+	case board.NoPart:
+		return s.otherCall(member)
 	}
 	return fmt.Errorf("%w: rank %d came with %d bytes, want %d: all ranks must call with the same length",
 		ft.ErrArgument, s.originalRank(member), length, want)
+}
+
+// otherCall is the error of a member that has come for another operation.
+func (s *Segment) otherCall(member int) error {
+	return fmt.Errorf("%w: rank %d has called another collective: all ranks must call the same ones, in the same order",
+		ft.ErrArgument, s.originalRank(member))
 }
 
 // originalRank is the rank of a member in errors.
@@ -135,8 +144,7 @@ func (s *Segment) enter(op Op, from int) error {
 		s.c.Attach(s) // it leaves if the communicator was freed meanwhile
 	}
 	if other := s.phase.Other(); other >= 0 && err == nil {
-		err = fmt.Errorf("%w: rank %d has called another collective than %s: all ranks must call the same ones, in the same order",
-			ft.ErrArgument, s.originalRank(other), op.Name)
+		err = s.otherCall(other)
 	}
 	return err
 }

@@ -118,7 +118,7 @@ func (w *world) bring(a *actor, op byte) {
 	case w.tooMuch(a, op):
 		a.phase.Bring(partsOp, make([]byte, Wide(a.n)+1))
 	case op == 'b':
-		a.phase.Bring(partsOp+1, nil)
+		a.phase.Come(partsOp + 1)
 	case op == 'm' || op == 'e':
 		if w.broken == oneTurn {
 			a.phase.turn = 0

@@ -56,6 +56,12 @@ func (p *Phase) Place(op uint8, length int) []byte {
 	return p.segment.newPlace(p.me, p.parts, p.turn, op, length)
 }
 
+// Come is Bring of no part: other members see that this one has come for the operation.
+func (p *Phase) Come(op uint8) {
+	p.Collect(op)
+	p.segment.newPlace(p.me, p.stamped, p.turn, op, 0)
+}
+
 // BringElsewhere is Bring of a part that is too long.
 func (p *Phase) BringElsewhere(op uint8) {
 	p.bring(op)
@@ -75,7 +81,11 @@ func (p *Phase) Other() (member int) { return p.other }
 // Brought gives the part of a member in the last step with parts, until this one brings the next; see
 // Segment.Brought.
 func (p *Phase) Brought(member int) (part []byte, length int) {
-	return p.segment.Brought(member, p.placeOf(member))
+	place := p.placeOf(member)
+	if !p.segment.Stamped(member, place, p.stamp) {
+		return nil, NoPart
+	}
+	return p.segment.Brought(member, place)
 }
 
 // Part is Brought of a part whose length has been checked, and is not read again.

@@ -110,6 +110,9 @@ const Buffers = 8
 // takes another way.
 const Elsewhere = 1<<31 - 1
 
+// NoPart is the length of the part of a member that has come for another operation.
+const NoPart = -1
+
 // Slot is the place of a member. Memory of zeros is that of a member that has entered no step.
 type Slot struct {
 	// word: the last step that the member has entered, whether it sleeps there, and whether it has left. Written by

@@ -46,13 +46,15 @@ func TestOtherOperations(t *testing.T) {
 			p := &members[i]
 			switch ops[i] {
 			case 'b':
-				p.Place(barrier, 0)
+				p.Come(barrier)
 			case 's':
 				copy(p.Place(sum, 1), []byte{byte(10*p.Step()) + byte(i)})
 			case 'l': // a payload for all
 				p.Lay([]byte{7})
 			case 'c':
 				p.Collect(sum)
+			case 'x':
+				p.BringElsewhere(sum)
 			}
 			p.Enter(Everyone)
 		}
@@ -62,8 +64,9 @@ func TestOtherOperations(t *testing.T) {
 			p.End()
 			others = append(others, p.Other())
 			for member := range members {
-				if ops[i] == 's' && ops[member] == 's' {
-					part, _ := p.Brought(member)
+				if part, length := p.Brought(member); ops[i] == 's' && ops[member] != 's' {
+					require.Equal(t, NoPart, length)
+				} else if ops[i] == 's' {
 					require.Equal(t, []byte{byte(10*(p.Step()-1)) + byte(member)}, part)
 				}
 			}
@@ -76,6 +79,7 @@ func TestOtherOperations(t *testing.T) {
 	require.Equal(t, []int{-1, 0, 0}, step("lss"))
 	require.Equal(t, []int{-1, -1, -1}, step("sss"))
 	require.Equal(t, []int{-1, -1, -1}, step("bbb"))
+	require.Equal(t, []int{1, 2, 1}, step("bxb"))
 	require.Equal(t, -1, step("css")[0], "it brings none itself")
 	require.Equal(t, []int{-1, -1, -1}, step("sss"))
 }

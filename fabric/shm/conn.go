@@ -39,7 +39,7 @@ type Conn struct {
 	// offered: the message that the peer helps to copy while offering, else the last one; see split.go.
 	offered  split
 	offering bool
-	unhelped bool    // the kernel has not let the peer copy into this process
+	alone    bool    // the kernel has not let the peer copy into this process
 	short    uint32  // messages of a length that near cores send in frames; one in placedTry is announced
 	address  address // the peer's, once live
 	reader   reader

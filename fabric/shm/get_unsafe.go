@@ -15,7 +15,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 )
 
-// Why unsafe: process_vm_readv takes addresses, the local one of a Go slice that is kept alive over
+// Why unsafe: process_vm_readv and process_vm_writev take addresses, the local one of a Go slice that is kept alive over
 // the call, the remote one as a number that the kernel checks.
 
 // maxCopy bounds one call to about 200 µs between near cores. The call keeps its processor of the
@@ -25,7 +25,7 @@ import (
 // copy.
 const maxCopy = 2 << 20
 
-// reader copies from one other process.
+// reader copies from one other process, and to it.
 type reader struct {
 	pid    int
 	handle handle
@@ -61,15 +61,19 @@ func (r *reader) read(local []byte, addr uint64) error {
 	return nil
 }
 
-// write copies local to addr. It asks before each call whether the process has its pid.
+// write copies local to addr. Nothing can be checked afterwards, so it asks directly before each call whether the process
+// has its pid.
 func (r *reader) write(local []byte, addr uint64) error {
 	for len(local) > 0 {
-		if !r.same() {
+		if !r.handle.held() && !r.unreaped() {
 			return fabric.ErrPeerGone
 		}
 		got, errno := r.copy(unix.SYS_PROCESS_VM_WRITEV, local[:min(len(local), maxCopy)], addr)
-		if errno != 0 && errno != unix.EINTR {
-			return fmt.Errorf("shm: process_vm_writev(%d): %w", r.pid, errno)
+		switch {
+		case errno == unix.EINTR:
+			continue
+		case errno != 0 || got == 0:
+			return fmt.Errorf("shm: process_vm_writev(%d): %d bytes: %w", r.pid, got, errno)
 		}
 		local, addr = local[got:], addr+uint64(got)
 	}

@@ -28,13 +28,14 @@ const (
 )
 
 // The word has the number of the message, a mark that the kernel has not let the sender copy a part, the number of
-// parts that the sender has copied, and the number of parts that both have claimed.
+// parts that the sender has copied, a mark that the receiver waits for others that the sender has claimed, and the number of parts
+// that both have claimed.
 const (
 	messageAt  = 32
 	helpFailed = 1 << 31
 	finishedAt = 16
-	mostParts  = 1<<15 - 1
-	claimMask  = 1<<finishedAt - 1
+	awaited    = 1 << 15
+	mostParts  = awaited - 1
 )
 
 // split is a message that both processes copy.
@@ -43,12 +44,12 @@ type split struct {
 	message       uint32
 	count         uint32 // of parts
 	total, length int    // of the message, and of a part
-	theirs        uint32 // parts that the sender has claimed, once the receiver has closed the message
+	theirs        uint32 // of the receiver, once it has closed the message: the parts that the sender has claimed
 }
 
 func newSplit(claims *atomic.Uint64, message uint32, n, longest int) split {
 	pages := func(n int) int { return (n + pageBytes - 1) &^ (pageBytes - 1) }
-	length := max(min(pages(n/splitParts), longest), pages(n/mostParts))
+	length := max(min(pages(n/splitParts), longest), pages((n+mostParts-1)/mostParts))
 	return split{claims: claims, message: message, count: uint32((n + length - 1) / length), total: n, length: length}
 }
 
@@ -58,7 +59,7 @@ func newSplit(claims *atomic.Uint64, message uint32, n, longest int) split {
 func (s *split) claim(mine uint32) bool {
 	for {
 		v := s.claims.Load()
-		if !s.names(v) || v&helpFailed != 0 || uint32(v&claimMask) >= s.count || mine >= s.count {
+		if !s.names(v) || v&helpFailed != 0 || uint32(v&mostParts) >= s.count || mine >= s.count {
 			return false
 		}
 		if s.claims.CompareAndSwap(v, v+1) {
@@ -80,28 +81,40 @@ func (s *split) change(to func(v uint64) uint64) (before uint64) {
 	}
 }
 
-// finish notes that the sender has copied a part, or could not.
-func (s *split) finish(err error) {
-	s.change(func(v uint64) uint64 {
+// finish notes that the sender has copied a part, or could not, and reports whether the receiver waits for it.
+//
+//banyan:decodes
+func (s *split) finish(err error) (waits bool) {
+	before := s.change(func(v uint64) uint64 {
 		if err != nil {
 			v |= helpFailed
 		}
 		return v + 1<<finishedAt
 	})
+	return s.names(before) && before&awaited != 0
 }
 
-// close claims all that is left, and notes how many the sender has claimed, if the receiver has claimed so many.
+// close claims for the receiver, which has claimed so many parts, all that is left, and reports whether the sender has
+// claimed parts that it has not copied yet.
 //
 //banyan:decodes
-func (s *split) close(mine uint32) {
-	before := s.change(func(v uint64) uint64 { return v&^claimMask | uint64(s.count) })
-	switch claimed := uint32(before & claimMask); {
-	case !s.names(before): // the peer has written nonsense
-		s.theirs = s.count - mine
-	case claimed > mine:
-		s.theirs = claimed - mine
+func (s *split) close(mine uint32) (theirs bool) {
+	before := s.change(func(v uint64) uint64 {
+		to := v&^mostParts | uint64(s.count)
+		if copiedParts(v)+mine < uint32(v&mostParts) {
+			to |= awaited
+		}
+		return to
+	})
+	if !s.names(before) { // the peer has written nonsense
+		return true
 	}
+	s.theirs = max(uint32(before&mostParts), mine) - mine
+	return copiedParts(before) < s.theirs
 }
+
+// copiedParts is the number of parts that the sender has copied.
+func copiedParts(v uint64) uint32 { return uint32(v>>finishedAt) & mostParts }
 
 // failed reports whether the sender has not copied a part that it has claimed.
 //
@@ -116,7 +129,7 @@ func (s *split) failed() bool {
 //banyan:decodes
 func (s *split) underway() bool {
 	v := s.claims.Load()
-	return !s.names(v) || uint32(v>>finishedAt)&mostParts < s.theirs
+	return !s.names(v) || copiedParts(v) < s.theirs
 }
 
 // part is where part i lies.
@@ -134,7 +147,7 @@ func (c *Conn) Offer(local []byte) (to fabric.Region, message uint32, ok bool) {
 	switch o := c.p.blocks.holding(to.Addr, to.Len); {
 	case o != nil:
 		to.Addr, to.Key = to.Addr-o.from, o.name[:]
-	case !c.get || c.unhelped || len(local) < leastKernelSplit: // the kernel asks for the same right in both directions
+	case !c.get || c.alone || len(local) < leastKernelSplit: // the kernel asks for the same right in both directions
 		return to, 0, false
 	default:
 		longest = longKernelPart
@@ -149,12 +162,12 @@ func (c *Conn) Offer(local []byte) (to fabric.Region, message uint32, ok bool) {
 // process copies the message again. The peer no longer writes.
 func (c *Conn) EndOffer() (complete bool) {
 	failed := c.offered.failed()
-	c.offering, c.unhelped = false, c.unhelped || failed
+	c.offering, c.alone = false, c.alone || failed
 	return !failed
 }
 
 // GetOffered is Get of the message that Offer has announced, except for the parts that the peer has claimed; theirs:
-// there are such parts. After an error the peer claims no more.
+// it has not copied all of these, and Help reports there that this process waits. After an error the peer claims no more.
 func (c *Conn) GetOffered(local []byte, remote fabric.Region) (theirs bool, err error) {
 	s, mine := &c.offered, uint32(0)
 	for err == nil && s.claim(mine) {
@@ -162,62 +175,57 @@ func (c *Conn) GetOffered(local []byte, remote fabric.Region) (theirs bool, err 
 		mine++
 		err = c.Get(local[from:to], remote, uint64(from))
 	}
-	s.close(mine)
-	return s.theirs > 0, err
+	return s.close(mine), err
 }
 
 // Writes reports whether the peer, whose end has been reported, may still be copying a part of the message that has been
-// offered: the kernel ends the call of a killed process when that has copied. It is called without the engine's lock.
-func (c *Conn) Writes() bool {
-	return c.offered.theirs > 0 && c.offered.underway() && !c.processEnded()
-}
+// offered: a killed process ends a call of the kernel before it dies. It is called without the engine's lock.
+func (c *Conn) Writes() bool { return c.offered.underway() && !c.processEnded() }
 
 // Help copies some parts of a message into memory of the peer, which has offered it under that number. Mine is the
-// number of parts that it has copied so far. More: there may be others. It is called without the engine's lock.
+// number of parts that it has copied so far. More: there may be others. Waits: the peer is to be told that they are
+// complete. It is called without the engine's lock.
 //
 //banyan:decodes
-func (c *Conn) Help(local []byte, to fabric.Region, message, mine uint32) (copied uint32, more bool) {
+func (c *Conn) Help(local []byte, to fabric.Region, message, mine uint32) (copied uint32, more, waits bool) {
 	if len(local) < leastSplit || to.Len != uint64(len(local)) {
-		return mine, false
+		return mine, false, false
 	}
 	s := newSplit(c.theirs.claims, message, len(local), longPart)
 	var b *theirBlock // nil: by calls of the kernel
 	if len(to.Key) > 0 {
 		var err error
 		if b, err = c.theirs.writable(c, to); err != nil {
-			return mine, false
+			return mine, false, false
 		}
 	} else if s = newSplit(s.claims, message, len(local), longKernelPart); !c.get {
-		return mine, false
+		return mine, false, false
 	}
-	for done := 0; done < helpAtOnce; done += s.length {
-		claimed, err := c.helpOnce(&s, b, local, to.Addr, mine)
-		if !claimed {
-			return mine, false
-		}
-		if mine++; err != nil {
-			return mine, false // the receiver sees that
+	more = true
+	for done := 0; done < helpAtOnce && more && !waits; done += s.length {
+		if more, waits = c.helpOnce(&s, b, local, to.Addr, mine); more {
+			mine++
 		}
 	}
-	return mine, true
+	return mine, more && !waits, waits
 }
 
 // helpOnce copies the last part that this process has not copied yet, if it can claim one.
-func (c *Conn) helpOnce(s *split, b *theirBlock, local []byte, at uint64, mine uint32) (claimed bool, err error) {
+func (c *Conn) helpOnce(s *split, b *theirBlock, local []byte, at uint64, mine uint32) (claimed, waits bool) {
 	t := &c.theirs
 	t.mu.RLock() // nothing is unmapped
 	defer t.mu.RUnlock()
 	if t.closed || s.claims == nil || b != nil && t.mapped[b.name] != b || c.gone.Load() || !s.claim(mine) {
-		return false, nil
+		return false, false
 	}
 	from, to := s.part(s.count - 1 - mine)
+	var err error // the receiver sees that there was one
 	if b != nil {
 		copyNear(b.write.header[pageBytes+int(at):][from:to], local[from:to])
 	} else {
 		err = c.reader.write(local[from:to], at+uint64(from))
 	}
-	s.finish(err)
-	return true, err
+	return true, s.finish(err)
 }
 
 // writable returns a block of the peer that is mapped to be written and holds a region.

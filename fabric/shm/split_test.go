@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -52,6 +53,7 @@ func TestBothCopyALongMessage(t *testing.T) {
 
 func bothCopy(t *testing.T, s *splitting, lengths ...int) {
 	helped := 0
+	var awaited atomic.Bool
 	for _, n := range lengths {
 		for range 20 {
 			clear(s.to)
@@ -61,20 +63,21 @@ func bothCopy(t *testing.T, s *splitting, lengths ...int) {
 			require.False(t, twice, "one at a time")
 			done := make(chan uint32)
 			go func() {
-				parts, more := s.ba.Help(s.from[:n], to, message, 0)
+				parts, more, waits := s.ba.Help(s.from[:n], to, message, 0)
 				for more {
-					parts, more = s.ba.Help(s.from[:n], to, message, parts)
+					parts, more, waits = s.ba.Help(s.from[:n], to, message, parts)
 				}
+				awaited.Store(waits)
 				done <- parts
 			}()
 			theirs, err := s.ab.GetOffered(s.to[:n], s.remote)
 			require.NoError(t, err)
 			parts := <-done
-			require.Equal(t, parts > 0, theirs)
+			require.Equal(t, awaited.Load(), theirs, "the sender tells a receiver that waits")
 			require.Equal(t, s.from[:n], s.to[:n])
 			require.False(t, s.ab.Writes())
 			require.True(t, s.ab.EndOffer())
-			if theirs {
+			if parts > 0 {
 				helped++
 			}
 		}
@@ -88,11 +91,11 @@ func TestRefusedHelp(t *testing.T) {
 	to, message, ok := s.ab.Offer(s.to)
 	require.True(t, ok)
 	to.Addr = 1 << 12 // nothing is there
-	parts, more := s.ba.Help(s.from, to, message, 0)
+	parts, more, _ := s.ba.Help(s.from, to, message, 0)
 	require.Equal(t, []any{uint32(1), false}, []any{parts, more})
 	theirs, err := s.ab.GetOffered(s.to, s.remote)
 	require.NoError(t, err)
-	require.True(t, theirs)
+	require.False(t, theirs)
 	require.False(t, s.ab.EndOffer())
 	_, _, ok = s.ab.Offer(s.to)
 	require.False(t, ok)
@@ -109,7 +112,7 @@ func TestPartUnderWay(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, theirs)
 	require.True(t, s.ab.Writes())
-	sender.finish(nil)
+	require.True(t, sender.finish(nil))
 	require.False(t, s.ab.Writes())
 }
 
@@ -119,7 +122,7 @@ func TestPartsOfTheSender(t *testing.T) {
 	s := newSplitting(t, n, true)
 	to, message, ok := s.ab.Offer(s.to)
 	require.True(t, ok)
-	parts, more := s.ba.Help(s.from, to, message, 0)
+	parts, more, _ := s.ba.Help(s.from, to, message, 0)
 	require.EqualValues(t, helpAtOnce/longPart, parts)
 	require.True(t, more)
 	at := n - helpAtOnce
@@ -128,7 +131,7 @@ func TestPartsOfTheSender(t *testing.T) {
 	clear(s.to[at:])
 	theirs, err := s.ab.GetOffered(s.to, s.remote)
 	require.NoError(t, err)
-	require.True(t, theirs)
+	require.False(t, theirs, "they are complete")
 	require.Equal(t, s.from[:at], s.to[:at])
 	require.Equal(t, make([]byte, n-at), s.to[at:], "the receiver leaves them alone")
 }
@@ -142,15 +145,15 @@ func TestLateHelp(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, theirs)
 	clear(s.to)
-	parts, more := s.ba.Help(s.from, to, message, 0)
+	parts, more, _ := s.ba.Help(s.from, to, message, 0)
 	require.Equal(t, []any{uint32(0), false}, []any{parts, more})
 	s.ab.EndOffer()
 	_, next, ok := s.ab.Offer(s.to)
 	require.True(t, ok)
-	parts, _ = s.ba.Help(s.from, to, message, 0)
+	parts, _, _ = s.ba.Help(s.from, to, message, 0)
 	require.Zero(t, parts)
 	require.Equal(t, make([]byte, leastSplit), s.to)
-	parts, _ = s.ba.Help(s.from, to, next, 0)
+	parts, _, _ = s.ba.Help(s.from, to, next, 0)
 	require.NotZero(t, parts)
 }
 
@@ -169,11 +172,11 @@ func TestNoHelp(t *testing.T) {
 	unknown.Key = make([]byte, len(to.Key))
 	longer.Len++
 	for _, r := range []fabric.Region{beyond, unknown, longer} {
-		parts, more := s.ba.Help(s.from, r, message, 0)
+		parts, more, _ := s.ba.Help(s.from, r, message, 0)
 		require.Equal(t, []any{uint32(0), false}, []any{parts, more})
 	}
 	s.ba.gone.Store(true)
-	parts, _ := s.ba.Help(s.from, to, message, 0)
+	parts, _, _ := s.ba.Help(s.from, to, message, 0)
 	require.Zero(t, parts, "the peer is dead")
 	s.ba.gone.Store(false)
 
@@ -182,7 +185,7 @@ func TestNoHelp(t *testing.T) {
 	theirs, err := s.ab.GetOffered(s.to, wrong)
 	require.Error(t, err)
 	require.False(t, theirs)
-	parts, _ = s.ba.Help(s.from, to, message, 0)
+	parts, _, _ = s.ba.Help(s.from, to, message, 0)
 	require.Zero(t, parts, "the receiver has given up")
 }
 
@@ -192,7 +195,7 @@ func TestHelpLeavesNothing(t *testing.T) {
 	_, before := used(t)
 	to, message, ok := s.ab.Offer(s.to)
 	require.True(t, ok)
-	parts, _ := s.ba.Help(s.from, to, message, 0)
+	parts, _, _ := s.ba.Help(s.from, to, message, 0)
 	require.NotZero(t, parts)
 	_, after := used(t)
 	require.Equal(t, before+2, after, "to read and to write")
@@ -201,7 +204,7 @@ func TestHelpLeavesNothing(t *testing.T) {
 	require.Equal(t, before, after)
 	s.ab.EndOffer()
 	_, message, _ = s.ab.Offer(s.to)
-	parts, _ = s.ba.Help(s.from, to, message, 0)
+	parts, _, _ = s.ba.Help(s.from, to, message, 0)
 	require.Zero(t, parts)
 }
 
@@ -223,7 +226,7 @@ func FuzzHelp(f *testing.F) {
 		}
 		_, message, ok := s.ab.Offer(s.to[:n])
 		require.True(t, ok)
-		parts, _ := s.ba.Help(s.from[:n], fabric.Region{Addr: at, Len: n, Key: key}, message, mine)
+		parts, _, _ := s.ba.Help(s.from[:n], fabric.Region{Addr: at, Len: n, Key: key}, message, mine)
 		if parts != mine {
 			require.LessOrEqual(t, at, uint64(12_288), "the rest of its pages")
 		}

