@@ -237,7 +237,12 @@ func (s *Schedule) irecv(buf []byte, src int) p2p.Handle {
 }
 
 func (s *Schedule) isend(buf []byte, dst int) p2p.Handle {
-	if s.unaware {
+	switch inward := s.kind.inward(); {
+	case inward && s.unaware:
+		return p2p.IsendAhead[p2p.Unaware](s.w, buf, dst, s.tag)
+	case inward:
+		return p2p.IsendAhead[p2p.Aware](s.w, buf, dst, s.tag)
+	case s.unaware:
 		return p2p.Isend[p2p.Unaware](s.w, buf, dst, s.tag)
 	}
 	return p2p.Isend[p2p.Aware](s.w, buf, dst, s.tag)

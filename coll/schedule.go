@@ -157,6 +157,15 @@ func (k Kind) String() string { return kinds[k][0] }
 // op is the operation in shared memory.
 func (k Kind) op() sm.Op { return sm.Op{Number: uint8(k), Name: k.String()} }
 
+// inward reports whether ranks send what others take one by one, and have no answer.
+func (k Kind) inward() bool {
+	switch k {
+	case Reduce, Gather, Gatherv, Scan, Exscan:
+		return true
+	}
+	return false
+}
+
 // Rooted reports whether it has a root.
 func (k Kind) Rooted() bool {
 	switch k {

@@ -62,6 +62,16 @@ func Isend[M Mode](c *Comm, buf []byte, dst, tag int) Handle {
 	return c.isendSlow(buf, dst, tag)
 }
 
+// IsendAhead is Isend of a message that its receiver may take late, while this process has other things to do. Where
+// processes share cores a longer one goes eagerly: this process does not wait until it is the receiver's turn.
+func IsendAhead[M Mode](c *Comm, buf []byte, dst, tag int) Handle {
+	const often = 16 << 10 // up to this length messages are eager anyway, in one frame
+	if len(buf) <= often || !c.e.p.Crowded() || c.state.Load() != 0 {
+		return Isend[M](c, buf, dst, tag)
+	}
+	return c.begin(buf, dst, tag, ahead)
+}
+
 // sendChecked is Send with a state word that is not zero. It is a separate function so that the
 // others keep their arguments in registers.
 func (c *Comm) sendChecked(buf []byte, dst, tag int) error {
@@ -104,11 +114,12 @@ func (c *Comm) sendAtOnce(l *link, buf []byte, tag int) bool {
 	return false
 }
 
-// manner is the mode of a send. All but standard sends are announced, with any length.
+// manner is the mode of a send. Synchronous sends and loans are announced, with any length.
 type manner uint8
 
 const (
 	standard manner = iota
+	ahead           // see IsendAhead
 	synchronous
 	lent // see Lend
 )

@@ -58,6 +58,15 @@ func (c *Conn) Eager(n int) bool {
 	return c.out.pace.refused%paceRetry == 0
 }
 
+// aheadTimes is the limit of Ahead, in those of Eager between near cores.
+const aheadTimes = 8
+
+// Ahead is Eager for a message that the peer may take late, where processes share cores: a second copy takes less time
+// than the turns of both until an announced one has been copied.
+func (c *Conn) Ahead(n int) bool {
+	return n <= aheadTimes*c.out.pace.near && (c.out.ripe || n <= shortFrame || !c.live || c.afford(n))
+}
+
 // Reply is the length up to which an answer is better sent in frames.
 func (c *Conn) Reply() int {
 	if !c.out.long {

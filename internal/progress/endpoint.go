@@ -78,6 +78,9 @@ func (ep *Endpoint) Eager(n int) bool {
 	return n <= ep.MaxEager
 }
 
+// Ahead reports whether a message of n bytes may be sent at once to a peer that takes it late.
+func (ep *Endpoint) Ahead(n int) bool { return ep.shm != nil && ep.shm.Ahead(n) }
+
 // ReadInPlace reports whether the peer reads memory where it lies: in a block, or by its adapter.
 func (ep *Endpoint) ReadInPlace(buf []byte) bool {
 	if ep.shm != nil {
