@@ -44,6 +44,8 @@ func TestIsendAhead(t *testing.T) {
 			require.Equal(t, 40, announced)
 		}
 		require.True(t, send(beyond), "beyond the limit")
+		e[0].findLink(1).limit = n - 1
+		require.True(t, send(n), "beyond the user's limit")
 	}
 }
 

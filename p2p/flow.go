@@ -164,7 +164,7 @@ func (e *Engine) onFlow(from proc.ID, imm uint64, payload []byte) {
 func (e *Engine) issue(l *link, r *Request, imm uint64, how manner) bool {
 	n := len(r.buf)
 	switch {
-	case how > ahead || !(how == ahead && l.ep.Ahead(n)) && !l.eager(r.buf) || !e.charge(l, n):
+	case how > ahead || !(how == ahead && l.limit == 0 && l.ep.Ahead(n)) && !l.eager(r.buf) || !e.charge(l, n):
 		if l.announced == maxAnnounced {
 			return false
 		}

@@ -34,13 +34,12 @@ func (g *Segment) Phase(member int) Phase {
 // Step is the number of the step that was entered last.
 func (p *Phase) Step() uint64 { return p.step }
 
-// Bring brings a part to the next step, to which everyone has to come, for an operation with a number from 1 to 31. False:
-// the part is too long. Then the member takes another way once it has entered: it waits for no member in the segment, and
-// needs a message of each before it enters another step.
-func (p *Phase) Bring(op uint8, part []byte) (waits bool) {
+// Bring brings a part to the next step, to which everyone has to come, for an operation with a number from 1 to 31. A
+// member whose part is too long takes another way once it has entered: it waits for no member in the segment, and needs a
+// message of each before it enters another step.
+func (p *Phase) Bring(op uint8, part []byte) {
 	p.bring(op)
 	p.segment.Bring(p.me, p.parts, p.turn, op, part)
-	return len(part) <= p.segment.room
 }
 
 func (p *Phase) bring(op uint8) {
@@ -120,14 +119,10 @@ func (p *Phase) Group() int { return p.me / p.segment.group }
 func (p *Phase) Members(group int) (first, end int) { return p.segment.Members(group) }
 
 // LaySum lays the fold of the parts of a group for the other members; see Segment.LaySum.
-func (p *Phase) LaySum(group int, fold []byte) {
-	p.segment.LaySum(group, p.parts, int(p.parts&1), fold)
-}
+func (p *Phase) LaySum(group int, fold []byte) { p.segment.LaySum(group, p.parts, fold) }
 
 // Sum gives it, if a member has laid it, until this one brings its next part.
-func (p *Phase) Sum(group int) (fold []byte, ok bool) {
-	return p.segment.Sum(group, p.parts, int(p.parts&1))
-}
+func (p *Phase) Sum(group int) (fold []byte, ok bool) { return p.segment.Sum(group, p.parts) }
 
 // Lay lays the payload of the next step.
 func (p *Phase) Lay(payload []byte) { p.segment.Lay(p.me, p.step+1, payload) }

@@ -139,7 +139,7 @@ type Common struct {
 	// apart: the last step to which a member has come with a part that is too long. Written by it before
 	// it enters the step.
 	apart line
-	// sums: by turn and group, the fold of the parts of its members, which lies behind the parts.
+	// sums: by the low bit of the step and group, the fold of the parts of its members, which lies behind the parts.
 	sums [2][MaxMembers / GroupSize]sum
 	_    [1024 - (MaxMembers/GroupSize+1)*lineBytes - 2*MaxMembers/GroupSize*16]byte
 }
@@ -323,10 +323,10 @@ func (g *Segment) Members(group int) (first, end int) {
 
 // LaySum lays the fold of the parts of a group in a step, of at most Room bytes. All members that
 // lay one for that step lay the same.
-func (g *Segment) LaySum(group int, step uint64, turn int, fold []byte) {
-	s := &g.common.sums[turn][group]
+func (g *Segment) LaySum(group int, step uint64, fold []byte) {
+	s := &g.common.sums[step&1][group]
 	if s.step.Load() != step {
-		s.length = uint32(copy(g.part(len(g.slots)+group, turn), fold))
+		s.length = uint32(copy(g.part(len(g.slots)+group, int(step&1)), fold))
 		s.step.Store(step)
 	}
 }
@@ -334,10 +334,10 @@ func (g *Segment) LaySum(group int, step uint64, turn int, fold []byte) {
 // Sum gives the fold of the parts of a group, if it has been laid. It is not to be changed.
 //
 //banyan:decodes
-func (g *Segment) Sum(group int, step uint64, turn int) (fold []byte, ok bool) {
-	s := &g.common.sums[turn][group]
+func (g *Segment) Sum(group int, step uint64) (fold []byte, ok bool) {
+	s := &g.common.sums[step&1][group]
 	if n := int(s.length); s.step.Load() == step && n <= g.room {
-		return g.part(len(g.slots)+group, turn)[:n], true
+		return g.part(len(g.slots)+group, int(step&1))[:n], true
 	}
 	return nil, false
 }
