@@ -42,11 +42,19 @@ func (b *Bell) Nap(d time.Duration) {
 	}
 }
 
+// lostRing is the time after which Sleep finds that the bell was rung by a process that was stopped or killed before it
+// woke the owner. Pull.Ring does not depend on others, and the death of a peer is a reason to ring.
+const lostRing = time.Second
+
 // Sleep waits until a Ring since Arm or until d has passed; d < 0 waits
 // without limit. It may return early. It disarms.
 func (b *Bell) Sleep(d time.Duration) {
-	if b.asleep.Load() != 0 {
-		wait(&b.count, b.armed.Load(), d)
+	for b.asleep.Load() != 0 {
+		if d >= 0 {
+			wait(&b.count, b.armed.Load(), min(d, lostRing))
+			break
+		}
+		wait(&b.count, b.armed.Load(), lostRing)
 	}
 	b.asleep.Store(0)
 }
@@ -59,7 +67,7 @@ func (b *Bell) Disarm() { b.asleep.Store(0) }
 // fenced.
 func (b *Bell) Asleep() bool { return b.asleep.Load() != 0 }
 
-// Ring wakes the owner if it has armed.
+// Ring wakes the owner if it has armed and nobody has rung since.
 func (b *Bell) Ring() {
 	if b.asleep.CompareAndSwap(1, 0) {
 		b.count.Add(1)
@@ -67,10 +75,9 @@ func (b *Bell) Ring() {
 	}
 }
 
-// call is Ring with a wake in which the runtime may take the processor away.
-func (b *Bell) call() {
-	if b.asleep.CompareAndSwap(1, 0) {
-		b.count.Add(1)
-		wakeAndYield(&b.count)
-	}
+// rouse wakes the owner even if another process is ringing.
+func (b *Bell) rouse(wake func(*atomic.Uint32)) {
+	b.asleep.Store(0)
+	b.count.Add(1)
+	wake(&b.count)
 }

@@ -1,11 +1,16 @@
 package futex
 
 import (
+	"fmt"
 	"os"
+	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/banyan-hpc/banyan/internal/release"
 )
@@ -77,20 +82,78 @@ func TestNoLostRing(t *testing.T) {
 func TestPull(t *testing.T) {
 	var b Bell
 	p := NewPull(&b)
-	b.Arm()
+	p.Arm()
 	p.Ring()
 	if b.Asleep() {
 		t.Fatal("the bell was not rung")
 	}
 	p.Cut()
 	b.Arm()
+	p.Arm()
 	p.Ring()
 	if !b.Asleep() {
 		t.Fatal("the bell was rung after Cut")
 	}
-	p.Arm()
-	p.Ring()
 	p.Sleep(-1)
+}
+
+// dyingRing is the part of Ring before the system call.
+func dyingRing(b *Bell) {
+	if b.asleep.CompareAndSwap(1, 0) {
+		b.count.Add(1)
+	}
+}
+
+// A process that was killed while it rang does not keep the owner from the rings of its own process, such as that of
+// the goroutine that sees the death.
+func TestRingAfterADyingRing(t *testing.T) {
+	var b Bell
+	p := NewPull(&b)
+	for _, ring := range []func(){p.Ring, p.Call} {
+		p.Arm()
+		var thread atomic.Int32
+		done := make(chan struct{})
+		go func() {
+			runtime.LockOSThread() // and the thread ends with this
+			thread.Store(int32(unix.Gettid()))
+			p.Sleep(-1)
+			close(done)
+		}()
+		awaitSleep(t, &thread)
+		dyingRing(&b)
+		began := time.Now()
+		ring()
+		<-done
+		if d := time.Since(began); d > lostRing/2 {
+			t.Fatalf("the sleep ended after %v", d)
+		}
+	}
+}
+
+// awaitSleep waits until a thread sleeps in the kernel.
+func awaitSleep(t *testing.T, thread *atomic.Int32) {
+	t.Helper()
+	for {
+		id := thread.Load()
+		if id == 0 {
+			continue
+		}
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/stat", id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, state, _ := strings.Cut(string(stat), ") "); strings.HasPrefix(state, "S") {
+			return
+		}
+	}
+}
+
+// A sleep without a limit finds a ring that nobody has completed.
+func TestDyingRingIsFound(t *testing.T) {
+	var b Bell
+	b.Arm()
+	time.AfterFunc(lostRing/4, func() { dyingRing(&b) }) // in the middle of the wait, or else it ends at once
+	b.Sleep(-1)
 }
 
 func await(b *Bell, w *uint64, want uint64) {

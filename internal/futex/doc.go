@@ -8,5 +8,9 @@
 // process execute a full barrier. A process that could not register ([Registered] is false), or
 // whose peer cannot call it, must fence itself.
 //
+// A ringer disarms the bell before it wakes the owner, so that others do not wake it as well. If it is killed in
+// between, the rings of others come to nothing. So a process's own rings ([Pull]), as at the death of a peer, do not
+// depend on those of others, and a sleep looks once a second whether the bell is still armed.
+//
 // Floor 0. It imports nothing of Banyan's.
 package futex

@@ -2,6 +2,7 @@ package futex
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,6 +15,9 @@ type Pull struct {
 	mu      sync.RWMutex
 	bell    *Bell
 	private Bell
+	// armed: from Arm until this process rings, Disarm or the end of Sleep. A peer that has disarmed the bell may have died
+	// before it woke the owner.
+	armed atomic.Bool
 }
 
 // NewPull takes hold of a bell; nil stands for a private one.
@@ -33,37 +37,45 @@ func (p *Pull) Cut() {
 }
 
 // Ring wakes the owner if it has armed. Any goroutine may call it.
-func (p *Pull) Ring() {
-	p.mu.RLock()
-	p.bell.Ring()
-	p.mu.RUnlock()
-}
+func (p *Pull) Ring() { p.ring(wake) }
 
 // Call is Ring for a goroutine that has little more to do: the thread that it wakes may
 // take over its processor, and need not wait for one where the process has no other.
-func (p *Pull) Call() {
+func (p *Pull) Call() { p.ring(wakeAndYield) }
+
+func (p *Pull) ring(wake func(*atomic.Uint32)) {
+	if !p.armed.CompareAndSwap(true, false) {
+		return
+	}
 	p.mu.RLock()
-	p.bell.call()
+	p.bell.rouse(wake)
 	p.mu.RUnlock()
 }
 
-// Arm is Bell.Arm; like Sleep and Disarm it is for the owner. A private bell is rung only by Ring,
+// Arm is Bell.Arm; like Sleep and Disarm it is for the owner. A private bell is rung only by this process,
 // whose compare-and-swap is the ringer's barrier: the owner needs none. Nor does it register for
 // one then: that waits for a grace period of the kernel, which may take seconds with the engine's
 // lock held.
 func (p *Pull) Arm() {
 	if p.bell == &p.private {
 		p.private.announce()
-		return
+	} else {
+		p.bell.Arm()
 	}
-	p.bell.Arm()
+	p.armed.Store(true) // last: a ring that comes before sees no sleeper, and the owner checks for work next
 }
 
 // Sleep is Bell.Sleep.
-func (p *Pull) Sleep(d time.Duration) { p.bell.Sleep(d) }
+func (p *Pull) Sleep(d time.Duration) {
+	p.bell.Sleep(d)
+	p.armed.Store(false)
+}
 
 // Nap is Bell.Nap.
 func (p *Pull) Nap(d time.Duration) { p.bell.Nap(d) }
 
 // Disarm is Bell.Disarm.
-func (p *Pull) Disarm() { p.bell.Disarm() }
+func (p *Pull) Disarm() {
+	p.bell.Disarm()
+	p.armed.Store(false)
+}
