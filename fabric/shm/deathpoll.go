@@ -52,12 +52,12 @@ func (p *Provider) CheckDeaths() {
 	p.watch.reapPending.Store(true)
 }
 
-// SetPolling says whether this process polls all the time: then nothing interrupts it at a death, which PollDeaths
+// SetPolling says whether this process polls all the time: then the kernel wakes no thread of it at a death, which PollDeaths
 // finds, and Poll does not ask how the peer has ended before it reports the end: see ExitCause. It is called like Poll.
 func (p *Provider) SetPolling(on bool) {
 	p.polling = on
-	if p.watch.words != nil {
-		p.watch.words.Politely(on)
+	if p.watch.words != nil && p.own.procs <= maxWords { // else others watch the same words
+		p.watch.words.Quiet(on)
 	}
 	p.watch.watchExits(!on)
 }

@@ -29,6 +29,24 @@ func (w *Word) Held(tid int) bool {
 	return v&diedBit == 0 && v&tidMask == uint32(tid)
 }
 
+// ask says whether the kernel is to wake a waiter when it marks the word, and gives the new value. A word that is marked or
+// not held stays as it is.
+func (w *Word) ask(on bool) uint32 {
+	for {
+		v := w.v.Load()
+		to := v &^ waitersBit
+		if on {
+			to |= waitersBit
+		}
+		switch {
+		case v == to || v&diedBit != 0 || v&tidMask == 0:
+			return v
+		case w.v.CompareAndSwap(v, to):
+			return to
+		}
+	}
+}
+
 // The parts of a word, fixed by the kernel.
 const (
 	waitersBit = 1 << 31

@@ -325,7 +325,7 @@ func TestHolderIsFirstToRun(t *testing.T) {
 	allowed, short := make(chan bool), make(chan uint64)
 	go func() {
 		runtime.LockOSThread() // and ends with the goroutine
-		promptly(0)
+		promptly()
 		a, _ := unix.SchedGetAttr(0, 0)
 		short <- a.Runtime // old kernels know no slices
 		allowed <- unix.SchedSetAttr(0, &unix.SchedAttr{Policy: unix.SCHED_FIFO, Priority: 1}, 0) == nil
@@ -340,29 +340,35 @@ func TestHolderIsFirstToRun(t *testing.T) {
 	}
 }
 
-// The threads of a watch interrupt a process that polls no more, until it sleeps again: those that wait, and those that
-// start meanwhile.
-func TestPoliteWatch(t *testing.T) {
-	v := spawn(t, 1)
-	w, _ := news(t)
-	policy := func() uint32 {
-		w.Add(1, &v.words[0], v.seen)
-		for {
-			w.mu.Lock()
-			thread := w.groups[0].thread
-			w.mu.Unlock()
-			if thread != 0 {
-				a, err := unix.SchedGetAttr(thread, 0)
-				require.NoError(t, err)
-				return a.Policy
-			}
-			runtime.Gosched()
+// A quiet watch has the kernel wake nobody, for words that come before and after; and reports what it has left out
+// when it is quiet no longer.
+func TestQuietWatch(t *testing.T) {
+	v := spawn(t, 3)
+	w, told := news(t)
+	waits := func(words ...int) (all bool) {
+		all = true
+		for _, i := range words {
+			all = all && v.words[i].v.Load()&waitersBit != 0
 		}
+		return all
 	}
-	w.Politely(true)
-	require.EqualValues(t, unix.SCHED_BATCH, policy())
-	w.Politely(false)
-	require.EqualValues(t, unix.SCHED_NORMAL, policy())
-	w.Politely(true)
-	require.EqualValues(t, unix.SCHED_BATCH, policy())
+	w.Add(0, &v.words[0], v.seen)
+	for !waits(0) { // the thread has looked
+		runtime.Gosched()
+	}
+	w.Quiet(true)
+	require.False(t, waits(0))
+	w.Add(1, &v.words[1], v.seen)
+	w.Quiet(false)
+	require.True(t, waits(0, 1))
+	w.Quiet(true)
+	require.NoError(t, v.cmd.Process.Kill())
+	for !v.seen.Gone() {
+		runtime.Gosched()
+	}
+	require.Empty(t, told)
+	w.Quiet(false)
+	require.ElementsMatch(t, []int32{0, 1}, []int32{<-told, <-told})
+	w.Add(2, &v.words[2], v.seen)
+	require.EqualValues(t, 2, <-told)
 }

@@ -20,7 +20,7 @@ type Watch struct {
 	mu     sync.Mutex
 	groups []*group
 	closed bool
-	polite bool // see Politely
+	quiet  bool // see Quiet
 }
 
 // group is the words for which one thread waits.
@@ -33,7 +33,6 @@ type group struct {
 	// roused: the thread has been woken and has not looked since; guarded by w.mu.
 	roused bool
 	done   chan struct{}
-	thread int // 0 before it runs; guarded by w.mu
 }
 
 // perGroup leaves room for kick.
@@ -68,10 +67,7 @@ func (w *Watch) Add(key int32, word *Word, of Seen) {
 	}
 	g := w.groups[i]
 	g.entries = append(g.entries, entry{key: key, word: word, of: of})
-	if !g.roused {
-		g.roused = true
-		g.rouse()
-	}
+	g.rouse()
 }
 
 // Remove ends the watch of the word that was added with a key.
@@ -84,33 +80,22 @@ func (w *Watch) Remove(key int32) {
 	}
 }
 
-// Politely has the threads interrupt nobody when a word is marked, for a process that looks at the words itself. They
-// run when a core is idle, or some milliseconds later.
-func (w *Watch) Politely(on bool) {
+// Quiet has the kernel wake no thread when it marks a word, for a process that looks at the words itself: the wake-up would
+// come before the end of the thread, and interrupt that process. No other process may watch these words. After
+// Quiet(false) deaths of the meantime are reported too.
+func (w *Watch) Quiet(on bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.polite = on
+	w.quiet = on
 	for _, g := range w.groups {
-		if g.thread != 0 {
-			w.schedule(g.thread)
+		marked := false
+		for i := range g.entries {
+			marked = g.entries[i].word.ask(!on)&diedBit != 0 || marked
+		}
+		if marked && !on {
+			g.rouse()
 		}
 	}
-}
-
-func (w *Watch) schedule(thread int) {
-	if w.polite {
-		politely(thread)
-	} else {
-		promptly(thread)
-	}
-}
-
-// begin makes the calling thread that of the group.
-func (g *group) begin() {
-	g.w.mu.Lock()
-	defer g.w.mu.Unlock()
-	g.thread = unix.Gettid()
-	g.w.schedule(g.thread)
 }
 
 // Close ends the threads, and waits for them and for calls of died.
@@ -120,7 +105,7 @@ func (w *Watch) Close() {
 	groups := w.groups
 	w.mu.Unlock()
 	for _, g := range groups {
-		g.rouse()
+		g.wake()
 		<-g.done
 	}
 }
@@ -135,7 +120,15 @@ func (w *Watch) Watched() (n int) {
 	return n
 }
 
+// rouse has the thread look at all words. Precondition: w.mu is held.
 func (g *group) rouse() {
+	if !g.roused {
+		g.roused = true
+		g.wake()
+	}
+}
+
+func (g *group) wake() {
 	g.kick.Add(1)
 	wakePrivate(&g.kick)
 }
@@ -158,7 +151,7 @@ const (
 func (g *group) run() {
 	defer close(g.done)
 	runtime.LockOSThread()
-	g.begin()
+	promptly()
 	list := make([]waiter, 0, maxWaiters)
 	faults := 0
 	for {
@@ -250,8 +243,10 @@ func (g *group) judge(e *entry, r *round) bool {
 			return e.doubts < maxDoubts
 		case v&tidMask != uint32(e.of.tid):
 			return false // let go, or nonsense
-		case v&waitersBit != 0 || e.word.v.CompareAndSwap(v, v|waitersBit):
-			r.waiters = append(r.waiters, waiterOn(&e.word.v, v|waitersBit, 0))
+		}
+		// The thread waits at the word even if the kernel is not to wake it, so Quiet can change that.
+		if asked := e.word.ask(!g.w.quiet); asked&^waitersBit == v&^waitersBit {
+			r.waiters = append(r.waiters, waiterOn(&e.word.v, asked, 0))
 			return true
 		}
 	}
