@@ -138,6 +138,17 @@ func TestHalfOpenIsGivenUpOnBothSides(t *testing.T) {
 	}
 }
 
+// A newcomer wakes a process that sleeps and leaves its bell armed: if it is killed before the wake, others ring.
+func TestKnockLeavesTheBellArmed(t *testing.T) {
+	_, b, _, _ := pair(t, Config{})
+	b.bell.Arm()
+	b.own.knock(0, b.encoded)
+	require.True(t, b.own.head().bell.Asleep())
+	began := time.Now()
+	b.bell.Sleep(-1) // it has been rung
+	require.Less(t, time.Since(began), 500*time.Millisecond)
+}
+
 // A newcomer that ends before the connection back is reported, once, after its frames.
 func TestHalfOpenToADeadPeer(t *testing.T) {
 	host, newcomer, _ := unconnected(t)

@@ -160,7 +160,7 @@ func (c *Conn) hangUp(why int) {
 	c.closeSend()
 	c.barrierWord.Swap(1)
 	c.stir()
-	c.bell.Ring()
+	c.bell.Summon()
 }
 
 func (c *Conn) refused() {

@@ -255,7 +255,7 @@ func (c *Conn) shorten() bool {
 	}
 	c.barrierWord.Swap(1)
 	c.stir()
-	c.bell.Ring()
+	c.bell.Summon()
 	return true
 }
 
@@ -275,7 +275,7 @@ func (p *Provider) takeRingBack(c *Conn) {
 	c.in.cur.long = heads{}
 	c.in.cur.returned.Add(1)
 	if c.bell != nil {
-		c.bell.Ring() // a frame may wait for it
+		c.bell.Summon() // a frame may wait for it
 	}
 }
 

@@ -293,7 +293,7 @@ func (s *segment) knock(id proc.ID, address []byte) {
 	e := entryOf(s.page(id))
 	e.length = uint32(copy(e.address[:], address))
 	s.announce(id)
-	s.head().bell.Ring()
+	s.head().bell.Summon()
 }
 
 // announce makes the peer look at our page, or at our ring.

@@ -49,12 +49,12 @@ const lostRing = time.Second
 // Sleep waits until a Ring since Arm or until d has passed; d < 0 waits
 // without limit. It may return early. It disarms.
 func (b *Bell) Sleep(d time.Duration) {
-	for b.asleep.Load() != 0 {
+	for armed := b.armed.Load(); b.asleep.Load() != 0 && b.count.Load() == armed; {
 		if d >= 0 {
-			wait(&b.count, b.armed.Load(), min(d, lostRing))
+			wait(&b.count, armed, min(d, lostRing))
 			break
 		}
-		wait(&b.count, b.armed.Load(), lostRing)
+		wait(&b.count, armed, lostRing)
 	}
 	b.asleep.Store(0)
 }
@@ -70,6 +70,15 @@ func (b *Bell) Asleep() bool { return b.asleep.Load() != 0 }
 // Ring wakes the owner if it has armed and nobody has rung since.
 func (b *Bell) Ring() {
 	if b.asleep.CompareAndSwap(1, 0) {
+		b.count.Add(1)
+		wake(&b.count)
+	}
+}
+
+// Summon is Ring for a process that rings rarely: it leaves the bell armed, so that others ring too if this process is
+// killed before it has woken the owner.
+func (b *Bell) Summon() {
+	if b.asleep.Load() != 0 {
 		b.count.Add(1)
 		wake(&b.count)
 	}

@@ -111,16 +111,51 @@ func TestRingAfterADyingRing(t *testing.T) {
 	p := NewPull(&b)
 	for _, ring := range []func(){p.Ring, p.Call} {
 		p.Arm()
-		var thread atomic.Int32
-		done := make(chan struct{})
-		go func() {
-			runtime.LockOSThread() // and the thread ends with this
-			thread.Store(int32(unix.Gettid()))
-			p.Sleep(-1)
-			close(done)
-		}()
-		awaitSleep(t, &thread)
+		woken := asleep(t, p.Sleep)
 		dyingRing(&b)
+		woken(ring)
+	}
+}
+
+// A ring that is late by a sleep ends the next one.
+func TestLateRing(t *testing.T) {
+	var b Bell
+	b.Arm()
+	b.asleep.CompareAndSwap(1, 0)
+	b.Sleep(-1)
+	b.Arm()
+	woken := asleep(t, b.Sleep)
+	woken(func() {
+		b.count.Add(1)
+		wake(&b.count)
+	})
+}
+
+// A process that was killed while it summoned the owner does not keep it from the rings of others.
+func TestRingAfterADyingSummons(t *testing.T) {
+	var b Bell
+	for _, ring := range []func(){b.Ring, b.Summon} {
+		b.Arm()
+		woken := asleep(t, b.Sleep)
+		b.count.Add(1) // and no wake
+		woken(ring)
+	}
+}
+
+// asleep calls sleep and returns when that sleeps. It gives a function which requires that a ring ends the sleep soon.
+func asleep(t *testing.T, sleep func(d time.Duration)) (woken func(ring func())) {
+	t.Helper()
+	var thread atomic.Int32
+	done := make(chan struct{})
+	go func() {
+		runtime.LockOSThread() // and the thread ends with this
+		thread.Store(int32(unix.Gettid()))
+		sleep(-1)
+		close(done)
+	}()
+	awaitSleep(t, &thread)
+	return func(ring func()) {
+		t.Helper()
 		began := time.Now()
 		ring()
 		<-done

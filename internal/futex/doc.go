@@ -10,7 +10,8 @@
 //
 // A ringer disarms the bell before it wakes the owner, so that others do not wake it as well. If it is killed in
 // between, the rings of others come to nothing. So a process's own rings ([Pull]), as at the death of a peer, do not
-// depend on those of others, and a sleep looks once a second whether the bell is still armed.
+// depend on those of others, and a sleep looks once a second whether the bell is still armed. A process that rings rarely,
+// and perhaps one that the owner does not know yet, leaves it armed (Summon).
 //
 // Floor 0. It imports nothing of Banyan's.
 package futex
