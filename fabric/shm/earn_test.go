@@ -172,6 +172,27 @@ func testGivingBack(t *testing.T, lines, bulk int) {
 	require.Empty(t, a.long)
 }
 
+// The memory of a ring that a process left directly before it died goes back too.
+func TestRingLeftBeforeADeath(t *testing.T) {
+	_, b, ab, _ := pair(t, Config{})
+	n := newNumbered(t, ab, b)
+	n.send(shortFrame)
+	n.drain()
+	before := taken(t, b)
+	n.send(shortFrame + 1)
+	n.drain()
+	require.True(t, ab.shorten())
+	down := false
+	n.sink.Down = func(proc.ID, proc.Cause) { down = true }
+	b.conns[0].gone.Store(true)
+	for b.inbound = nil; !down; { // that the ring has been left is not seen before the death
+		b.requestReap()
+		b.Poll(&n.sink)
+	}
+	b.Poll(&n.sink)
+	require.LessOrEqual(t, taken(t, b), before)
+}
+
 // A ring becomes wide when there is a line for that, which leaves the frame another one with memory behind it. Without a
 // line nothing is sent: the consumer may return credit a moment later, and a narrow ring does not hold the frame.
 func TestLinesOfAWideRing(t *testing.T) {

@@ -251,7 +251,7 @@ func (p *Provider) releaseEnded() {
 		r.c.endSuccessor()
 		err := r.c.release()
 		if !r.keepSlot {
-			err = errors.Join(err, p.own.free(r.c.peer, r.c.in.long))
+			err = errors.Join(err, p.own.free(r.c.peer, r.c.in.long || r.c.in.left))
 		}
 		if err != nil {
 			p.cfg.Log.Info("releasing a connection failed", "peer", int(r.c.peer), "reason", err)
