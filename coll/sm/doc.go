@@ -6,6 +6,10 @@
 // for a message. The communicator has no collectives any more then, and the one of the next validate
 // starts without a segment.
 //
+// A rank that has seen a step to its end wakes neighbours in a tree, and they wake theirs. On a node among several a rank
+// may sleep on after a failure, as messages of other nodes may still come; if that neighbour has failed, nobody wakes it. So
+// it looks again after pauses of one to 64 milliseconds.
+//
 //	segment, err := memory.Find(comm)   // by messages; nil where some rank cannot
 //	_, err = segment.Barrier(barrier)
 //	done, err := segment.Allreduce(allreduce, buf, buf, op)

@@ -30,9 +30,11 @@ type Segment struct {
 	left     bool
 	brought  bool // the leader has a part of this member
 	err      error
-	asked    int        // the place of the member that answer is of; -1: none
-	answer   p2p.Handle // see interrupted
-	stranger int        // the place of a member to connect to before it can be asked; -1: none
+	asked    int             // the place of the member that answer is of; -1: none
+	answer   p2p.Handle      // see interrupted
+	stranger int             // the place of a member to connect to before it can be asked; -1: none
+	again    *progress.Timer // for the next look at a wait that is in doubt; nil: none
+	pause    fabric.Time     // until that
 	done     progress.Completion
 	watcher  progress.Watcher
 }
@@ -133,6 +135,7 @@ func (s *Segment) enter(op Op, from int) error {
 	}
 	s.using = false
 	s.unask()
+	s.endLooks()
 	err := s.err
 	if s.err = nil; err == nil {
 		s.phase.End()
@@ -257,7 +260,29 @@ func (s *Segment) interrupted() error {
 		}
 		s.asked, s.answer = member, answer
 	}
+	s.lookAgain()
 	return s.c.Engine().Answer(s.answer)
+}
+
+// The pauses between looks, which double.
+const (
+	firstPause fabric.Time = 1_000_000
+	lastPause  fabric.Time = 64_000_000
+)
+
+// lookAgain has the memory looked at after a while, since the member that would wake this one may have failed.
+func (s *Segment) lookAgain() {
+	if s.again == nil {
+		s.pause = min(max(2*s.pause, firstPause), lastPause)
+		s.again = s.m.e.After(s.pause, func() { s.again = nil })
+	}
+}
+
+func (s *Segment) endLooks() {
+	if s.pause = 0; s.again != nil {
+		s.m.e.Stop(s.again)
+		s.again = nil
+	}
 }
 
 // unask ends the question that is open.

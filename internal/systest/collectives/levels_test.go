@@ -171,3 +171,41 @@ func TestLevelsAfterTheRootHasLeft(t *testing.T) {
 		require.Equal(t, rank == 0, e.Failed(), "%v\n%s", e, out)
 	}
 }
+
+// levelsBreakTheChain has rank 2, which would wake rank 3, die in a barrier that it has come to, while both wait for rank
+// 4 on another node. Rank 3 sees the end of the barrier although no message comes, not even of a detector, and rank 0
+// waits for it.
+func levelsBreakTheChain(w *banyan.World) error {
+	c := w.Comm()
+	pids := make([]int64, c.Size())
+	if err := errors.Join(banyan.Allgather(c, []int64{int64(os.Getpid())}, pids), c.Barrier(), c.Barrier()); err != nil {
+		return err
+	}
+	switch c.Rank() {
+	case 2:
+		time.AfterFunc(200*time.Millisecond, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }) // cannot fail
+	case 4:
+		for syscall.Kill(int(pids[2]), 0) == nil {
+			w.Sleep(time.Millisecond)
+		}
+		w.Sleep(200 * time.Millisecond) // rank 3 sleeps again
+	}
+	if err := c.Barrier(); err != nil {
+		return fmt.Errorf("a barrier to which all have come: %w", err)
+	}
+	switch c.Rank() {
+	case 0:
+		return lastOf(c.Recv(nil, 3, 0))
+	case 3:
+		return c.Send(nil, 0, 0)
+	}
+	return nil
+}
+
+func TestLevelsAfterTheChainIsBroken(t *testing.T) {
+	res, out := ranktest.Job(t, launch.Continue, 5, "levels, broken chain", ranktest.Nodes("a;a;a;a;b"), "BANYAN_FABRIC=shm,tcp",
+		"BANYAN_PROFILE=ulfm", "BANYAN_DETECT=off")
+	for rank, e := range res.Ends {
+		require.Equal(t, rank == 2, e.Failed(), "%v\n%s", e, out)
+	}
+}

@@ -21,6 +21,7 @@ var roles = ranktest.Roles{
 	"huge":                        huge,
 	"flat":                        flatRank,
 	"levels":                      levelsRank,
+	"levels, broken chain":        levelsBreakTheChain,
 	"levels differ":               levelsDiffer,
 	"levels, root leaves":         levelsRootLeaves,
 	"long chain":                  longChain,
