@@ -52,14 +52,17 @@ func (p *Provider) CheckDeaths() {
 	p.watch.reapPending.Store(true)
 }
 
-// SetPolling says whether this process polls all the time: then the kernel wakes no thread of it at a death, which PollDeaths
-// finds, and Poll does not ask how the peer has ended before it reports the end: see ExitCause. It is called like Poll.
+// SetPolling says whether this process polls all the time: then the mark of a death wakes no thread of it, PollDeaths
+// finds it, and Poll does not ask how the peer has ended before it reports the end: see ExitCause. It is called like Poll.
 func (p *Provider) SetPolling(on bool) {
 	p.polling = on
 	if p.watch.words != nil && p.own.procs <= maxWords { // else others watch the same words
 		p.watch.words.Quiet(on)
 	}
 	p.watch.watchExits(!on)
+	if !on { // sooner than the threads that wait at words
+		p.deaths.pollAll(p.watch)
+	}
 }
 
 // pollOne reads the record, and the word of one peer.

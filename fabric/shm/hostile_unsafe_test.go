@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"unsafe"
@@ -312,4 +313,23 @@ func scribble(s *segment, value uint32) {
 	word.Store(value)
 	const wake = 1
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), wake, 1<<30, 0, 0, 0)
+}
+
+// The mark of a death wakes no thread of a process that polls, unless other processes watch the same word.
+func TestPollerAsksForNoWakeUp(t *testing.T) {
+	withWords(t)
+	for procs, alone := range map[int]bool{2: true, maxWords + 1: false} {
+		p := open(t, Config{Self: 0, MaxProcs: procs})
+		v := spawn(t, role{Self: 1, MaxProcs: procs})
+		v.connect(p)
+		word := (*atomic.Uint32)(unsafe.Pointer(p.conns[1].segment.word(0)))
+		asks := func() bool { return word.Load()>>31 != 0 }
+		for !asks() { // the thread has not looked
+			runtime.Gosched()
+		}
+		p.SetPolling(true)
+		require.Equal(t, !alone, asks())
+		p.SetPolling(false)
+		require.True(t, asks())
+	}
 }

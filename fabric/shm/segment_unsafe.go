@@ -61,7 +61,7 @@ const knocksAt = 256
 
 // The header's page ends with the robust words. The owner's holder thread holds them; when it ends,
 // the kernel marks them and wakes the process whose word it is. Peers set the bit that asks for the
-// wake-up when they connect.
+// wake-up when they connect, and clear it while they poll.
 const (
 	wordsAt  = 2048
 	maxWords = (headerBytes - wordsAt) / 8

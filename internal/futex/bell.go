@@ -42,9 +42,9 @@ func (b *Bell) Nap(d time.Duration) {
 	}
 }
 
-// lostRing is the time after which Sleep finds that the bell was rung by a process that was stopped or killed before it
+// lostRing, which tests change, is the time after which Sleep finds that the bell was rung by a process that was stopped or killed before it
 // woke the owner. Pull.Ring does not depend on others, and the death of a peer is a reason to ring.
-const lostRing = time.Second
+var lostRing = time.Second
 
 // Sleep waits until a Ring since Arm or until d has passed; d < 0 waits
 // without limit. It may return early. It disarms.

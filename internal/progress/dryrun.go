@@ -27,8 +27,11 @@ func (e *Engine) polledInVain() {
 
 // stopPollingIfIdle is stopPolling for a process that has not polled since the last call: it computes.
 func (e *Engine) stopPollingIfIdle() {
-	if e.vain == e.vainBefore {
+	switch {
+	case e.vain == e.vainBefore:
 		e.stopPolling()
+	case e.pollsLong: // perhaps in a call now and then
+		e.shm.CheckDeaths()
 	}
 	e.vainBefore = e.vain
 }

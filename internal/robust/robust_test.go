@@ -359,9 +359,13 @@ func TestQuietWatch(t *testing.T) {
 	w.Quiet(true)
 	require.False(t, waits(0))
 	w.Add(1, &v.words[1], v.seen)
+	waitUntilAsleep(t, []*Watch{w})
+	require.False(t, waits(0))
+	require.False(t, waits(1))
 	w.Quiet(false)
 	require.True(t, waits(0, 1))
 	w.Quiet(true)
+	waitUntilAsleep(t, []*Watch{w})
 	require.NoError(t, v.cmd.Process.Kill())
 	for !v.seen.Gone() {
 		runtime.Gosched()

@@ -28,7 +28,7 @@ type group struct {
 	w *Watch
 	// entries are guarded by w.mu.
 	entries []entry
-	// kick is raised after an entry is added, or the Watch is closed.
+	// kick is raised after an entry is added, or was found marked, or the Watch is closed.
 	kick atomic.Uint32
 	// roused: the thread has been woken and has not looked since; guarded by w.mu.
 	roused bool

@@ -183,7 +183,7 @@ func levelsBreakTheChain(w *banyan.World) error {
 	}
 	switch c.Rank() {
 	case 2:
-		time.AfterFunc(200*time.Millisecond, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }) // cannot fail
+		time.AfterFunc(time.Second, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }) // cannot fail
 	case 4:
 		for syscall.Kill(int(pids[2]), 0) == nil {
 			w.Sleep(time.Millisecond)
