@@ -73,7 +73,7 @@ func (e *Engine) markComms(failed proc.ID) {
 func (l *link) failActive(why func(*Request) error) {
 	for r := l.active; r != nil; {
 		next := r.next
-		if r.err == nil {
+		if r.err == nil && !r.settled { // else it ends without an error
 			r.err = r.opError(why(r))
 		}
 		switch {

@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -69,7 +70,8 @@ func sharedCopies(t *testing.T, blocks bool) {
 	require.Zero(t, e[0].findLink(1).announced)
 }
 
-// A send that the receiver has confirmed before this process has copied its part ends with that.
+// A send that the receiver has confirmed before this process has copied its part ends with that, and without an error if the
+// receiver dies then.
 func TestConfirmedDuringACopy(t *testing.T) {
 	_, e, c := connectedProviders(t, false)
 	const n = 1 << 20
@@ -87,7 +89,12 @@ func TestConfirmedDuringACopy(t *testing.T) {
 	copied := false
 	e[0].Lock()
 	h.r.busy = true
-	h.r.job = progress.Job{Run: func(*progress.Job) { copied = h.r.link != nil }, Done: donePush, Arg: h.r}
+	h.r.job = progress.Job{Run: func(*progress.Job) {
+		copied = h.r.link != nil
+		e[0].Lock()
+		e[0].findLink(1).failActive(func(*Request) error { return errors.New("the receiver has failed") })
+		e[0].Unlock()
+	}, Done: donePush, Arg: h.r}
 	e[0].p.Submit(&h.r.job)
 	e[0].Unlock()
 	_, err = e[0].Wait(h)

@@ -90,7 +90,7 @@ func TestDeathOfRankZeroWithoutLauncher(t *testing.T) {
 	ranks := startUnled(t, 3, "first dies")
 	_ = ranks[0].Wait()
 	require.Equal(t, syscall.SIGKILL, ranks[0].ProcessState.Sys().(syscall.WaitStatus).Signal())
-	for _, u := range ranks[1:] {
+	for _, u := range slices.Backward(ranks[1:]) {
 		require.NoError(t, u.Wait(), u.out.String())
 	}
 }
