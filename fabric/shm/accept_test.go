@@ -144,9 +144,7 @@ func TestKnockLeavesTheBellArmed(t *testing.T) {
 	b.bell.Arm()
 	b.own.knock(0, b.encoded)
 	require.True(t, b.own.head().bell.Asleep())
-	began := time.Now()
-	b.bell.Sleep(-1) // it has been rung
-	require.Less(t, time.Since(began), 500*time.Millisecond)
+	b.bell.Sleep(-1) // it would not end had nobody rung
 }
 
 // A newcomer that ends before the connection back is reported, once, after its frames.

@@ -42,8 +42,8 @@ func (b *Bell) Nap(d time.Duration) {
 	}
 }
 
-// lostRing, which tests change, is the time after which Sleep finds that the bell was rung by a process that was stopped or killed before it
-// woke the owner. Pull.Ring does not depend on others, and the death of a peer is a reason to ring.
+// lostRing, which tests change, is the time after which Sleep finds that the bell was rung by a process that was stopped
+// or killed before it woke the owner. Pull.Ring does not depend on others, and the death of a peer is a reason to ring.
 var lostRing = time.Second
 
 // Sleep waits until a Ring since Arm or until d has passed; d < 0 waits
