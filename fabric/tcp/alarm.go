@@ -39,6 +39,7 @@ func (p *Provider) timerFired() {
 	_ = p.fillReserve()
 	p.resumeAccept(now)
 	p.shrinkIdle(now)
+	p.checkDoubted(now)
 	if len(p.grown) > 0 {
 		p.alarm(p.shrinkDue)
 	}

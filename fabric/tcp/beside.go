@@ -1,6 +1,8 @@
 package tcp
 
 import (
+	"time"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/banyan-hpc/banyan/internal/proc"
@@ -43,6 +45,9 @@ func (c *Conn) Told() uint64 { return c.told }
 
 // another is the owner of a descriptor that a layer above polls.
 type another struct{}
+
+// WakeBy makes Ready report, and ring, at a time, or before.
+func (p *Provider) WakeBy(t time.Time) { p.alarm(t) }
 
 // AlsoWatch makes Ready report, and ring for, a descriptor of a layer above that is readable. The caller closes it
 // after the provider.

@@ -25,6 +25,8 @@ type Config struct {
 	// Heal is how long a broken connection is reconnected, and a new one tried, before the peer is
 	// reported down; 0 means 30 s. If two processes differ, the shorter time decides.
 	Heal time.Duration
+	// Patience is how long the machine of a peer that has several addresses may not answer before another one is tried; 0 means 500 ms.
+	Patience time.Duration
 	// Linger bounds how long Close, after Depart, waits for peers that do not read; 0 means 10 s.
 	// Data that have not reached their machines by then may be lost.
 	Linger time.Duration
@@ -51,15 +53,16 @@ type Config struct {
 }
 
 const (
-	defaultHeal   = 30 * time.Second
-	defaultLinger = 10 * time.Second
-	defaultOutbox = 4 << 20
-	minOutbox     = 128 << 10
-	maxOutbox     = 1 << 30
-	defaultEager  = 64 << 10
-	defaultReply  = 768 << 10
-	minSecret     = 16
-	maxSecret     = 64
+	defaultHeal     = 30 * time.Second
+	defaultPatience = 500 * time.Millisecond
+	defaultLinger   = 10 * time.Second
+	defaultOutbox   = 4 << 20
+	minOutbox       = 128 << 10
+	maxOutbox       = 1 << 30
+	defaultEager    = 64 << 10
+	defaultReply    = 768 << 10
+	minSecret       = 16
+	maxSecret       = 64
 )
 
 // Defaults is the Config that zero values stand for.
@@ -72,6 +75,7 @@ func (c *Config) longest() int { return min(maxFrame, c.Outbox/4) }
 
 func (c *Config) check() error {
 	c.Heal = cmp.Or(c.Heal, defaultHeal)
+	c.Patience = cmp.Or(c.Patience, defaultPatience)
 	c.Linger = cmp.Or(c.Linger, defaultLinger)
 	c.Outbox = cmp.Or(c.Outbox, defaultOutbox)
 	c.Eager = cmp.Or(c.Eager, defaultEager)

@@ -39,6 +39,12 @@ type Conn struct {
 	// long: it is in Provider.long. settling: it is in Provider.blocked until the kernel has sent all.
 	long, settling bool
 
+	// doubted: it is in Provider.doubted. acked is the number of bytes that the peer's kernel had acknowledged at the last look, ackedThen
+	// when that last changed, or nothing was being sent again.
+	doubted   bool
+	acked     uint64
+	ackedThen time.Time
+
 	// grown: it is in Provider.grown. sentThen is out.next when that was last looked at.
 	grown    bool
 	sentThen uint32
@@ -94,6 +100,7 @@ func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 	p, o := c.p, &c.out
 	h := header{length: uint32(len(payload)), kind: kind(class), imm: imm}
 	if p.sent == c && len(payload) < burstFrame && c.joinBurst(&h, payload) {
+		c.watchAcks()
 		return true
 	}
 	p.endBurst()
@@ -113,6 +120,7 @@ func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 	n := o.gather(v.pieces[:maxPieces-1])
 	v.pieces[n] = payload
 	sent, errno := v.send(c.fd, n+1)
+	c.watchAcks()
 	o.append(payload)
 	o.wrote(sent)
 	c.wrote(errno)
@@ -190,6 +198,9 @@ func (c *Conn) ack() uint32 {
 
 // flush writes pending data, as far as the socket takes them.
 func (c *Conn) flush() {
+	if c.out.unsent() {
+		c.watchAcks()
+	}
 	v := &c.p.out
 	for c.out.unsent() {
 		n := c.out.gather(v.pieces[:])
@@ -230,6 +241,7 @@ func (c *Conn) sendAck() {
 	b := c.out.scratch[:]
 	h.put(b)
 	n, errno := sendBytes(c.fd, b)
+	c.watchAcks()
 	c.out.urgent = append(c.out.urgent, b[n:]...)
 	c.wrote(errno)
 }

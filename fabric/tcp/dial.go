@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -247,7 +248,7 @@ func (c *Conn) adopt(fd int, w path, s *statement) {
 		return
 	}
 	c.state, c.deadline, c.retryPause, c.refusedPaths, c.pathIndex = up, time.Time{}, 0, 0, 0
-	c.unackedBytes = 0
+	c.unackedBytes, c.acked = 0, math.MaxUint64
 	if c.wasUp {
 		c.p.stats.reconnects.Add(1)
 		c.healed++

@@ -334,7 +334,7 @@ func (p *Provider) decide(c *Conn, a *address) outcome {
 
 // drainReplaced reads the rest of a connection that its peer gives up for a new one.
 func (p *Provider) drainReplaced(c *Conn) {
-	c.replaced = true
+	c.replaced, c.downSince = true, time.Now()
 	for c.state == up {
 		if n := c.receive(p.sink); n == 0 {
 			break

@@ -58,6 +58,8 @@ type Provider struct {
 	spare          []byte           // a free one, for a frame without a place
 	grown          []*Conn          // connections that have more memory than they need while idle
 	shrinkDue      time.Time        // when it is looked at next
+	doubted        []*Conn          // connections on which bytes may have no acknowledgement: see doubt.go
+	doubtDue       time.Time        // when it is looked at next
 	sent           *Conn            // the connection to which the last call has sent a short frame; see burst.go
 	corked         *Conn            // the connection with frames that wait for the end of a burst
 	waiting        int              // their bytes

@@ -36,7 +36,7 @@ func (c *Conn) broke(why error) {
 
 // reconnect starts to connect, again or for the first time.
 func (c *Conn) reconnect(now time.Time) {
-	c.state, c.pathIndex, c.refusedPaths, c.retryPause = waiting, 0, 0, firstPause
+	c.state, c.pathIndex, c.refusedPaths, c.retryPause = waiting, c.firstPath(), 0, firstPause
 	if !slices.Contains(c.p.reconnecting, c) {
 		c.p.reconnecting = append(c.p.reconnecting, c)
 	}

@@ -230,6 +230,18 @@ func (s *space) missingRoute(addrs []netip.Prefix) (netip.Addr, error) {
 	return netip.Addr{}, nil
 }
 
+// RemoveAddr takes the IPv4 address of a host away, as if one of its networks had failed: its connections stay, and frames to that
+// address get no answer. With [Config.IPv6] others remain.
+func (n *Net) RemoveAddr(host int) error {
+	s, err := n.host(host)
+	if err != nil {
+		return err
+	}
+	a := n.addresses(host)[0]
+	return s.route.AddrDel(numbered(n.eth0[host]),
+		&netlink.Addr{IPNet: &net.IPNet{IP: a.Addr().AsSlice(), Mask: net.CIDRMask(a.Bits(), a.Addr().BitLen())}})
+}
+
 // LinkDown takes down eth0 of a host, as `ip link set eth0 down` there does: calls fail with
 // ENETUNREACH, and other hosts get no notice. The host's lo stays.
 func (n *Net) LinkDown(host int) error {

@@ -33,7 +33,15 @@ func Namespaces(t *testing.T) bool {
 func OnHosts(t *testing.T, n int, role string, do func(net *netns.Net, word string) error, env ...string,
 ) (*launch.Result, string) {
 	t.Helper()
-	net, err := netns.Open(netns.Config{Hosts: n})
+	return OnNet(t, netns.Config{Hosts: n}, role, do, env...)
+}
+
+// OnNet is OnHosts with a network of one's own.
+func OnNet(t *testing.T, cfg netns.Config, role string, do func(net *netns.Net, word string) error, env ...string,
+) (*launch.Result, string) {
+	t.Helper()
+	n := cfg.Hosts
+	net, err := netns.Open(cfg)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, net.Close()) }()
 	exe, err := os.Executable()

@@ -18,6 +18,7 @@ var roles = ranktest.Roles{
 	"meets":         meets,
 	"orphans":       orphans,
 	"outage":        outage,
+	"other network": otherNetwork,
 	"refused calls": refusedCalls,
 	"runs commands": runsCommands,
 	"silent":        silentRanks,
