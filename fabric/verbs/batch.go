@@ -20,33 +20,33 @@ func (p *Provider) submit(c *Conn, all ...*work) {
 		return
 	}
 	p.endBatch()
-	p.send(c, all)
-	p.roundTrip(1)
+	c.put(all)
+	p.round(c.port, 1)
 	if p.batched = c; !short {
 		p.batched = nil
 	}
 }
 
-func (p *Provider) send(c *Conn, all []*work) {
+func (c *Conn) put(all []*work) {
 	for _, w := range all {
-		p.d.send(c.pair, w)
+		c.port.d.send(c.pair, w)
 	}
 }
 
 // join adds work to the batch; false: none waits here.
 func (p *Provider) join(c *Conn, all []*work) bool {
-	if p.flush == nil || !p.d.hasRoom(len(all)) {
+	if p.flush == nil || !c.port.d.hasRoom(len(all)) {
 		return false
 	}
 	switch {
 	case p.up != nil:
-		p.send(c, all)
+		c.put(all)
 	case p.flush.Waits():
 		p.flush.Lock()
-		p.send(c, all)
+		c.put(all)
 		p.flush.Joined()
 	default:
-		p.send(c, all)
+		c.put(all)
 		p.flush.Begin()
 	}
 	return true
@@ -54,10 +54,14 @@ func (p *Provider) join(c *Conn, all []*work) bool {
 
 // flushBatch posts the waiting messages. The flusher calls it, with its lock.
 func (p *Provider) flushBatch() bool {
-	if p.d.sending > 0 {
-		p.d.post()
+	left := 0
+	for _, o := range p.ports {
+		if o.d.sending > 0 {
+			o.d.post()
+		}
+		left += o.d.sending
 	}
-	return p.d.sending == 0
+	return left == 0
 }
 
 // endBatch posts the messages that wait. Every call that polls, or changes a lane, makes it first.
@@ -66,39 +70,10 @@ func (p *Provider) endBatch() {
 	if p.flush != nil && p.flush.Waits() {
 		p.flush.End()
 	}
-	if p.d.sending > 0 {
-		p.roundTrip(0)
-	}
-}
-
-// roundTrip posts the waiting work, and takes completions with so many looks. It returns their number.
-func (p *Provider) roundTrip(looks int) (found int) {
-	p.refill()
-	for {
-		n, refused, err := p.d.round(looks)
-		for i := range n {
-			done := p.d.completed(i)
-			p.complete(&done)
+	for _, o := range p.ports {
+		if o.d.sending > 0 {
+			p.round(o, 0)
 		}
-		found += n
-		switch {
-		case err == nil:
-			return found
-		case refused == (pair{}):
-			p.log.Warn("RDMA has failed", "reason", err)
-			for _, c := range p.conns {
-				c.fails(err)
-			}
-			p.refused(p.reading.ports[0], refused, err)
-			return found
-		}
-		for _, c := range p.conns {
-			if c.pair == refused {
-				c.fails(err) // its messages go over the sockets
-			}
-		}
-		p.refused(p.reading.ports[0], refused, err)
-		looks = 0
 	}
 }
 
@@ -115,11 +90,11 @@ func (p *Provider) settle() {
 	list := p.unsignalled
 	p.unsignalled = nil
 	for i, c := range list {
-		if p.d.sending == most {
-			p.roundTrip(0)
-		}
 		if c.quiet > 0 && c.sending {
-			p.d.probe(c.pair, c.next-1)
+			if c.port.d.sending == most {
+				p.round(c.port, 0)
+			}
+			c.port.d.probe(c.pair, c.next-1)
 		}
 		c.quiet, c.listed, list[i] = 0, false, nil
 	}

@@ -15,8 +15,11 @@ import (
 )
 
 // steady gives two endpoints whose flushers do nothing, after the first frames.
-func steady(t *testing.T) (p [2]*peer, c [2]*Conn) {
-	p = newPeers(t)
+func steady(t *testing.T) (p [2]*peer, c [2]*Conn) { return steadyWith(t, mostRails) }
+
+// steadyWith is steady with so many ports at most.
+func steadyWith(t *testing.T, ports int) (p [2]*peer, c [2]*Conn) {
+	p = newPeersWith(t, ports)
 	c = lanes(t, p)
 	for i := range p {
 		if p[i].flush == nil {
@@ -65,16 +68,16 @@ func TestBatch(t *testing.T) {
 			sendNumber(t, c[0], sent)
 			sent++
 		}
-		require.EqualValues(t, 1, p[0].d.calls.Busy-before, "%s: the first is posted at once, and no other", name)
+		require.EqualValues(t, 1, p[0].ports[0].d.calls.Busy-before, "%s: the first is posted at once, and no other", name)
 		require.Equal(t, n-1, messagesWaiting(p[0]), name)
 		end()
-		require.Zero(t, p[0].d.sending, name)
+		require.Zero(t, p[0].ports[0].d.sending, name)
 		require.LessOrEqual(t, p[0].Calls().Busy-before, uint64(5), name)
 		before = p[1].Calls().Busy
 		for len(p[1].got) < sent {
 			p[1].Poll(&p[1].sink)
 		}
-		if p[0].d.links == nil { // messages of iWARP do not say that others follow
+		if p[0].ports[0].d.links == nil { // messages of iWARP do not say that others follow
 			require.LessOrEqual(t, p[1].Calls().Busy-before, uint64(n/4), name)
 		}
 	}
@@ -83,7 +86,7 @@ func TestBatch(t *testing.T) {
 
 // messagesWaiting is the number of messages of the next round.
 func messagesWaiting(p *peer) (n int) {
-	for _, s := range p.d.r.sends[:p.d.sending] {
+	for _, s := range p.ports[0].d.r.sends[:p.ports[0].d.sending] {
 		if s.what == workMessage {
 			n++
 		}
@@ -123,7 +126,7 @@ func TestBatchThatArrives(t *testing.T) {
 		}
 		next <- struct{}{}
 	}
-	if p[1].d.links == nil { // messages of iWARP do not say that others follow
+	if p[1].ports[0].d.links == nil { // messages of iWARP do not say that others follow
 		require.Less(t, p[1].Calls().Busy-before, uint64(n*batches/2))
 	}
 	inOrderOne(t, p[1], n*batches)
@@ -181,7 +184,7 @@ func TestAnswersAreOneBatch(t *testing.T) {
 		p[1].Poll(&p[1].sink)
 	}
 	require.Less(t, p[1].Calls().Busy-before, uint64(n))
-	require.Zero(t, p[1].d.sending)
+	require.Zero(t, p[1].ports[0].d.sending)
 	for len(p[0].got) < n {
 		p[0].Poll(&p[0].sink)
 	}
@@ -261,11 +264,11 @@ func TestFailedMessageWakes(t *testing.T) {
 	for p[0].Ready() {
 		p[0].Poll(&p[0].sink)
 	}
-	if p[0].d.links != nil && !c[0].sending { // of iWARP pairs both ends fail
+	if p[0].ports[0].d.links != nil && !c[0].sending { // of iWARP pairs both ends fail
 		return
 	}
 	require.True(t, c[0].sending, "the failure is known already")
-	fds := []unix.PollFd{{Fd: int32(p[0].d.fd()), Events: unix.POLLIN}}
+	fds := []unix.PollFd{{Fd: int32(p[0].ports[0].d.fd()), Events: unix.POLLIN}}
 	n, err := unix.Poll(fds, 20_000)
 	require.NoError(t, err)
 	require.Equal(t, 1, n, "nothing has come in 20 s")

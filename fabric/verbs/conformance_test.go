@@ -46,7 +46,7 @@ func open(id proc.ID, n int) (fabric.Provider, fabric.Host, error) {
 	}
 	h := host.New(host.Config{Shared: n > cores})
 	cfg := variants[os.Getenv(variantVariable)]
-	cfg.Port, cfg.Timeout = port, steady
+	cfg.Ports, cfg.Timeout = []verbs.Port{port}, steady
 	cfg.Sockets = tcp.Config{
 		Self: id, MaxProcs: n, Secret: []byte("sixteen bytes or more"), Ring: h.Ring, Inet: true, Shared: n > cores,
 		Linger: 2 * time.Second, // one case waits for it

@@ -17,6 +17,8 @@ type Conn struct {
 	p *Provider
 
 	generation uint32
+	ports      int       // that both processes have; 0: the peer has not said how many
+	port       *openPort // of the lane, or of the last one
 	pair       pair
 	mine       end
 	inlined    int
@@ -50,6 +52,7 @@ type Conn struct {
 	moved, gone int     // moves that are complete, and then lost, of which the sink has not been told
 	listedMoved bool    // it is in Provider.moved
 	lost        []onWay // moves of a broken lane, until the peer's end has failed too
+	losing      int     // endings with such moves
 
 	queued bool // it is in Provider.pending
 
@@ -63,14 +66,15 @@ type Conn struct {
 	breaks   uint64 // lanes that have failed
 	heals    uint64 // lanes in place of those
 
-	testing, tested bool // it waits for the acknowledgement of the test of a new lane; has had it
-	renewal         renewal
-	unanswered      watch // of iWARP
+	testing, tested bool               // it waits for the acknowledgement of the test of a new lane; has had it
+	renewals        [mostRails]renewal // by the port of the lane that has failed
+	unanswered      watch
 }
 
 // onWay is a message on its way, or a move (see moves.go). Its buffer is kept until the peer's adapter has it.
 type onWay struct {
 	slot    uint32
+	port    uint8  // of the buffer
 	counted bool   // it is a frame: it does not bring credit only, and does not ride
 	move    bool   // slot may be noSlot
 	into    []byte // a move copies there the bytes that it has read into its buffer
@@ -91,7 +95,7 @@ func (c *Conn) Describe() string {
 	if !c.sending {
 		return c.Conn.Describe()
 	}
-	return fmt.Sprintf("verbs %s, queue pair %d", c.p.cfg.Port, c.mine.qp)
+	return fmt.Sprintf("verbs %s, queue pair %d", c.port.Port, c.mine.qp)
 }
 
 // TrySend implements fabric.Conn.
@@ -123,7 +127,7 @@ func (c *Conn) awaitsLane() bool { return c.p.cfg.Wait && c.breaks == 0 && !c.of
 // post sends a message, class 0 to bring credit only; false: there is no buffer. Where it follows others at once it is
 // sent with them: see batch.go.
 func (c *Conn) post(class fabric.Class, imm uint64, payload []byte) bool {
-	slot, ok := c.p.outgoing.take()
+	slot, ok := c.port.outgoing.take()
 	if !ok {
 		return false
 	}
@@ -136,11 +140,11 @@ func (c *Conn) post(class fabric.Class, imm uint64, payload []byte) bool {
 func (c *Conn) message(slot uint32, h header, payload []byte, signal bool) work {
 	h.length, h.credit = uint32(len(payload)), uint16(c.owed)
 	c.owed = 0
-	at, m := c.p.outgoing.at(slot)
+	at, m := c.port.outgoing.at(slot)
 	h.put(at)
 	n := headerBytes + copy(at[headerBytes:], payload)
 	counted := h.class != 0 && !h.rides
-	c.out = append(c.out, onWay{slot: slot, counted: counted})
+	c.out = append(c.out, onWay{slot: slot, port: uint8(c.port.n), counted: counted})
 	c.p.onWay++
 	if h.class != 0 {
 		c.credit--
@@ -222,11 +226,11 @@ func (c *Conn) Await(class fabric.Class, imm uint64, buf []byte, looks int) int 
 	switch {
 	case len(p.arrived) == 0:
 		return fabric.NotYet
-	case len(p.arrived) > 1 || p.byPair[p.arrived[0].pair] != c || !c.receiving:
+	case len(p.arrived) > 1 || p.arrived[0].lane() != c || !c.receiving:
 		return forPoll
 	}
 	a := p.arrived[0]
-	at, _ := p.incoming.at(a.slot)
+	at, _ := a.port.incoming.at(a.slot)
 	if !validMessage(at[:min(int(a.length), slotBytes)]) {
 		return forPoll
 	}
@@ -237,7 +241,7 @@ func (c *Conn) Await(class fabric.Class, imm uint64, buf []byte, looks int) int 
 	p.arrived = p.arrived[:0]
 	c.count(&h)
 	copy(buf, payload)
-	p.repost = append(p.repost, a.slot)
+	a.port.repost = append(a.port.repost, a.slot)
 	return len(payload)
 }
 
@@ -286,27 +290,13 @@ func (c *Conn) drop() {
 	c.p.onWay -= len(c.out)
 	for _, list := range [][]onWay{c.out, c.resend, c.lost} {
 		for i := range list {
-			c.p.give(list[i].slot)
+			c.p.give(&list[i])
 		}
 	}
-	c.p.repost = append(c.p.repost, c.early...)
-	c.out, c.resend, c.lost, c.early, c.notes = nil, nil, nil, nil, nil
+	c.out, c.resend, c.lost, c.notes = nil, nil, nil, nil
 	c.moves, c.moved, c.gone = 0, 0, 0
 	c.sending = false
 	c.comes(false)
-}
-
-// release frees the queue pair.
-func (c *Conn) release() {
-	if c.pair != (pair{}) {
-		c.p.endBatch()
-		c.endReads(errReadsEnd)
-		delete(c.p.byPair, c.mine.qp)
-		c.pair.free()
-		c.pair, c.joined = pair{}, false
-		c.p.needed -= c.p.credit + spare
-		c.p.lanes--
-	}
 }
 
 // corrupt cuts a peer off that has sent a message that no correct process sends.

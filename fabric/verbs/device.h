@@ -1,5 +1,5 @@
 // The part of package verbs in C: libibverbs, loaded at run time. All functions return 0 or an errno,
-// unless stated otherwise. A device is used by one thread at a time, but for bn_fd and bn_register.
+// unless stated otherwise. A device is used by one thread at a time, but for bn_fd, bn_register and, unless it is of iWARP, bn_pair_free.
 #ifndef BANYAN_VERBS_DEVICE_H
 #define BANYAN_VERBS_DEVICE_H
 

@@ -225,7 +225,7 @@ func (e *end) c() C.struct_bn_end {
 // connected; else next reports it. Of two ends of iWARP, one connects.
 func (d *device) join(p pair, mine, theirs *end, all time.Duration, connects int) (linked bool, err error) {
 	if (mine.kind == IWARP) != (theirs.kind == IWARP) {
-		return false, fmt.Errorf("verbs: this adapter is of %v, the peer's of %v", mine.kind, theirs.kind)
+		return false, fmt.Errorf("verbs: %w: %v and %v", errKinds, mine.kind, theirs.kind)
 	}
 	var step *C.char
 	var code C.int
@@ -241,6 +241,8 @@ func (d *device) join(p pair, mine, theirs *end, all time.Duration, connects int
 	}
 	return d.links == nil, nil
 }
+
+var errKinds = errors.New("this adapter and the peer's are of different kinds")
 
 // change is news of the connection of a queue pair of iWARP. A nil error: it is there.
 type change struct {

@@ -3,7 +3,7 @@
 //
 // # Lanes
 //
-// A lane is a reliable-connected queue pair. Its ends meet by messages over the authenticated sockets, so an unauthenticated
+// A lane is a reliable-connected queue pair, over one port. Its ends meet by messages over the authenticated sockets, so an unauthenticated
 // peer never gets a queue pair; links.go says how those of iWARP are connected. The first frames go over the sockets; then a note says that the next ones come over the
 // lane. A frame is copied to a registered buffer and sent. It is received in a buffer of a queue that all peers
 // share, in which each peer has room for as many messages as it has credit: a message never finds no buffer. Credit
@@ -19,8 +19,9 @@
 //
 // The end of a process shows at its sockets. Its arrived frames are delivered before that is reported. If a queue
 // pair fails while both processes live, as when a cable is pulled, all frames that the peer's adapter has not
-// acknowledged go over the sockets, and the peer drops those that it has. A new pair takes over after a while. A pair for reads that
-// fails is replaced, too; its messages are read over other ports meanwhile, or sent as frames.
+// acknowledged go over the sockets, and the peer drops those that it has. Then a new pair takes over, on the next port that both
+// processes have, or after a while on the same one. A pair for reads that fails is replaced, too; its messages are read over other
+// ports meanwhile, or sent as frames. Work that has no answer for too long fails its pair: see watch.go.
 //
 // An accepted frame is lost with this process until the peer's adapter has it, so EndBurst and Unsent wait for the
 // acknowledgement.

@@ -73,8 +73,17 @@ func (c *Conn) Fetch(local []byte, remote fabric.Region, token uint64) error {
 
 // EndFetches implements fabric.Fetcher. There are no reads over this lane any more.
 func (c *Conn) EndFetches() {
-	c.p.endBatch()
-	c.endReads(nil)
+	p := c.p
+	p.endBatch()
+	c.awaitEndings()
+	if r := c.reads; r != nil {
+		c.reads = nil
+		for _, at := range r.detach() {
+			at.free()
+		}
+		r.settle(&p.reading, nil)
+	}
+	p.reading.fetched = slices.DeleteFunc(p.reading.fetched, func(f fetched) bool { return f.peer == c.Peer() })
 }
 
 // postReads starts the reads that there may be, and ends the messages that have come, or for which there is no rail.
@@ -133,7 +142,7 @@ func (p *Provider) postOver(r *readPairs) (more bool) {
 			if x.takes(f) && f.left() {
 				if !p.postRead(x, f) {
 					p.reading.starves(r)
-					return false
+					break
 				}
 				more = true
 				break
@@ -181,7 +190,7 @@ func (p *Provider) postRead(x *rail, f *fetch) bool {
 		}
 	}
 	longest := stageBytes
-	if f.direct != nil && len(a.ports) == 1 {
+	if f.direct != nil && len(p.ports) == 1 {
 		longest = directBytes
 	}
 	s := f.take(longest)
@@ -196,16 +205,12 @@ func (p *Provider) postRead(x *rail, f *fetch) bool {
 	x.pieces = append(x.pieces, piece{s, f, w.id, via})
 	f.underWay++
 	port.underWay++
-	if port.n > 0 {
-		a.beside++
-		p.roundBeside(port, 1)
-	}
 	return true
 }
 
 // readEnded handles the end of a read.
-func (p *Provider) readEnded(port *readingPort, done *completion) {
-	x := port.pairs[done.qp]
+func (p *Provider) readEnded(port *openPort, done *completion) {
+	x := port.rails[done.qp]
 	if x == nil || len(x.pieces) == 0 || x.pieces[0].id != done.id {
 		return // of a pair that has ended
 	}
@@ -240,31 +245,12 @@ func (x *rail) breaks(p *Provider, why error) {
 	p.reading.renewing = append(p.reading.renewing, x)
 }
 
-// roundBeside is roundTrip for a port beside the first one.
-func (p *Provider) roundBeside(port *readingPort, looks int) (found int) {
-	for {
-		n, refused, err := port.d.round(looks)
-		for i := range n {
-			done := port.d.completed(i)
-			p.readEnded(port, &done)
-		}
-		if found += n; err == nil {
-			return found
-		}
-		p.refused(port, refused, err)
-		if refused == (pair{}) {
-			return found
-		}
-		looks = 0
-	}
-}
-
 // refused frees the pair that has not taken a read; the zero pair: all of the port.
-func (p *Provider) refused(port *readingPort, at pair, why error) {
-	for _, x := range port.pairs {
+func (p *Provider) refused(port *openPort, at pair, why error) {
+	for _, x := range port.rails {
 		if at == (pair{}) || x.at == at {
 			x.breaks(p, why)
-			x.withdraw(&p.reading, why)
+			x.withdraw(p, why)
 		}
 	}
 }
@@ -284,24 +270,9 @@ func (p *Provider) reportFetched() {
 	}
 }
 
-// pollReads looks for reads over further ports that have ended, starts others, and reports messages that have come.
+// pollReads starts reads, and reports messages that have come.
 func (p *Provider) pollReads() {
-	for _, port := range p.reading.ports[1:] {
-		if port.underWay > 0 {
-			p.roundBeside(port, 1)
-		}
-	}
 	if p.postReads(); len(p.reading.fetched) > 0 {
 		p.reportFetched()
 	}
-}
-
-// armBeside has the ends of reads over further ports wake this process; true: one has come.
-func (p *Provider) armBeside() bool {
-	for _, port := range p.reading.ports[1:] {
-		if port.underWay > 0 && (port.d.arm(true) != nil || p.roundBeside(port, 1) > 0) {
-			return true
-		}
-	}
-	return false
 }

@@ -4,6 +4,7 @@ package verbs
 
 import (
 	"cmp"
+	"errors"
 	"math/bits"
 	"slices"
 	"time"
@@ -19,71 +20,53 @@ import (
 // acknowledgement, and all frames from that on over the sockets; the receiver drops those that it has. So each frame
 // comes once, and in order.
 //
-// A lane that has failed comes back. A side that has said so, and knows that nothing more comes over the lane (the peer
-// has said back, or that its end has failed without a note over before), is done with that generation, and offers the next one
-// after a while, or when the peer does. Each side writes nothing to the peer over the new pair, and sends the note over
-// when that has been acknowledged, so no frame waits for a path that is still broken.
+// A lane that has failed comes back, over the next port that both sides have. A side that has said so, and knows that nothing more
+// comes over the lane (the peer has said back, or that its end has failed without a note over before), is done with that generation,
+// and offers the next one: at once, or if the last lane over its port has failed too after a while, or when the peer does. Each side
+// writes nothing to the peer over the new pair, and sends the note over when that has been acknowledged, so no frame waits for a
+// path that is still broken.
 
 // begin offers the peer a lane.
 func (c *Conn) begin() {
 	p := c.p
-	made, mine, inlined, err := p.d.newPair(2*(p.ring()+mostMoves), false) // each message may be followed by a probe
+	p.endBatch()
+	o := p.ports[c.turn()]
+	made, mine, inlined, err := o.d.newPair(2*(p.ring()+mostMoves), false) // each message may be followed by a probe
 	if err != nil {
-		p.log.Info("no lane over RDMA: the sockets are used", "peer", int(c.Peer()), "reason", err)
-		c.off = true
+		c.cannotBegin(err)
 		return
 	}
-	c.pair, c.mine, c.inlined = made, mine, inlined
-	p.byPair[mine.qp] = c
+	c.port, c.pair, c.mine, c.inlined = o, made, mine, inlined
+	o.lanes[mine.qp] = c
 	p.lanes++
-	p.needed += p.credit + spare
-	if err := p.fillReceives(); err != nil {
-		p.log.Info("no lane over RDMA: the sockets are used", "peer", int(c.Peer()), "reason", err)
-		c.off = true
+	o.needed += p.credit + spare
+	if err := o.fillReceives(); err != nil {
 		c.release()
+		c.cannotBegin(err)
 		return
 	}
-	n := note{word: offer, credit: uint16(p.credit), end: mine}
+	n := note{word: offer, credit: uint16(p.credit), ports: uint8(len(p.ports)), end: mine}
 	if r := c.newReads(); r != nil {
 		n.reads = r.ends()
 	}
 	c.say(&n)
 }
 
-// fillReceives posts as many buffers as the peers have credit for.
-func (p *Provider) fillReceives() error {
-	for p.posted < p.needed {
-		slot, ok := p.incoming.take()
-		if !ok {
-			return p.incoming.grow()
-		}
-		p.posted++
-		p.repost = append(p.repost, slot)
-	}
-	p.endBatch()
-	for len(p.repost) > 0 {
-		p.refill()
-		if _, _, err := p.d.round(0); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// turn is the number of the port of this generation: each has its turn among the ports that both processes have. Both know their
+// number once they have had an offer.
+func (c *Conn) turn() int { return int(c.generation) % max(1, c.ports) }
 
-// refill has the next round post buffers again, as many as it takes.
-func (p *Provider) refill() {
-	for len(p.repost) > 0 {
-		slot := p.repost[len(p.repost)-1]
-		at, m := p.incoming.at(slot)
-		if !p.d.receive(at, m, receiveBit|uint64(slot)) {
-			return
-		}
-		p.repost = p.repost[:len(p.repost)-1]
+// cannotBegin notes that this side cannot make its end. Where there are several ports, both go on to the next one.
+func (c *Conn) cannotBegin(why error) {
+	c.p.log.Info("no lane over RDMA: the sockets are used", "peer", int(c.Peer()), "port", c.turn(), "reason", why)
+	if c.generation == 0 || c.ports < 2 {
+		c.off = true
+		return
 	}
+	c.renewals[c.turn()].later(c.p.pause)
+	c.say(&note{word: broken})
+	c.advances()
 }
-
-// receiveBit and readBit distinguish the ids of buffers, and of reads of messages, from those of messages.
-const receiveBit, readBit = 1 << 63, 1 << 62
 
 // say sends a note over the sockets, now or later.
 func (c *Conn) say(n *note) {
@@ -122,19 +105,19 @@ func (c *Conn) pump() (sent int) {
 			if c.generation > 0 {
 				c.heals++
 			}
-			c.p.log.Info("sends over RDMA", "peer", int(c.Peer()), "device", c.p.cfg.Port.Device)
+			c.p.log.Info("sends over RDMA", "peer", int(c.Peer()), "device", c.port.Device)
 			c.mayContinue()
 		}
 	}
 	for len(c.resend) > 0 && !c.ended {
 		o := c.resend[0]
-		at, _ := c.p.outgoing.at(o.slot)
+		at, _ := c.p.ports[o.port].outgoing.at(o.slot)
 		h, payload := frameOf(at)
 		if o.counted && !c.Conn.TrySend(h.class, h.imm, payload) {
 			c.queue()
 			return sent
 		}
-		c.p.outgoing.give(o.slot)
+		c.p.give(&o)
 		c.resend = c.resend[1:]
 		sent++
 		if len(c.resend) > 0 {
@@ -196,7 +179,10 @@ func (p *Provider) heed(from proc.ID, payload []byte) {
 			p.deliver(c, slot)
 		}
 	case broken:
-		if c.fails(nil); !c.receiving {
+		switch c.fails(nil); {
+		case c.pair == (pair{}) && !c.off: // it could not make its end
+			c.advances()
+		case !c.receiving:
 			c.renews()
 		}
 	case back:
@@ -219,16 +205,21 @@ func (c *Conn) comes(over bool) {
 // join joins this end to the peer's.
 func (c *Conn) join(n *note) {
 	p := c.p
+	c.ports = min(int(n.ports), len(p.ports))
 	if c.pair == (pair{}) && !c.off && !p.left {
 		c.begin()
 	}
 	if c.pair == (pair{}) || c.met {
 		return // the peer's lane is never ready
 	}
-	linked, err := p.d.join(c.pair, &c.mine, &n.end, p.cfg.Timeout, c.connects())
-	if err != nil {
+	linked, err := c.port.d.join(c.pair, &c.mine, &n.end, p.cfg.Timeout, c.connects())
+	switch {
+	case errors.Is(err, errKinds):
 		p.log.Info("no lane over RDMA: the sockets are used", "peer", int(c.Peer()), "reason", err)
 		c.off = true
+		return
+	case err != nil:
+		c.fails(err)
 		return
 	}
 	c.met, c.credit = true, int(n.credit)
@@ -273,8 +264,8 @@ func (c *Conn) test() {
 	}
 	c.p.endBatch()
 	c.testing = true
-	c.p.d.probe(c.pair, c.next-1)
-	c.p.roundTrip(1)
+	c.port.d.probe(c.pair, c.next-1)
+	c.p.round(c.port, 1)
 }
 
 // passes notes that the lane has acknowledged something.
@@ -292,8 +283,9 @@ func (c *Conn) fails(why error) {
 	}
 	c.off = true
 	c.breaks++
+	c.renewals[c.port.n].later(c.p.pause)
 	c.p.log.Info("the lane over RDMA has failed: its messages go on over the sockets", "peer", int(c.Peer()),
-		"reason", reason(why))
+		"port", c.port.Port, "reason", reason(why))
 	c.pair.fail()
 	if c.wantsTo { // the note has not left: nothing has been sent over the lane
 		c.wantsTo = false
@@ -367,18 +359,23 @@ func (c *Conn) renews() {
 	if !c.off || c.ended || c.pair == (pair{}) {
 		return
 	}
-	c.release()
-	c.lose()
-	if c.p.left {
+	c.releaseLater()
+	c.advances()
+}
+
+// advances goes on to the next lane. It begins at once, unless the last one over its port has failed not long ago.
+func (c *Conn) advances() {
+	if c.p.left || c.ended {
 		return
 	}
-	c.off, c.met, c.linked, c.heard, c.testing, c.tested = false, false, false, false, false, false
+	c.off, c.met, c.linked, c.heard, c.testing, c.tested, c.wanted = false, false, false, false, false, false, false
 	c.owed, c.quiet = 0, 0
 	c.generation++
 	c.next++ // the number of the test
 	c.first = c.next
-	c.renewal.later(c.p.pause)
-	c.p.renewing = append(c.p.renewing, c)
+	if !slices.Contains(c.p.renewing, c) {
+		c.p.renewing = append(c.p.renewing, c)
+	}
 }
 
 // renewLanes begins the lanes whose time has come.
@@ -387,7 +384,7 @@ func (p *Provider) renewLanes() {
 	p.renewing = slices.DeleteFunc(p.renewing, func(c *Conn) bool {
 		switch {
 		case c.ended || p.left || c.off || c.pair != (pair{}):
-		case now.Before(c.renewal.at):
+		case now.Before(c.renewals[c.turn()].at):
 			return false
 		default:
 			c.wanted = true

@@ -3,8 +3,11 @@
 package verbs
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
+	"math/rand/v2"
+	"net/netip"
 	"os"
 	"testing"
 	"time"
@@ -26,15 +29,19 @@ type peer struct {
 	leaves int
 }
 
-func newPeers(t *testing.T) (p [2]*peer) {
+func newPeers(t *testing.T) (p [2]*peer) { return newPeersWith(t, mostRails) }
+
+// newPeersWith is newPeers with so many ports at most.
+func newPeersWith(t *testing.T, most int) (p [2]*peer) {
 	ports, err := ChooseAll("", nil)
 	require.NoError(t, err)
+	ports = ports[:min(most, len(ports))]
 	timeout := time.Duration(0)
 	if ports[0].Kind == IWARP { // a machine that others slow down answers late, and nothing here waits for it
 		timeout = 10 * time.Second
 	}
 	for i := range p {
-		q, err := Open(Config{Port: ports[0], Beside: ports[1:], Timeout: timeout, Sockets: tcp.Config{
+		q, err := Open(Config{Ports: ports, Timeout: timeout, Sockets: tcp.Config{
 			Self: proc.ID(i), MaxProcs: 2, Secret: []byte("sixteen bytes or more"), Inet: true,
 		}})
 		require.NoError(t, err)
@@ -112,7 +119,7 @@ func TestLaneThatFails(t *testing.T) {
 		return
 	}
 	for _, lost := range []bool{false, true} {
-		p := newPeers(t)
+		p := newPeersWith(t, 1)
 		c := lanes(t, p)
 		var sent [2]uint64
 		sendNumbered(p, c, &sent, 500, func() { poll(p) })
@@ -204,6 +211,98 @@ func TestLaneComesBack(t *testing.T) {
 	require.Empty(t, p[1].downs)
 }
 
+// A lane that fails goes to the next port at once, and back after a pause; past one over which it cannot be made. Each frame comes once
+// and in order, and operations on shared memory go on over the next lane.
+func TestLaneGoesToTheNextPort(t *testing.T) {
+	if noAdapter(t) {
+		return
+	}
+	p, c := steady(t)
+	require.Greater(t, len(p[0].ports), 1, "a machine with two devices is needed: rdma-vm -i 2")
+	m := countMoves(p[0])
+	shared := make([]byte, 1<<20)
+	r, err := p[1].Share(shared)
+	require.NoError(t, err)
+	local := registered(p[0], len(shared))
+	var sent [2]uint64
+	n := uint64(0)
+	over := func(generation uint32, port int) {
+		for i := range c {
+			for c[i].generation < generation || !c[i].Moves() {
+				n = max(n, sent[0], sent[1]) + 1
+				sendNumbered(p, c, &sent, n, func() { poll(p) })
+			}
+			require.Equal(t, generation, c[i].generation)
+			require.Equal(t, port, c[i].port.n)
+			require.Contains(t, c[i].Describe(), "verbs "+p[i].ports[port].String())
+			require.Len(t, p[i].ports[port].lanes, 1)
+			require.Empty(t, p[i].ports[1-port].lanes)
+		}
+		n += 300
+		sendNumbered(p, c, &sent, n, func() { poll(p) })
+		rand.NewChaCha8([32]byte{byte(generation)}).Read(local)
+		for _, try := range []func([]byte, fabric.Region, uint64) int{c[0].TryPut, c[0].TryGet} {
+			require.True(t, m.all(p, try, local, r, 0))
+			for !m.ended() {
+				poll(p)
+			}
+			require.True(t, bytes.Equal(local, shared))
+			clear(local)
+		}
+	}
+	over(0, 0)
+	c[1].pair.fail()
+	over(1, 1)
+	pauseEnds := func() {
+		for i := range c {
+			c[i].renewals[0].at = time.Time{}
+		}
+	}
+	pauseEnds()
+	c[0].pair.fail()
+	over(2, 0)
+	c[0].pair.fail()
+	for c[0].generation < 3 || c[1].generation < 3 {
+		n++
+		sendNumbered(p, c, &sent, n, func() { poll(p) })
+	}
+	pauseEnds()
+	c[0].cannotBegin(errors.New("no pair")) // over the second port: it is the turn of the first one again
+	over(4, 0)
+	inOrder(t, p, int(n))
+	require.Zero(t, m.lost)
+	p[1].Unshare(r)
+}
+
+// A lane whose ends cannot be joined comes back.
+func TestLaneWhoseJoinFails(t *testing.T) {
+	if noAdapter(t) {
+		return
+	}
+	p, c := steadyWith(t, 1)
+	if p[0].ports[0].d.links != nil {
+		return // iWARP connects later
+	}
+	c[0].fails(errors.New("broken"))
+	for c[0].generation < 1 || c[1].generation < 1 {
+		poll(p)
+	}
+	c[0].begin()
+	nowhere := end{qp: 1, mtu: 1, kind: c[0].mine.kind, gid: netip.MustParseAddr("::ffff:10.99.0.1").As16()}
+	c[0].join(&note{word: offer, credit: 4, ports: 1, end: nowhere})
+	require.True(t, c[0].off)
+	for c[0].generation < 2 || c[1].generation < 2 {
+		poll(p)
+	}
+	c[0].renewals[0].at, c[1].renewals[0].at = time.Time{}, time.Time{}
+	for !c[0].sending || !c[1].sending {
+		poll(p)
+	}
+	var sent [2]uint64
+	sendNumbered(p, c, &sent, 100, func() { poll(p) })
+	inOrder(t, p, 100)
+}
+
 // The note over comes after all frames of the last lane, which go over the sockets.
 func TestFramesOfLastLaneComeFirst(t *testing.T) {
 	c := &Conn{p: new(Provider), joined: true, heard: true, resend: make([]onWay, 1)}
@@ -284,16 +383,16 @@ func TestCorruptMessages(t *testing.T) {
 	}
 	p := newPeers(t)
 	c := lanes(t, p)
-	slot, ok := p[0].outgoing.take()
+	slot, ok := p[0].ports[0].outgoing.take()
 	require.True(t, ok)
-	at, m := p[0].outgoing.at(slot)
+	at, m := p[0].ports[0].outgoing.at(slot)
 	(&header{length: 9, class: fabric.ClassTest}).put(at) // more than there is
-	p[0].d.send(c[0].pair, &work{at: at[:headerBytes], m: m, signal: true})
-	_, _, err := p[0].d.round(0)
+	p[0].ports[0].d.send(c[0].pair, &work{at: at[:headerBytes], m: m, signal: true})
+	_, _, err := p[0].ports[0].d.round(0)
 	require.NoError(t, err)
 	for len(p[1].downs) == 0 {
 		p[1].Poll(&p[1].sink)
 	}
 	require.Equal(t, []proc.Cause{{Kind: proc.Corrupt}}, p[1].downs)
-	p[0].outgoing.give(slot)
+	p[0].ports[0].outgoing.give(slot)
 }

@@ -49,7 +49,7 @@ func openGroup(t *testing.T) (all []*peer) {
 	port, err := Choose("", nil)
 	require.NoError(t, err)
 	for id := range proc.ID(group) {
-		q, err := Open(Config{Port: port, Sockets: tcp.Config{
+		q, err := Open(Config{Ports: []Port{port}, Sockets: tcp.Config{
 			Self: id, MaxProcs: group, Secret: []byte("sixteen bytes or more"), Inet: true,
 		}})
 		require.NoError(t, err)

@@ -4,9 +4,7 @@ package verbs
 
 import (
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"time"
 )
 
 // Queue pairs of iWARP are connected over TCP, by the connection manager. Of two processes the one with the lower number
@@ -15,23 +13,18 @@ import (
 //
 // Three things differ. A send or a write is complete when this adapter has it, so a read without bytes follows each that asks for a
 // completion: see device.send. What a read fills is written by the peer, so all memory is registered for that, with
-// keys that only reads show. And TCP tries for minutes before it gives up, so this process looks at what has no answer.
+// keys that only reads show. And TCP tries for minutes before it gives up: see watch.go.
 
-// pollLinks handles the changes of connections, and looks for work without an answer.
+// pollLinks handles the changes of connections.
 func (p *Provider) pollLinks() (n int) {
-	for _, port := range p.reading.ports {
+	for _, port := range p.ports {
 		for ch, ok := port.d.next(); ok; ch, ok = port.d.next() {
 			n++
-			if x := port.pairs[ch.qp]; x != nil {
+			if x := port.rails[ch.qp]; x != nil {
 				x.changes(p, ch.err)
-			} else if c := p.byPair[ch.qp]; c != nil && port.n == 0 {
+			} else if c := port.lanes[ch.qp]; c != nil {
 				c.changes(ch.err)
 			}
-		}
-	}
-	for _, c := range p.conns {
-		if c.pair != (pair{}) && !c.off {
-			c.lookAfter()
 		}
 	}
 	return n
@@ -66,60 +59,7 @@ func (x *rail) leaves(p *Provider, why error) {
 	why = fmt.Errorf("verbs: reading: %w", why)
 	p.endBatch()
 	x.breaks(p, why)
-	x.withdraw(&p.reading, why)
-}
-
-var errNoAnswer = errors.New("verbs: no answer from the peer's adapter")
-
-// lookAfter gives the lane, or a rail, up whose work has no answer for too long. Work without a completion gets one.
-func (c *Conn) lookAfter() {
-	p := c.p
-	waits := c.testing || c.sending && len(c.out) > 0
-	if c.unanswered.lasts(waits, c.first, p.cfg.Timeout) {
-		c.fails(errNoAnswer)
-		return
-	}
-	if c.quiet > 0 && c.unanswered.lasts(waits, c.first, p.cfg.Timeout/4) {
-		p.endBatch()
-		p.d.probe(c.pair, c.next-1)
-		c.quiet = 0
-		p.roundTrip(1)
-	}
-	if c.reads == nil {
-		return
-	}
-	for _, x := range c.reads.rails {
-		if busy := x.joined && len(x.pieces) > 0; x.unanswered.lasts(busy, x.oldest(), p.cfg.Timeout) {
-			x.leaves(p, errNoAnswer)
-		}
-	}
-}
-
-// oldest is the number of the oldest read under way.
-func (x *rail) oldest() uint64 {
-	if len(x.pieces) == 0 {
-		return 0
-	}
-	return x.pieces[0].id
-}
-
-// watch is since when work has no answer.
-type watch struct {
-	oldest uint64
-	since  time.Time // zero: nothing waits
-}
-
-// lasts reports whether the same piece of work, the oldest, has waited for longer than the limit.
-func (w *watch) lasts(waits bool, oldest uint64, limit time.Duration) bool {
-	switch now := time.Now(); {
-	case !waits:
-		w.since = time.Time{}
-	case w.since.IsZero() || oldest != w.oldest:
-		w.oldest, w.since = oldest, now
-	default:
-		return now.Sub(w.since) > limit
-	}
-	return false
+	x.withdraw(p, why)
 }
 
 // draw draws the random parts: the number of the first packet, and the token.

@@ -3,7 +3,6 @@
 package verbs
 
 import (
-	"encoding/binary"
 	"sync"
 
 	"github.com/banyan-hpc/banyan/fabric"
@@ -28,7 +27,7 @@ const (
 )
 
 // Moves implements fabric.Mover.
-func (c *Conn) Moves() bool { return c.sending && c.receiving && !c.p.left }
+func (c *Conn) Moves() bool { return c.sending && c.receiving && c.losing == 0 && !c.p.left }
 
 // TryPut implements fabric.Mover.
 func (c *Conn) TryPut(local []byte, remote fabric.Region, offset uint64) int {
@@ -55,25 +54,25 @@ type rider struct {
 // move starts a move, with a frame behind it unless that is nil or the move is not of all of local.
 func (c *Conn) move(local []byte, remote fabric.Region, offset uint64, what uint8, behind *rider) int {
 	p := c.p
-	key, ok := readKey(remote.Key)
-	if !ok || !c.Moves() || offset > remote.Len || uint64(len(local)) > remote.Len-offset {
+	keys, ok := readKeys(remote.Key)
+	if !ok || !c.Moves() || keys[c.port.n] == 0 || offset > remote.Len || uint64(len(local)) > remote.Len-offset {
 		return fabric.NoPath
 	}
 	if c.moves == mostMoves || behind != nil && !c.hasRoom() {
 		c.starving = true
 		return fabric.NoRoom
 	}
-	w := work{id: c.next, remote: remote.Addr + offset, key: key, what: what, signal: true}
-	o := onWay{slot: noSlot, move: true}
-	if m := p.registeredLong(local); m != nil {
-		w.at, w.m = local[:min(len(local), moveBytes)], &m.on[0]
+	w := work{id: c.next, remote: remote.Addr + offset, key: keys[c.port.n], what: what, signal: true}
+	o := onWay{slot: noSlot, port: uint8(c.port.n), move: true}
+	if m := c.registeredLong(local); m != nil {
+		w.at, w.m = local[:min(len(local), moveBytes)], m
 	} else {
-		slot, ok := p.outgoing.take()
+		slot, ok := c.port.outgoing.take()
 		if !ok {
 			return fabric.NoPath
 		}
 		o.slot = slot
-		w.at, w.m = p.outgoing.at(slot)
+		w.at, w.m = c.port.outgoing.at(slot)
 		w.at = w.at[:min(len(local), slotBytes)]
 		if what == workWrite {
 			copy(w.at, local)
@@ -87,9 +86,9 @@ func (c *Conn) move(local []byte, remote fabric.Region, offset uint64, what uint
 		p.submit(c, &w)
 		return len(w.at)
 	}
-	slot, ok := p.outgoing.take()
+	slot, ok := c.port.outgoing.take()
 	if !ok {
-		p.give(o.slot)
+		p.give(&o)
 		return fabric.NoPath
 	}
 	c.moving(o)
@@ -108,45 +107,38 @@ func (c *Conn) moving(o onWay) {
 	c.quiet = 0
 }
 
-// registeredLong is registeredAs for memory that is better not copied.
-func (p *Provider) registeredLong(mem []byte) *registration {
+// registeredLong is the registration, with the port of the lane, of memory that is better not copied; nil: there is none.
+func (c *Conn) registeredLong(mem []byte) *memory {
 	if len(mem) <= batchBytes {
 		return nil
 	}
-	return p.registeredAs(mem)
+	r := c.p.registeredAs(mem)
+	if r == nil || r.on[c.port.n].c == nil {
+		return nil
+	}
+	return &r.on[c.port.n]
 }
 
 // ends ends a message or move that is complete.
 func (c *Conn) ends(o *onWay) {
 	if o.move {
 		if o.into != nil {
-			at, _ := c.p.outgoing.at(o.slot)
+			at, _ := c.port.outgoing.at(o.slot)
 			copy(o.into, at)
 		}
 		c.moves--
 		c.moved++
 		c.reports()
 	}
-	c.p.give(o.slot)
+	c.p.give(o)
 	*o = onWay{}
 }
 
-// give gives a buffer back, if it is one.
-func (p *Provider) give(slot uint32) {
-	if slot != noSlot {
-		p.outgoing.give(slot)
+// give gives the buffer back, if there is one.
+func (p *Provider) give(o *onWay) {
+	if o.slot != noSlot {
+		p.ports[o.port].outgoing.give(o.slot)
 	}
-}
-
-// lose gives up the moves of a lane both ends of which have failed.
-func (c *Conn) lose() {
-	for i := range c.lost {
-		c.p.give(c.lost[i].slot)
-	}
-	if c.gone += len(c.lost); c.gone > 0 {
-		c.reports()
-	}
-	c.lost = nil
 }
 
 // reports has Poll tell the sink of moves that have ended.
@@ -178,7 +170,7 @@ func (p *Provider) reportMoved() {
 // shares are memory that peers may write and read, by the key.
 type shares struct {
 	mu   sync.Mutex
-	list map[uint32]memory
+	list map[string]regions
 	over bool // the device is closed
 }
 
@@ -190,18 +182,15 @@ func (p *Provider) Share(mem []byte) (fabric.Region, error) {
 	if s.over {
 		return fabric.Region{}, fabric.ErrClosed
 	}
-	m, err := p.d.register(mem, true)
+	on, key, err := p.register(mem, true)
 	if err != nil {
-		p.log.Info("memory is used without RDMA", "reason", err)
 		return fabric.Region{}, err
 	}
 	if s.list == nil {
-		s.list = make(map[uint32]memory)
+		s.list = make(map[string]regions)
 	}
-	s.list[m.remote()] = m
-	return fabric.Region{
-		Addr: addressOf(mem), Len: uint64(len(mem)), Key: binary.LittleEndian.AppendUint32(nil, m.remote()),
-	}, nil
+	s.list[string(key)] = on
+	return fabric.Region{Addr: addressOf(mem), Len: uint64(len(mem)), Key: key}, nil
 }
 
 // Unshare implements fabric.Sharer.
@@ -209,19 +198,15 @@ func (p *Provider) Unshare(r fabric.Region) {
 	s := &p.shared
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if key, ok := readKey(r.Key); ok {
-		if m, has := s.list[key]; has {
-			m.deregister()
-			delete(s.list, key)
-		}
-	}
+	s.list[string(r.Key)].deregister()
+	delete(s.list, string(r.Key))
 }
 
 func (s *shares) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, m := range s.list {
-		m.deregister()
+	for _, on := range s.list {
+		on.deregister()
 	}
 	s.list, s.over = nil, true
 }

@@ -98,13 +98,13 @@ func TestShortMovesAreOneBatch(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, m.started, mostMoves)
 	require.Equal(t, fabric.NoRoom, c[0].TryPut(local[:8], r, 0))
-	require.EqualValues(t, 1, p[0].d.calls.Busy-before)
+	require.EqualValues(t, 1, p[0].ports[0].d.calls.Busy-before)
 	for !m.ended() {
 		p[0].Poll(&p[0].sink)
 	}
 	require.Equal(t, local[:8*m.started], shared[:8*m.started])
 	most := mostMoves / 2
-	if p[0].d.links != nil { // each is probed
+	if p[0].ports[0].d.links != nil { // each is probed
 		most = mostMoves
 	}
 	require.Less(t, p[0].Calls().Busy-before, uint64(most))
@@ -125,7 +125,7 @@ func TestMovesOfALaneThatFails(t *testing.T) {
 		},
 		"ours": func(_ *peer, _ *Conn, _ fabric.Region) {},
 	} {
-		p, c := steady(t)
+		p, c := steadyWith(t, 1)
 		m := countMoves(p[0])
 		shared := make([]byte, 4<<20)
 		r, err := p[1].Share(shared)

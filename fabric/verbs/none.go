@@ -13,8 +13,7 @@ import (
 // Config says how to open the endpoint of one process.
 type Config struct {
 	Sockets tcp.Config
-	Port    Port
-	Beside  []Port
+	Ports   []Port
 	Timeout time.Duration
 	Wait    bool
 }

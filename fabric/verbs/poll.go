@@ -5,6 +5,8 @@ package verbs
 import (
 	"fmt"
 	"runtime"
+	"slices"
+	"time"
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/internal/proc"
@@ -48,8 +50,8 @@ func (p *Provider) Poll(s *fabric.Sink) int {
 	p.up = s
 	if p.armed {
 		p.armed = false
-		for _, port := range p.reading.ports {
-			port.d.drain()
+		for _, o := range p.ports {
+			o.d.drain()
 		}
 	}
 	n, before := 0, p.told
@@ -61,9 +63,11 @@ func (p *Provider) Poll(s *fabric.Sink) int {
 	others := 0
 	if p.lanes == 0 || p.socketsDue() || len(p.pending) > 0 || len(p.leaving) > 0 {
 		others += p.Provider.Poll(&p.down)
-		if p.d.links != nil {
-			others += p.pollLinks()
-		}
+		others += p.pollLinks()
+		p.lookAfter()
+	}
+	if len(p.endings) > 0 {
+		p.settleEndings()
 	}
 	if len(p.renewing) > 0 {
 		p.renewLanes()
@@ -102,16 +106,15 @@ func (p *Provider) socketsDue() bool {
 	if p.mixed() {
 		stride = mixedStride
 	}
-	tick := p.d.tick()
-	if p.polls++; p.polls < stride && p.ticked == tick {
+	if p.polls++; p.polls < stride && p.ticked == p.tick {
 		return false
 	}
-	if p.ticked != tick {
+	if p.ticked != p.tick {
 		// Go's monitor interrupts a goroutine that runs for 10 ms without a turn of the scheduler, by signals, and if it
 		// is in a call of cgo takes its processor.
 		runtime.Gosched()
 	}
-	p.polls, p.ticked = 0, tick
+	p.polls, p.ticked = 0, p.tick
 	return true
 }
 
@@ -123,21 +126,21 @@ func (p *Provider) busy() bool {
 	return p.closed || p.armed || len(p.arrived)+len(p.owing)+len(p.pending)+len(p.leaving)+len(p.moved) > 0 || p.reading.busy()
 }
 
-func (p *Provider) complete(done *completion) {
+func (p *Provider) complete(o *openPort, done *completion) {
 	if done.id&receiveBit != 0 {
 		slot := uint32(done.id)
 		if done.status != 0 {
-			p.repost = append(p.repost, slot)
+			o.repost = append(o.repost, slot)
 			return
 		}
-		p.arrived = append(p.arrived, arrival{slot, done.qp, done.length})
+		p.arrived = append(p.arrived, arrival{o, slot, done.qp, done.length})
 		return
 	}
 	if done.id&readBit != 0 {
-		p.readEnded(p.reading.ports[0], done)
+		p.readEnded(o, done)
 		return
 	}
-	c := p.byPair[done.qp]
+	c := o.lanes[done.qp]
 	switch {
 	case c == nil: // it is closed
 	case done.status == 0:
@@ -154,14 +157,14 @@ func (p *Provider) complete(done *completion) {
 func (p *Provider) deliverAll() {
 	for i := 0; i < len(p.arrived); i++ { // a function of the sink may lead to more
 		a := p.arrived[i]
-		c := p.byPair[a.pair]
+		c := a.lane()
 		if c == nil || c.ended {
-			p.repost = append(p.repost, a.slot)
+			a.port.repost = append(a.port.repost, a.slot)
 			continue
 		}
-		at, _ := p.incoming.at(a.slot)
+		at, _ := a.port.incoming.at(a.slot)
 		if !validMessage(at[:min(int(a.length), slotBytes)]) {
-			p.repost = append(p.repost, a.slot)
+			a.port.repost = append(a.port.repost, a.slot)
 			c.corrupt()
 			continue
 		}
@@ -176,14 +179,15 @@ func (p *Provider) deliverAll() {
 
 // deliver delivers a message, and has its buffer posted again.
 func (p *Provider) deliver(c *Conn, slot uint32) {
-	at, _ := p.incoming.at(slot)
+	o := c.port
+	at, _ := o.incoming.at(slot)
 	h, payload := frameOf(at)
 	if c.count(&h); h.class != 0 {
 		if fn := p.up.Deliver[h.class]; fn != nil && !c.ended {
 			fn(c.Peer(), h.imm, payload)
 		}
 	}
-	p.repost = append(p.repost, slot)
+	o.repost = append(o.repost, slot)
 }
 
 // count counts a message that has come, and the credit that it takes and brings.
@@ -302,19 +306,24 @@ func (p *Provider) Ready() bool {
 		p.returned = false
 		return true
 	}
-	if len(p.arrived)+len(p.owing)+len(p.moved)+len(p.reading.due)+len(p.reading.fetched) > 0 {
+	if len(p.arrived)+len(p.owing)+len(p.moved)+len(p.reading.due)+len(p.reading.fetched) > 0 ||
+		slices.ContainsFunc(p.endings, (*ending).isDone) {
 		return true
 	}
 	if p.lanes > 0 {
-		all := p.reading.ports[0].underWay > 0
+		all := false
+		for _, o := range p.ports {
+			all = all || o.underWay > 0
+		}
 		for _, c := range p.conns {
 			// Linux's rxe does not tell a process of a failed message where only messages of peers are asked for,
 			// against InfiniBand's rule: so a process that sleeps with messages on their way asks for all.
 			all = all || c.asked || c.testing || c.sending && (c.starving || len(c.out) > 0)
 		}
-		p.d.drain()
-		p.armed = true
-		if p.d.arm(all) != nil || p.roundTrip(1) > 0 || p.armBeside() {
+		if all {
+			p.WakeBy(time.Now().Add(p.cfg.Timeout / 4)) // to look after what is on its way
+		}
+		if p.arm(all) {
 			return true
 		}
 	}

@@ -3,9 +3,9 @@
 package verbs
 
 import (
-	"fmt"
 	"log/slog"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/banyan-hpc/banyan/fabric"
@@ -18,12 +18,11 @@ import (
 type Config struct {
 	// Sockets are those beside the adapter. Open sets Beside.
 	Sockets tcp.Config
-	// Port is the port of an adapter: see Choose. Beside are others, over which long messages are read too: that with the
-	// same number of each peer reaches them.
-	Port   Port
-	Beside []Port
+	// Ports are those of adapters, one at least: see ChooseAll. Lanes use one of them at a time, the first one first; long
+	// messages are read over all. The port with the same number of each peer reaches it.
+	Ports []Port
 	// Timeout is the time after which a message or a read without an answer counts as lost; 0 means 500 ms. The lane is given
-	// up then, and its messages go on over the sockets, or the rail, and its reads go over others.
+	// up then, and its messages go on over the sockets until there is one over the next port; or the rail, and its reads go over others.
 	Timeout time.Duration
 	// Wait: frames wait for the lane, so that none goes over the sockets while it lasts.
 	Wait bool
@@ -45,27 +44,25 @@ type Provider struct {
 	*tcp.Provider
 	cfg    Config
 	log    *slog.Logger
-	d      *device
+	ports  []*openPort
 	conns  map[proc.ID]*Conn
-	byPair map[uint32]*Conn // by the number of their queue pairs
-	credit int              // that each peer gets
+	credit int // that each peer gets
 
 	reading    reads
 	registered registrations
 	shared     shares
 
-	outgoing, incoming slots
-	posted, needed     int      // buffers of incoming that are posted; that peers have credit for
-	repost             []uint32 // buffers to be posted again
-	arrived            []arrival
-	owing              []*Conn // connections to which credit is due
-	pending            []*Conn // connections with notes or frames to be sent over the sockets
-	leaving            []*Conn // departed peers of which frames are to come
-	renewing           []*Conn // connections whose lane comes back
-	moved, reported    []*Conn // connections with moves that have ended, of which the sink has not been told; has been told last
-	lanes              int     // connections with a queue pair
-	over               int     // connections whose frames come over their lane
-	onWay              int     // messages without acknowledgement
+	arrived         []arrival
+	owing           []*Conn // connections to which credit is due
+	pending         []*Conn // connections with notes or frames to be sent over the sockets
+	leaving         []*Conn // departed peers of which frames are to come
+	renewing        []*Conn // connections whose lane comes back
+	endings         []*ending
+	freeing         sync.WaitGroup // the goroutines of those
+	moved, reported []*Conn        // connections with moves that have ended, of which the sink has not been told; has been told last
+	lanes           int            // connections with a queue pair
+	over            int            // connections whose frames come over their lane
+	onWay           int            // messages without acknowledgement
 
 	batched     *Conn            // the connection to which the last call has sent a short message: see batch.go
 	flush       *flusher.Flusher // nil: none wait
@@ -75,7 +72,9 @@ type Provider struct {
 	up       *fabric.Sink // of the caller's Poll
 	down     fabric.Sink  // for the sockets
 	polls    uint64       // since the sockets were polled
-	ticked   int64        // the device's tick then
+	ticked   int64        // the tick then
+	tick     int64        // of the last round: a clock in nanoseconds
+	looked   int64        // the tick of the last look at work without an answer
 	bare     bool         // there is a connection to a peer without an adapter
 	armed    bool
 	told     int           // frames of lanes and ends that the sink has been told of
@@ -87,13 +86,17 @@ type Provider struct {
 
 // arrival is a message in a buffer that has not been delivered.
 type arrival struct {
+	port               *openPort
 	slot, pair, length uint32
 }
+
+// lane is the connection of the message, or nil if its lane has ended.
+func (a *arrival) lane() *Conn { return a.port.lanes[a.pair] }
 
 // Open makes the endpoint of this process.
 func Open(cfg Config) (*Provider, error) {
 	p := &Provider{
-		cfg: cfg, log: cfg.Sockets.Log, pause: time.Second, conns: make(map[proc.ID]*Conn), byPair: make(map[uint32]*Conn),
+		cfg: cfg, log: cfg.Sockets.Log, pause: time.Second, conns: make(map[proc.ID]*Conn),
 		credit: min(mostCredit, max(leastCredit, jobCredit/max(1, cfg.Sockets.MaxProcs))),
 	}
 	if p.log == nil {
@@ -102,28 +105,19 @@ func Open(cfg Config) (*Provider, error) {
 	if p.cfg.Timeout == 0 {
 		p.cfg.Timeout = defaultTimeout
 	}
-	peers := cfg.Sockets.MaxProcs
-	receives := uint32(min(maxReceives, peers*(p.credit+spare)+chunkSlots))
-	completions := uint32(min(maxCompletions, mostReads+int(receives)+peers*(2*p.ring()+mostMoves)))
-	var err error
-	if p.d, err = openDevice(cfg.Port, receives, completions); err != nil {
+	err := p.openPorts()
+	if err != nil {
 		return nil, err
 	}
-	p.outgoing.d, p.incoming.d = p.d, p.d
-	p.openRails()
 	cfg.Sockets.Beside = p.heed
 	if p.Provider, err = tcp.Open(cfg.Sockets); err != nil {
-		p.closeRails()
+		p.closePorts()
 		return nil, err
 	}
-	for _, port := range p.reading.ports {
-		for _, fd := range port.d.fds() {
-			if err = p.AlsoWatch(fd); err != nil {
-				_ = p.Provider.Close()
-				p.closeRails()
-				return nil, fmt.Errorf("verbs: %w", err)
-			}
-		}
+	if err = p.watchPorts(); err != nil {
+		_ = p.Provider.Close()
+		p.closePorts()
+		return nil, err
 	}
 	p.fillSink()
 	if runtime.GOMAXPROCS(0) >= 2 { // else it would take the time of the application
@@ -131,29 +125,6 @@ func Open(cfg Config) (*Provider, error) {
 	}
 	return p, nil
 }
-
-// openRails opens the ports beside the first one. One that cannot be used is left out.
-func (p *Provider) openRails() {
-	p.reading.ports = []*readingPort{{d: p.d, pairs: make(map[uint32]*rail)}}
-	for _, port := range p.cfg.Beside[:min(len(p.cfg.Beside), mostRails-1)] {
-		d, err := openDevice(port, 1, mostReads)
-		if err != nil {
-			p.log.Info("a port is left out", "port", port, "reason", err)
-			continue
-		}
-		n := len(p.reading.ports)
-		p.reading.ports = append(p.reading.ports, &readingPort{n: n, d: d, pairs: make(map[uint32]*rail)})
-	}
-}
-
-func (p *Provider) closeRails() {
-	for _, port := range p.reading.ports {
-		port.d.close()
-	}
-}
-
-// maxReceives and maxCompletions are the limits of small adapters.
-const maxReceives, maxCompletions = 16 << 10, 32 << 10
 
 // ring is the number of messages of a connection on their way, credit and its own included.
 func (p *Provider) ring() int { return 2*p.credit + 2*spare }
@@ -221,18 +192,16 @@ func (p *Provider) Close() error {
 		sent, received = sent+c.carried, received+c.received
 		c.drop()
 	}
-	p.log.Info("frames over RDMA", "sent", sent, "received", received, "calls into C", p.d.calls.Busy,
-		"looks for nothing", p.d.calls.Idle)
+	p.freeing.Wait()
+	calls := p.calls()
+	p.log.Info("frames over RDMA", "sent", sent, "received", received, "calls into C", calls.Busy, "looks for nothing", calls.Idle)
 	if p.flush != nil {
 		p.flush.Close()
 	}
 	err := p.Provider.Close()
-	p.reading.close()
 	p.registered.close()
 	p.shared.close()
-	p.outgoing.release()
-	p.incoming.release()
-	p.closeRails()
+	p.closePorts()
 	return err
 }
 
@@ -253,7 +222,7 @@ func (p *Provider) linger() {
 		p.settle()
 		p.roundTrip(1)
 		for _, a := range p.arrived { // not read any more
-			p.repost = append(p.repost, a.slot)
+			a.port.repost = append(a.port.repost, a.slot)
 		}
 		p.arrived = p.arrived[:0]
 	}
@@ -262,7 +231,7 @@ func (p *Provider) linger() {
 // Calls counts the calls into C. Preconditions: as Poll.
 func (p *Provider) Calls() Calls {
 	p.endBatch()
-	return p.d.calls
+	return p.calls()
 }
 
 // EndBurst implements fabric.Burster: the adapters of the peers have every message.

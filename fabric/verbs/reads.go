@@ -5,7 +5,6 @@ package verbs
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/banyan-hpc/banyan/fabric"
@@ -31,24 +30,12 @@ const (
 
 // reads is the state that the connections of a provider share for reads.
 type reads struct {
-	ports              []*readingPort // the provider's own, then the further ones
-	next               uint64         // the number of the last read
-	due, posting       []*readPairs   // connections whose messages may go on; that are at it
-	starved            []*readPairs   // that wait for reads of others to end
-	fetched, reporting []fetched      // messages of which the sink has not been told; is being told
-	beside             int            // reads under way over further ports
-	renewing           []*rail        // that have failed and come back
-	spare              []*fetch       // for later messages
-}
-
-// readingPort is a port for reads.
-type readingPort struct {
-	n        int // its number
-	d        *device
-	pairs    map[uint32]*rail // by their numbers
-	buffers  []memory         // that are not in use
-	made     int              // of them
-	underWay int              // reads
+	next               uint64       // the number of the last read
+	due, posting       []*readPairs // connections whose messages may go on; that are at it
+	starved            []*readPairs // that wait for reads of others to end
+	fetched, reporting []fetched    // messages of which the sink has not been told; is being told
+	renewing           []*rail      // that have failed and come back
+	spare              []*fetch     // for later messages
 }
 
 // readPairs are the queue pairs for reads of a connection, by rail.
@@ -66,7 +53,7 @@ type readPairs struct {
 // rail is a pair over one port.
 type rail struct {
 	of      *readPairs
-	port    *readingPort
+	port    *openPort
 	at      pair   // the zero one: there is none
 	number  uint64 // of the pair, among those of the rail
 	mine    end
@@ -78,7 +65,7 @@ type rail struct {
 	pieces  []piece // under way, in order
 	renewal renewal
 
-	unanswered watch // of iWARP
+	unanswered watch
 }
 
 var errNoReads = fmt.Errorf("verbs: no reads from this peer: %w", fabric.ErrUnsupported)
@@ -102,7 +89,7 @@ func (c *Conn) ReadInPlace(buf []byte) bool {
 }
 
 // takeBuffer gives a free buffer. errInUse: one will come back; other errors: there is none, and none can be made.
-func (port *readingPort) takeBuffer() (m memory, err error) {
+func (port *openPort) takeBuffer() (m memory, err error) {
 	if n := len(port.buffers); n > 0 {
 		m, port.buffers = port.buffers[n-1], port.buffers[:n-1]
 		return m, nil
@@ -122,15 +109,12 @@ func (port *readingPort) takeBuffer() (m memory, err error) {
 var errInUse = errors.New("verbs: all buffers are in use")
 
 // leaves takes a read from those under way.
-func (a *reads) leaves(port *readingPort, e *piece) {
+func (a *reads) leaves(port *openPort, e *piece) {
 	if e.via.c != nil {
 		port.buffers = append(port.buffers, e.via)
 	}
 	e.f.underWay--
 	port.underWay--
-	if port.n > 0 {
-		a.beside--
-	}
 	for _, r := range a.starved {
 		r.starve = false
 		a.isDue(r)
@@ -154,13 +138,13 @@ func (a *reads) starves(r *readPairs) {
 	}
 }
 
-// busy reports whether a look at the lanes' completions is not all that has to be done.
-func (a *reads) busy() bool { return len(a.due)+len(a.fetched)+a.beside > 0 }
+// busy reports whether a look at the completions is not all that has to be done.
+func (a *reads) busy() bool { return len(a.due)+len(a.fetched) > 0 }
 
 // newReads makes the queue pairs for reads of a connection; without one messages go as frames.
 func (c *Conn) newReads() *readPairs {
 	r := &readPairs{peer: c.Peer()}
-	for _, port := range c.p.reading.ports {
+	for _, port := range c.p.ports {
 		x := &rail{of: r, port: port}
 		x.open(c.p)
 		r.rails = append(r.rails, x)
@@ -178,7 +162,7 @@ func (x *rail) open(p *Provider) bool {
 		return false
 	}
 	x.at, x.mine = at, mine
-	x.port.pairs[mine.qp] = x
+	x.port.rails[mine.qp] = x
 	return true
 }
 
@@ -240,7 +224,7 @@ func (p *Provider) renewRails() {
 // renewRail replaces the pair of a rail, and has the peer do so too.
 func (c *Conn) renewRail(x *rail, number uint64) {
 	c.p.endBatch()
-	x.withdraw(&c.p.reading, errReadsEnd)
+	x.withdraw(c.p, errReadsEnd)
 	if x.number = number; x.open(c.p) {
 		c.say(&note{word: again, first: number*mostRails + uint64(x.port.n), end: x.mine})
 	}
@@ -261,58 +245,62 @@ func (c *Conn) railAgain(n *note) {
 	}
 }
 
-// endReads ends the reads of a connection, and frees the pairs. Each message under way is reported with the error, or if that is
-// nil none. Precondition: no work waits to be posted.
-func (c *Conn) endReads(why error) {
-	r, a := c.reads, &c.p.reading
-	if r == nil {
-		return
-	}
-	c.reads, r.ended = nil, true
+// detach takes the pairs. No other read begins.
+func (r *readPairs) detach() (pairs []pair) {
+	r.ended = true
 	for _, x := range r.rails {
-		x.free(a)
+		if x.at != (pair{}) {
+			pairs = append(pairs, x.detach())
+		}
 	}
-	if why == nil {
-		a.fetched = slices.DeleteFunc(a.fetched, func(f fetched) bool { return f.peer == r.peer })
-		return
+	return pairs
+}
+
+// settle reports each message under way with the error. The pairs have been freed.
+func (r *readPairs) settle(a *reads, why error) {
+	for _, x := range r.rails {
+		x.settle(a)
 	}
 	for _, f := range r.list {
 		a.fetched = append(a.fetched, fetched{r.peer, f.token, why})
 	}
 }
 
-// withdraw frees the pair. The pieces under way are read again.
-func (x *rail) withdraw(a *reads, why error) {
-	for i := range x.pieces {
-		f := x.pieces[i].f
-		f.why = why
-		f.again = append(f.again, x.pieces[i].span)
-	}
-	x.free(a)
-	a.isDue(x.of)
-}
-
-// free frees the pair. None of its reads is under way any more.
-func (x *rail) free(a *reads) {
+// withdraw frees the pair. Then the pieces under way are read again.
+func (x *rail) withdraw(p *Provider, why error) {
 	if x.at == (pair{}) {
 		return
 	}
-	x.at.fail()
-	delete(x.port.pairs, x.mine.qp)
-	x.at.free()
+	for i := range x.pieces {
+		x.pieces[i].f.why = why
+	}
+	e := &ending{c: p.conns[x.of.peer], pairs: []pair{x.detach()}, rail: x, again: x.pieces}
+	x.pieces = nil
+	p.freeLater(e)
+}
+
+// readsAgain has pieces read again that are not under way any more.
+func (x *rail) readsAgain(a *reads, pieces []piece) {
+	for i := range pieces {
+		e := &pieces[i]
+		e.f.again = append(e.f.again, e.span)
+		a.leaves(x.port, e)
+	}
+	a.isDue(x.of)
+}
+
+// detach takes the pair, which fails.
+func (x *rail) detach() pair {
+	at := x.at
+	at.fail()
+	delete(x.port.rails, x.mine.qp)
 	x.at, x.joined = pair{}, false
+	return at
+}
+
+func (x *rail) settle(a *reads) {
 	for i := range x.pieces {
 		a.leaves(x.port, &x.pieces[i])
 	}
 	x.pieces = nil
-}
-
-// close frees the buffers. The connections have ended.
-func (a *reads) close() {
-	for _, port := range a.ports {
-		for i := range port.buffers {
-			port.buffers[i].free()
-		}
-		port.buffers = nil
-	}
 }

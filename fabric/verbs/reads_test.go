@@ -96,7 +96,7 @@ func TestReadThatFails(t *testing.T) {
 	require.ErrorContains(t, err, "reading")
 	require.False(t, errors.Is(err, fabric.ErrPeerGone))
 	require.Equal(t, make([]byte, len(mem)), local)
-	require.Zero(t, p[1].reading.ports[0].underWay, "a read is under way after the report")
+	require.Zero(t, p[1].ports[0].underWay, "a read is under way after the report")
 	require.ErrorIs(t, c[1].Fetch(local, region, 0), fabric.ErrUnsupported)
 	_, err = c[1].Expose(registered(p[1], 8))
 	require.ErrorIs(t, err, fabric.ErrUnsupported, "the peer's end of a broken pair")
@@ -230,7 +230,7 @@ func TestRailsComeBack(t *testing.T) {
 			poll(p)
 		}
 		for i := range c {
-			require.Equal(t, len(c[i].reads.rails), len(p[i].reading.ports[0].pairs)+len(p[i].reading.ports[1].pairs))
+			require.Equal(t, len(c[i].reads.rails), len(p[i].ports[0].rails)+len(p[i].ports[1].rails))
 			require.True(t, c[i].ReadInPlace(b.mem[i]))
 		}
 	}
@@ -250,7 +250,7 @@ func TestRailWhoseJoinFails(t *testing.T) {
 		if x.mine.kind == IWARP {
 			other.kind = RoCE
 		}
-		x.withdraw(&p.reading, errReadsEnd)
+		x.withdraw(p.Provider, errReadsEnd)
 		require.True(t, x.open(p.Provider))
 		x.join(p.Provider, &other)
 		require.False(t, x.joined)
@@ -293,11 +293,10 @@ func TestManyReads(t *testing.T) {
 	for i := range reported {
 		require.Equal(t, 1, reported[i], "message %d", i)
 	}
-	for _, port := range p[1].reading.ports {
+	for _, port := range p[1].ports {
 		require.Zero(t, port.underWay)
 		require.Len(t, port.buffers, port.made)
 	}
-	require.Zero(t, p[1].reading.beside)
 }
 
 // Reads from a peer that is cut off write nothing any more, and are not reported; nor are those that this process ends. The lane goes
@@ -323,8 +322,8 @@ func TestReadsThatAreEnded(t *testing.T) {
 			p[1].Poll(&p[1].sink)
 		}
 		require.True(t, bytes.Equal(before, into), "reads go on")
-		require.Zero(t, p[1].reading.ports[0].underWay+p[1].reading.beside)
-		require.Len(t, p[1].reading.ports[0].buffers, p[1].reading.ports[0].made)
+		require.Zero(t, p[1].ports[0].underWay+p[1].ports[1].underWay)
+		require.Len(t, p[1].ports[0].buffers, p[1].ports[0].made)
 		if !c[1].cut {
 			var sent [2]uint64
 			sendNumbered(p, c, &sent, 200, func() { poll(p) })
@@ -353,7 +352,7 @@ func TestReadsWake(t *testing.T) {
 		require.NoError(t, c[1].Fetch(into, region, 7))
 		for !ended {
 			if !p[1].Ready() {
-				require.True(t, readable(t, p[1].reading.ports[i].d.fd()), "nothing wakes it")
+				require.True(t, readable(t, p[1].ports[i].d.fd()), "nothing wakes it")
 			}
 			p[1].Poll(&p[1].sink)
 		}
@@ -387,6 +386,6 @@ func TestReadsWithoutBuffers(t *testing.T) {
 	err = p[1].get(c[1], local, region)
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_AS, &before))
 	require.ErrorContains(t, err, "ibv_reg_mr")
-	require.Zero(t, p[1].reading.ports[0].made)
+	require.Zero(t, p[1].ports[0].made)
 	require.ErrorIs(t, c[1].Fetch(local, region, 0), fabric.ErrUnsupported)
 }

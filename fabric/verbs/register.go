@@ -4,7 +4,6 @@ package verbs
 
 import (
 	"cmp"
-	"encoding/binary"
 	"slices"
 	"sync"
 )
@@ -14,8 +13,8 @@ type registration struct {
 	from  uint64 // its address
 	bytes []byte
 	once  sync.Once
-	on    []memory // by rail; the zero one: it is not registered there
-	key   []byte   // for peers, of all rails; nil: it is not registered
+	on    regions
+	key   []byte // for peers; nil: it is not registered
 }
 
 // registrations are those of a provider, by address. Any goroutine may call the methods.
@@ -46,27 +45,11 @@ func (p *Provider) registeredAs(mem []byte) *registration {
 		return nil
 	}
 	x := r.list[i]
-	x.once.Do(func() { x.pin(p) })
+	x.once.Do(func() { x.on, x.key, _ = p.register(x.bytes, false) })
 	if x.key == nil {
 		return nil
 	}
 	return x
-}
-
-// pin registers memory with all ports; it has to be registered with the first one.
-func (x *registration) pin(p *Provider) {
-	for i, port := range p.reading.ports {
-		m, err := port.d.register(x.bytes, false)
-		if err != nil {
-			p.log.Info("memory is used without RDMA by one port", "reason", err)
-			if i == 0 {
-				return
-			}
-			x.on, x.key = append(x.on, memory{}), append(x.key, 0, 0, 0, 0)
-			continue
-		}
-		x.on, x.key = append(x.on, m), binary.LittleEndian.AppendUint32(x.key, m.remote())
-	}
 }
 
 // Register implements fabric.Registrar.
@@ -87,25 +70,16 @@ func (p *Provider) Deregister(mem []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if i, found := r.search(addressOf(mem)); found {
-		r.list[i].end()
+		r.list[i].on.deregister()
 		r.list = slices.Delete(r.list, i, i+1)
 	}
-}
-
-func (x *registration) end() {
-	for i := range x.on {
-		if m := &x.on[i]; m.c != nil {
-			m.deregister()
-		}
-	}
-	x.on = nil
 }
 
 // close ends all registrations.
 func (r *registrations) close() {
 	r.mu.Lock()
 	for _, x := range r.list {
-		x.end()
+		x.on.deregister()
 	}
 	r.list, r.over = nil, true
 	r.mu.Unlock()

@@ -42,7 +42,8 @@ type note struct {
 	word       word
 	generation uint32
 	first      uint64         // of back; of again, the number of the pair times mostRails and the rail
-	credit     uint16         // of offer, as reads
+	credit     uint16         // of offer, as ports and reads
+	ports      uint8          // that this process has
 	end        end            // of offer and again
 	reads      [mostRails]end // the pairs for reads, by rail. Number 0: there is none.
 }
@@ -52,7 +53,7 @@ const mostRails = 4
 
 const (
 	endBytes  = 4 + 4 + 2 + 1 + 1 + 16 + 16
-	noteBytes = 1 + 4 + 8 + 2 + 8 + 4 + (1+mostRails)*endBytes
+	noteBytes = 1 + 4 + 8 + 2 + 1 + 8 + 4 + (1+mostRails)*endBytes
 )
 
 func (n *note) encode() []byte {
@@ -60,7 +61,7 @@ func (n *note) encode() []byte {
 	b := append(make([]byte, 0, noteBytes), byte(n.word))
 	b = le.AppendUint32(b, n.generation)
 	b = le.AppendUint64(b, n.first)
-	b = le.AppendUint16(b, n.credit)
+	b = append(le.AppendUint16(b, n.credit), n.ports)
 	b = le.AppendUint64(b, n.end.probed)
 	b = le.AppendUint32(b, n.end.probedKey)
 	b = n.end.append(b)
@@ -100,8 +101,9 @@ func decodeNote(b []byte) (n note, ok bool) {
 	}
 	le := binary.LittleEndian
 	n.word, n.generation, n.first, n.credit = word(b[0]), le.Uint32(b[1:]), le.Uint64(b[5:]), le.Uint16(b[13:])
-	probed, key := le.Uint64(b[15:]), le.Uint32(b[23:])
-	b = b[27:]
+	n.ports = b[15]
+	probed, key := le.Uint64(b[16:]), le.Uint32(b[24:])
+	b = b[28:]
 	n.end, ok = decodeEnd(b)
 	n.end.probed, n.end.probedKey = probed, key
 	for i := range n.reads {
@@ -114,7 +116,7 @@ func decodeNote(b []byte) (n note, ok bool) {
 	case ready, over, broken, back:
 		return n, ok
 	case offer:
-		return n, ok && n.credit > 0 && n.end.qp > 0
+		return n, ok && n.credit > 0 && n.ports >= 1 && n.ports <= mostRails && n.end.qp > 0
 	case again:
 		return n, ok && n.end.qp > 0
 	}
@@ -171,20 +173,10 @@ func frameOf(b []byte) (h header, payload []byte) {
 	return h, b[headerBytes:][:h.length:h.length]
 }
 
-// keyBytes is the length of the key of a region: the adapter's.
+// keyBytes is the length of an adapter's key of a region.
 const keyBytes = 4
 
-// readKey reads the key of a peer's region; false: no process of this version wrote it.
-//
-//banyan:decodes
-func readKey(b []byte) (key uint32, ok bool) {
-	if len(b) != keyBytes {
-		return 0, false
-	}
-	return binary.LittleEndian.Uint32(b), true
-}
-
-// readKeys reads the keys of memory that is registered with several ports, by rail; 0: it is not with that one.
+// readKeys reads the keys of a peer's region, by port; 0: it is not registered with that one. false: no process of this version wrote them.
 //
 //banyan:decodes
 func readKeys(b []byte) (keys [mostRails]uint32, ok bool) {

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/route"
@@ -18,8 +17,8 @@ import (
 const adapterVariable = "BANYAN_VERBS_DEVICE"
 
 // openSockets opens the sockets of this process, with lanes over RDMA beside them if this machine has an adapter. A
-// process that may use nothing else must have one. patience is how long a lane or a read may have no answer; 0: the usual time.
-func (l *launched) openSockets(cfg tcp.Config, patience time.Duration) (fabric.Provider, error) {
+// process that may use nothing else must have one.
+func (l *launched) openSockets(cfg tcp.Config) (fabric.Provider, error) {
 	if !l.self.Allowed.Has(route.Verbs) {
 		return opened(tcp.Open(cfg))
 	}
@@ -28,7 +27,7 @@ func (l *launched) openSockets(cfg tcp.Config, patience time.Duration) (fabric.P
 	if err == nil {
 		var p fabric.Provider
 		if p, err = opened(verbs.Open(verbs.Config{
-			Sockets: cfg, Port: ports[0], Beside: ports[1:], Timeout: patience, Wait: alone,
+			Sockets: cfg, Ports: ports, Timeout: cfg.Patience, Wait: alone,
 		})); err == nil {
 			l.self.Adapter = ports[0].String()
 			return p, nil

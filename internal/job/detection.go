@@ -64,11 +64,11 @@ func (d *detector) adapt(t *route.Topology, log *slog.Logger) {
 	}
 }
 
-// patienceParts is how many times detect.timeout is as long as the time that an adapter waits for another one: heartbeats go by another
-// path well before a rank counts as silent.
+// patienceParts is how many times detect.timeout is as long as the time that an adapter, or a socket, waits for another one: heartbeats
+// go by another path well before a rank counts as silent.
 const patienceParts = 6
 
-// patience is the time that an adapter waits for the answer of another one; 0: the usual time.
+// patience is the time that an adapter, or a socket, waits for the answer of another one; 0: the usual time.
 func (d *detector) patience() time.Duration {
 	if !d.on {
 		return 0

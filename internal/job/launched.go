@@ -194,12 +194,13 @@ func (l *launched) sockets(ctx context.Context, c *config, set *settings.Set, h 
 		cfg.Inet, cfg.Unix = l.self.Allowed&route.Of(route.TCP, route.Verbs) != 0, l.self.Allowed.Has(route.Unix)
 		cfg.Networks, cfg.Log = c.listed(os.Getenv), l.connLog.ofSockets()
 		cfg.Warn, cfg.Shared = l.warnf, l.nodes.Crowded(l.Node(l.Rank()))
+		cfg.Patience = c.detector.patience()
 		if cfg.Inet {
 			if err := l.awaitNetworks(ctx, cfg.Networks); err != nil {
 				return nil, err
 			}
 		}
-		if p, err = l.openSockets(cfg, c.detector.patience()); err != nil {
+		if p, err = l.openSockets(cfg); err != nil {
 			return nil, err
 		}
 		if cfg.Inet {

@@ -106,7 +106,7 @@ const CardBytes = 16 + 2*placeBytes + 8 + keyBytes
 
 const (
 	placeBytes = len(fabric.BlockName{}) + 16
-	keyBytes   = 8 // the first one is 0 if the memory is not shared, else 1 more than the length of the key
+	keyBytes   = 1 + 16 // the first one is 0 if the memory is not shared, else 1 more than the length of the key
 )
 
 // dynamicSize stands for the length of the memory of a dynamic window.

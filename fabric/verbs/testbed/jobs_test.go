@@ -126,6 +126,17 @@ func TestRailFails(t *testing.T) {
 	t.Log(got)
 }
 
+// A lane whose device fails goes to the other one, and so do the sockets, whose interface is the same.
+func TestLaneGoesToTheOtherDevice(t *testing.T) {
+	got := job(t, `export MASTER_ADDR=10.78.0.1
+		begin 'goes on'
+		`+whenGoing0+`ip link set eth0 down; touch $RDMA_VM_SHARE/healed; fi
+		finish`, "-i", "2")
+	require.Zero(t, got.status, got)
+	require.Contains(t, got.errs, "sends over RDMA, device rxe1")
+	t.Log(got)
+}
+
 // A link that comes back in time is no failure: each message arrives once, over RDMA or the sockets.
 func TestLinkComesBack(t *testing.T) {
 	got := job(t, `begin 'goes on'

@@ -1,0 +1,131 @@
+//go:build cgo
+
+package verbs
+
+import "slices"
+
+// ending is what is left of a lane, or a rail, whose peer still lives. To free queue pairs may take long: Linux's rxe waits, for many seconds, for packets
+// that an interface holds which is down. So a goroutine does it, and the next lane begins meanwhile; until it is done the adapter may
+// write what the lost moves and the reads ask for.
+type ending struct {
+	c     *Conn
+	pairs []pair
+	reads *readPairs // nil: there were none
+	lost  []onWay    // moves
+	rail  *rail      // not nil: of a lane that goes on this rail alone has failed
+	again []piece    // of that
+	done  chan struct{}
+}
+
+// detach takes the queue pairs from the connection. They are in the error state or about to be.
+func (c *Conn) detach() *ending {
+	c.p.endBatch()
+	e := &ending{c: c, pairs: []pair{c.pair}, reads: c.reads}
+	if c.reads != nil {
+		e.pairs = append(e.pairs, c.reads.detach()...)
+		c.reads = nil
+	}
+	delete(c.port.lanes, c.mine.qp)
+	c.pair, c.joined = pair{}, false
+	c.port.needed -= c.p.credit + spare
+	c.port.repost, c.early = append(c.port.repost, c.early...), nil
+	c.p.lanes--
+	return e
+}
+
+func (e *ending) free() {
+	for _, at := range e.pairs {
+		at.free()
+	}
+}
+
+// settle reports what has been lost. The pairs have been freed.
+func (e *ending) settle() {
+	c := e.c
+	if e.rail != nil {
+		e.rail.readsAgain(&c.p.reading, e.again)
+	}
+	if e.reads != nil {
+		e.reads.settle(&c.p.reading, errReadsEnd)
+	}
+	for i := range e.lost {
+		c.p.give(&e.lost[i])
+	}
+	if len(e.lost) > 0 {
+		c.losing--
+		c.gone += len(e.lost)
+		c.reports()
+	}
+}
+
+// release frees the queue pairs.
+func (c *Conn) release() {
+	if c.pair != (pair{}) {
+		e := c.detach()
+		e.free()
+		e.settle()
+	}
+}
+
+// releaseLater frees them meanwhile. The moves that have been lost are reported after that.
+func (c *Conn) releaseLater() {
+	e := c.detach()
+	if e.lost, c.lost = c.lost, nil; len(e.lost) > 0 {
+		c.losing++
+	}
+	c.p.freeLater(e)
+}
+
+// freeLater frees the pairs and settles the ending meanwhile.
+func (p *Provider) freeLater(e *ending) {
+	if slices.ContainsFunc(p.ports, func(o *openPort) bool { return o.d.links != nil }) { // links are for one thread
+		e.free()
+		e.settle()
+		return
+	}
+	e.done = make(chan struct{})
+	p.endings = append(p.endings, e)
+	p.freeing.Go(func() {
+		e.free()
+		close(e.done)
+		if ring := p.cfg.Sockets.Ring; ring != nil {
+			ring()
+		}
+	})
+}
+
+func (e *ending) isDone() bool {
+	select {
+	case <-e.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// settleEndings settles those that are done, of each connection in their order.
+func (p *Provider) settleEndings() {
+	list := p.endings
+	p.endings = nil
+	for _, e := range list {
+		if e.isDone() && !slices.ContainsFunc(p.endings, func(before *ending) bool { return before.c == e.c }) {
+			e.settle()
+		} else {
+			p.endings = append(p.endings, e)
+		}
+	}
+}
+
+// awaitEndings waits for those of a connection, and settles them.
+func (c *Conn) awaitEndings() {
+	list := c.p.endings
+	c.p.endings = nil
+	for _, e := range list {
+		if e.c != c {
+			c.p.endings = append(c.p.endings, e)
+			continue
+		}
+		<-e.done
+		e.settle()
+	}
+}
