@@ -33,10 +33,8 @@ func (p *Provider) checkDoubted(now time.Time) {
 		return
 	}
 	if !now.Before(p.doubtDue) {
-		list := p.doubted
-		p.doubted = nil
 		var silent []*Conn
-		p.doubted = slices.DeleteFunc(list, func(c *Conn) bool {
+		p.doubted = slices.DeleteFunc(p.doubted, func(c *Conn) bool {
 			waits, fails := c.unanswered(now)
 			c.doubted = waits && !fails
 			if fails {
@@ -45,7 +43,7 @@ func (p *Provider) checkDoubted(now time.Time) {
 			return !c.doubted
 		})
 		for _, c := range silent {
-			for p.sink != nil && c.state == up && c.receive(p.sink) > 0 { // it may have said that it departs
+			for c.state == up && c.receive(p.sink) > 0 { // it may have said that it departs
 			}
 			if c.state == up {
 				c.broke(unix.ETIMEDOUT)

@@ -226,7 +226,7 @@ func (c *Conn) Await(class fabric.Class, imm uint64, buf []byte, looks int) int 
 	switch {
 	case len(p.arrived) == 0:
 		return fabric.NotYet
-	case len(p.arrived) > 1 || p.arrived[0].lane() != c || !c.receiving:
+	case len(p.arrived) > 1 || p.arrived[0].port != c.port || p.arrived[0].pair != c.mine.qp || !c.receiving:
 		return forPoll
 	}
 	a := p.arrived[0]

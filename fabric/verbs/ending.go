@@ -4,20 +4,20 @@ package verbs
 
 import "slices"
 
-// ending is what is left of a lane, or a rail, whose peer still lives. To free queue pairs may take long: Linux's rxe waits, for many seconds, for packets
-// that an interface holds which is down. So a goroutine does it, and the next lane begins meanwhile; until it is done the adapter may
-// write what the lost moves and the reads ask for.
+// ending is what is left of a lane or a rail until its queue pairs have been freed: till then the adapter may write what the lost moves
+// and the reads ask for. To free them may take long, as Linux's rxe waits for packets that an interface holds which is down. So, while
+// the peer lives, a goroutine does it, and the next lane or rail begins meanwhile.
 type ending struct {
 	c     *Conn
 	pairs []pair
-	reads *readPairs // nil: there were none
-	lost  []onWay    // moves
-	rail  *rail      // not nil: of a lane that goes on this rail alone has failed
-	again []piece    // of that
-	done  chan struct{}
+	reads *readPairs    // nil: there were none
+	lost  []onWay       // moves
+	rail  *rail         // not nil: of a lane that goes on this rail alone has failed
+	again []piece       // of that
+	done  chan struct{} // closed when the goroutine has freed the pairs
 }
 
-// detach takes the queue pairs from the connection. They are in the error state or about to be.
+// detach takes the queue pairs from the connection.
 func (c *Conn) detach() *ending {
 	c.p.endBatch()
 	e := &ending{c: c, pairs: []pair{c.pair}, reads: c.reads}
@@ -46,7 +46,7 @@ func (e *ending) settle() {
 		e.rail.readsAgain(&c.p.reading, e.again)
 	}
 	if e.reads != nil {
-		e.reads.settle(&c.p.reading, errReadsEnd)
+		e.reads.settle(&c.p.reading)
 	}
 	for i := range e.lost {
 		c.p.give(&e.lost[i])

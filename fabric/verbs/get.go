@@ -77,11 +77,10 @@ func (c *Conn) EndFetches() {
 	p.endBatch()
 	c.awaitEndings()
 	if r := c.reads; r != nil {
+		e := &ending{c: c, pairs: r.detach(), reads: r}
 		c.reads = nil
-		for _, at := range r.detach() {
-			at.free()
-		}
-		r.settle(&p.reading, nil)
+		e.free()
+		e.settle()
 	}
 	p.reading.fetched = slices.DeleteFunc(p.reading.fetched, func(f fetched) bool { return f.peer == c.Peer() })
 }

@@ -256,13 +256,13 @@ func (r *readPairs) detach() (pairs []pair) {
 	return pairs
 }
 
-// settle reports each message under way with the error. The pairs have been freed.
-func (r *readPairs) settle(a *reads, why error) {
+// settle reports each message under way with an error. The pairs have been freed.
+func (r *readPairs) settle(a *reads) {
 	for _, x := range r.rails {
 		x.settle(a)
 	}
 	for _, f := range r.list {
-		a.fetched = append(a.fetched, fetched{r.peer, f.token, why})
+		a.fetched = append(a.fetched, fetched{r.peer, f.token, errReadsEnd})
 	}
 }
 
