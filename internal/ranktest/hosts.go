@@ -30,14 +30,7 @@ func Namespaces(t *testing.T) bool {
 
 // OnHosts runs a job with each rank on a host of its own, and passes each line of rank 0's standard
 // output to do, which changes the network.
-func OnHosts(t *testing.T, n int, role string, do func(net *netns.Net, word string) error, env ...string,
-) (*launch.Result, string) {
-	t.Helper()
-	return OnNet(t, netns.Config{Hosts: n}, role, do, env...)
-}
-
-// OnNet is OnHosts with a network of one's own.
-func OnNet(t *testing.T, cfg netns.Config, role string, do func(net *netns.Net, word string) error, env ...string,
+func OnHosts(t *testing.T, cfg netns.Config, role string, do func(net *netns.Net, word string) error, env ...string,
 ) (*launch.Result, string) {
 	t.Helper()
 	n := cfg.Hosts

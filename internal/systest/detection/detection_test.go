@@ -294,7 +294,7 @@ func TestOutage(t *testing.T) {
 	if !ranktest.Namespaces(t) {
 		return
 	}
-	res, out := ranktest.OnHosts(t, 3, "outage", func(net *netns.Net, word string) error {
+	res, out := ranktest.OnHosts(t, netns.Config{Hosts: 3}, "outage", func(net *netns.Net, word string) error {
 		if word == "cut" {
 			return net.Isolate(2)
 		}
@@ -329,7 +329,7 @@ func TestHostsApart(t *testing.T) {
 	if !ranktest.Namespaces(t) {
 		return
 	}
-	res, out := ranktest.OnHosts(t, 4, "split", func(net *netns.Net, word string) error { return net.Isolate(3) },
+	res, out := ranktest.OnHosts(t, netns.Config{Hosts: 4}, "split", func(net *netns.Net, word string) error { return net.Isolate(3) },
 		ranktest.Quick...)
 	for _, e := range res.Ends[:3] {
 		require.False(t, e.Failed(), "%v\n%s", e, out)

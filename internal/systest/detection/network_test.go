@@ -49,7 +49,7 @@ func TestLostNetwork(t *testing.T) {
 	if !ranktest.Namespaces(t) {
 		return
 	}
-	res, out := ranktest.OnNet(t, netns.Config{Hosts: 3, IPv6: true}, "other network", func(net *netns.Net, _ string) error {
+	res, out := ranktest.OnHosts(t, netns.Config{Hosts: 3, IPv6: true}, "other network", func(net *netns.Net, _ string) error {
 		return net.RemoveAddr(2)
 	}, "BANYAN_DETECT_PERIOD=100ms", "BANYAN_DETECT_TIMEOUT=5s", "BANYAN_VERBOSE=1")
 	for _, e := range res.Ends {
