@@ -215,6 +215,9 @@ func waitsFor(w *banyan.World) error {
 			return err
 		})
 	}
+	if _, err := c.Recv(nil, 0, 3); err != nil { // so that its call does not begin long before the failure
+		return err
+	}
 	return survives(c, func() error {
 		_, err := c.Recv(nil, victim, 2)
 		return err
@@ -308,6 +311,11 @@ func survives(c *banyan.Comm, do func() error) error {
 	var err error
 	var start time.Time
 	for n := 0; err == nil; n++ {
+		if n == 50 && c.Rank() == 0 {
+			if err := c.Send(nil, 1, 3); err != nil {
+				return err
+			}
+		}
 		if n == 50 || c.Rank() == 1 && n == 0 { // the failure may happen now
 			announce("going", c.Rank())
 		}
