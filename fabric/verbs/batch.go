@@ -90,7 +90,7 @@ func (p *Provider) settle() {
 	list := p.unsignalled
 	p.unsignalled = nil
 	for i, c := range list {
-		if c.quiet > 0 && c.sending {
+		if c.quiet > 0 && c.joined && !c.off {
 			if c.port.d.sending == most {
 				p.round(c.port, 0)
 			}

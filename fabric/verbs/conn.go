@@ -57,6 +57,7 @@ type Conn struct {
 	queued bool // it is in Provider.pending
 
 	total    uint64 // frames that the departed peer has sent over lanes
+	bye      watch  // since when nothing of that has come
 	ended    bool   // the peer has ended, or is cut off
 	cut      bool   // Invalidate
 	asked    bool   // Unsent was true when last asked
@@ -102,7 +103,10 @@ func (c *Conn) Describe() string {
 func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 	if !c.sending {
 		c.p.endBatch()
-		if len(c.resend) > 0 || c.p.left || c.awaitsLane() || !c.Conn.TrySend(class, imm, payload) {
+		if len(c.notes) > 0 {
+			c.pump()
+		}
+		if len(c.notes)+len(c.resend) > 0 || c.p.left || c.awaitsLane() || !c.Conn.TrySend(class, imm, payload) {
 			c.starving = true
 			return c.ended && !c.p.left
 		}
@@ -121,14 +125,15 @@ func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 // hasRoom reports whether the peer, and the queue pair, have room for a frame.
 func (c *Conn) hasRoom() bool { return c.credit > 0 && c.messages() < c.p.ring()-spare }
 
-// awaitsLane reports whether frames wait for the lane. A peer may have sent before.
-func (c *Conn) awaitsLane() bool { return c.p.cfg.Wait && c.breaks == 0 && !c.off && !c.ended }
+// awaitsLane reports whether frames wait for the first lane. A peer may have sent before.
+func (c *Conn) awaitsLane() bool { return c.p.cfg.Wait && c.generation == 0 && !c.off && !c.ended }
 
 // post sends a message, class 0 to bring credit only; false: there is no buffer. Where it follows others at once it is
 // sent with them: see batch.go.
 func (c *Conn) post(class fabric.Class, imm uint64, payload []byte) bool {
-	slot, ok := c.port.outgoing.take()
-	if !ok {
+	slot, err := c.port.outgoing.take()
+	if err != nil {
+		c.p.short = true
 		return false
 	}
 	w := c.message(slot, header{imm: imm, class: class}, payload, c.signals())
@@ -184,6 +189,9 @@ func (c *Conn) acknowledged(before uint64) {
 	}
 	c.first += uint64(n)
 	c.p.onWay -= n
+	if c.p.short && n > 0 {
+		c.p.short, c.p.returned = false, true
+	}
 	if n == len(c.out) {
 		c.out = c.out[:0]
 		if c.asked {

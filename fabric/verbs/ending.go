@@ -84,9 +84,18 @@ func (p *Provider) freeLater(e *ending) {
 		return
 	}
 	e.done = make(chan struct{})
+	var before *ending // of the connection: they are settled in order
+	for _, o := range p.endings {
+		if o.c == e.c {
+			before = o
+		}
+	}
 	p.endings = append(p.endings, e)
 	p.freeing.Go(func() {
 		e.free()
+		if before != nil {
+			<-before.done
+		}
 		close(e.done)
 		if ring := p.cfg.Sockets.Ring; ring != nil {
 			ring()
@@ -103,12 +112,12 @@ func (e *ending) isDone() bool {
 	}
 }
 
-// settleEndings settles those that are done, of each connection in their order.
+// settleEndings settles those that are done.
 func (p *Provider) settleEndings() {
 	list := p.endings
 	p.endings = nil
 	for _, e := range list {
-		if e.isDone() && !slices.ContainsFunc(p.endings, func(before *ending) bool { return before.c == e.c }) {
+		if e.isDone() {
 			e.settle()
 		} else {
 			p.endings = append(p.endings, e)

@@ -40,31 +40,30 @@ func (c *Conn) begin() {
 	o.lanes[mine.qp] = c
 	p.lanes++
 	o.needed += p.credit + spare
-	if err := o.fillReceives(); err != nil {
+	if err := errors.Join(o.fillReceives(), o.outgoing.reserve()); err != nil {
 		c.release()
 		c.cannotBegin(err)
 		return
 	}
-	n := note{word: offer, credit: uint16(p.credit), ports: uint8(len(p.ports)), end: mine}
-	if r := c.newReads(); r != nil {
-		n.reads = r.ends()
-	}
-	c.say(&n)
+	c.say(&note{
+		word: offer, credit: uint16(p.credit), ports: uint8(len(p.ports)), end: mine, reads: c.newReads().ends(),
+	})
 }
 
 // turn is the number of the port of this generation: each has its turn among the ports that both processes have. Both know their
 // number once they have had an offer.
 func (c *Conn) turn() int { return int(c.generation) % max(1, c.ports) }
 
-// cannotBegin notes that this side cannot make its end. Where there are several ports, both go on to the next one.
+// cannotBegin notes, here and at the peer, that this side cannot make its end. Where there are several ports, both go on to the next
+// one, unless the peer may not know yet how many this side has.
 func (c *Conn) cannotBegin(why error) {
 	c.p.log.Info("no lane over RDMA: the sockets are used", "peer", int(c.Peer()), "port", c.turn(), "reason", why)
+	c.say(&note{word: broken})
 	if c.generation == 0 || c.ports < 2 {
 		c.off = true
 		return
 	}
 	c.renewals[c.turn()].later(c.p.pause)
-	c.say(&note{word: broken})
 	c.advances()
 }
 
@@ -120,13 +119,12 @@ func (c *Conn) pump() (sent int) {
 		c.p.give(&o)
 		c.resend = c.resend[1:]
 		sent++
-		if len(c.resend) > 0 {
-			continue
+		if len(c.resend) == 0 {
+			c.change()
 		}
-		if c.starving {
-			c.starving, c.p.returned = false, true
-		}
-		c.change()
+	}
+	if c.starving && !c.sending {
+		c.starving, c.p.returned = false, true
 	}
 	return sent
 }
@@ -292,22 +290,24 @@ func (c *Conn) fails(why error) {
 		c.notes = slices.DeleteFunc(c.notes, func(b []byte) bool { return word(b[0]) == over })
 	}
 	c.say(&note{word: broken})
-	if c.sending {
-		c.sending = false
-		c.p.onWay -= len(c.out)
-		for _, o := range c.out {
-			switch {
-			case o.move:
-				c.lost = append(c.lost, o)
-				continue
-			case o.counted:
-				c.sent--
-			}
-			c.resend = append(c.resend, o)
+	sent := c.sending
+	c.sending = false
+	c.p.onWay -= len(c.out)
+	for _, o := range c.out { // without frames, if it has brought credit only
+		switch {
+		case o.move:
+			c.lost = append(c.lost, o)
+			continue
+		case o.counted:
+			c.sent--
 		}
-		c.out, c.quiet, c.moves = nil, 0, 0
+		c.resend = append(c.resend, o)
+	}
+	c.out, c.quiet, c.moves = nil, 0, 0
+	if sent {
 		c.say(&note{word: back, first: c.sent})
 	}
+	c.pump()
 }
 
 func reason(why error) any {

@@ -383,12 +383,12 @@ func TestCorruptMessages(t *testing.T) {
 	}
 	p := newPeers(t)
 	c := lanes(t, p)
-	slot, ok := p[0].ports[0].outgoing.take()
-	require.True(t, ok)
+	slot, err := p[0].ports[0].outgoing.take()
+	require.NoError(t, err)
 	at, m := p[0].ports[0].outgoing.at(slot)
 	(&header{length: 9, class: fabric.ClassTest}).put(at) // more than there is
 	p[0].ports[0].d.send(c[0].pair, &work{at: at[:headerBytes], m: m, signal: true})
-	_, _, err := p[0].ports[0].d.round(0)
+	_, _, err = p[0].ports[0].d.round(0)
 	require.NoError(t, err)
 	for len(p[1].downs) == 0 {
 		p[1].Poll(&p[1].sink)

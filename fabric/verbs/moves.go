@@ -67,8 +67,8 @@ func (c *Conn) move(local []byte, remote fabric.Region, offset uint64, what uint
 	if m := c.registeredLong(local); m != nil {
 		w.at, w.m = local[:min(len(local), moveBytes)], m
 	} else {
-		slot, ok := c.port.outgoing.take()
-		if !ok {
+		slot, err := c.port.outgoing.take()
+		if err != nil {
 			return fabric.NoPath
 		}
 		o.slot = slot
@@ -86,8 +86,8 @@ func (c *Conn) move(local []byte, remote fabric.Region, offset uint64, what uint
 		p.submit(c, &w)
 		return len(w.at)
 	}
-	slot, ok := c.port.outgoing.take()
-	if !ok {
+	slot, err := c.port.outgoing.take()
+	if err != nil {
 		p.give(&o)
 		return fabric.NoPath
 	}

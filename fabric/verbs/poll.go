@@ -54,6 +54,9 @@ func (p *Provider) Poll(s *fabric.Sink) int {
 			o.d.drain()
 		}
 	}
+	if p.short {
+		p.settle() // their completions free buffers
+	}
 	n, before := 0, p.told
 	if len(p.moved) == 0 && p.lanes > 0 || len(p.arrived) > 0 { // found messages come first
 		n = p.roundTrip(pollLooks)
@@ -142,7 +145,7 @@ func (p *Provider) complete(o *openPort, done *completion) {
 	}
 	c := o.lanes[done.qp]
 	switch {
-	case c == nil: // it is closed
+	case c == nil, done.id+1 < c.first: // it is closed, or is a former lane of the same number
 	case done.status == 0:
 		if !c.off {
 			c.acknowledged(done.id + 1)
@@ -287,7 +290,7 @@ func (p *Provider) reportLeaving() {
 		case c.ended:
 		case c.got >= c.total:
 			p.departsNow(c.Peer(), c)
-		case c.off:
+		case c.off, c.bye.lasts(true, c.got, 2*p.silence(c.port)): // or its adapter is silent
 			p.ends(c.Peer(), proc.Cause{Kind: proc.Connection})
 		default:
 			p.leaving = append(p.leaving, c)
@@ -305,6 +308,9 @@ func (p *Provider) Ready() bool {
 	if p.returned {
 		p.returned = false
 		return true
+	}
+	if len(p.leaving) > 0 {
+		p.WakeBy(time.Now().Add(p.cfg.Timeout / 4))
 	}
 	if len(p.arrived)+len(p.owing)+len(p.moved)+len(p.reading.due)+len(p.reading.fetched) > 0 ||
 		slices.ContainsFunc(p.endings, (*ending).isDone) {

@@ -79,9 +79,9 @@ func (o *openPort) active() bool { return len(o.lanes)+o.underWay+o.d.sending > 
 // fillReceives posts as many buffers as the peers have credit for. Precondition: no work waits to be posted.
 func (o *openPort) fillReceives() error {
 	for o.posted < o.needed {
-		slot, ok := o.incoming.take()
-		if !ok {
-			return o.incoming.grow()
+		slot, err := o.incoming.take()
+		if err != nil {
+			return err
 		}
 		o.posted++
 		o.repost = append(o.repost, slot)

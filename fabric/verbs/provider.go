@@ -79,6 +79,7 @@ type Provider struct {
 	armed    bool
 	told     int           // frames of lanes and ends that the sink has been told of
 	returned bool          // a refused sender has credit
+	short    bool          // a message has found no buffer, nor memory for others
 	left     bool          // Depart has been called
 	pause    time.Duration // until a lane that has failed is offered again
 	closed   bool
@@ -221,6 +222,7 @@ func (p *Provider) linger() {
 		}
 		p.settle()
 		p.roundTrip(1)
+		p.lookAfter()
 		for _, a := range p.arrived { // not read any more
 			a.port.repost = append(a.port.repost, a.slot)
 		}

@@ -29,14 +29,24 @@ func (s *slots) grow() error {
 	return nil
 }
 
-// take takes a free one; false: there is none, and no more memory for it.
-func (s *slots) take() (uint32, bool) {
-	if len(s.free) == 0 && s.grow() != nil {
-		return 0, false
+// reserve makes sure that there are some.
+func (s *slots) reserve() error {
+	if len(s.chunks) > 0 {
+		return nil
+	}
+	return s.grow()
+}
+
+// take takes a free one. An error: there is none, and no more memory for it.
+func (s *slots) take() (uint32, error) {
+	if len(s.free) == 0 {
+		if err := s.grow(); err != nil {
+			return 0, err
+		}
 	}
 	n := s.free[len(s.free)-1]
 	s.free = s.free[:len(s.free)-1]
-	return n, true
+	return n, nil
 }
 
 func (s *slots) give(n uint32) { s.free = append(s.free, n) }
