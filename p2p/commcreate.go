@@ -256,7 +256,7 @@ func (e *Engine) buildComm(c, from *Comm, name commName, g, peers *Group, rank i
 	c.local = local
 	c.inherit(from)
 	if from != nil {
-		if ended := from.agreedEnded(); len(ended) > 0 {
+		if ended := from.AgreedEnded(); len(ended) > 0 {
 			c.setColl(c.bothSides().remaining(ended), c.firstCollContext())
 			agreed := setOf(ended)
 			c.acknowledgeAgreed(&agreed)

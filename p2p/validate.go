@@ -119,8 +119,8 @@ func (c *Comm) wakeValidateWaiters() {
 	c.ftState.validateWaiters = nil
 }
 
-// agreedEnded lists the members that have been agreed to have ended.
-func (c *Comm) agreedEnded() (out []proc.ID) {
+// AgreedEnded lists the members that have been agreed to have ended.
+func (c *Comm) AgreedEnded() (out []proc.ID) {
 	w := c.coll.Load()
 	if w == nil || c.local == nil && w.group.size == c.group.size {
 		return nil

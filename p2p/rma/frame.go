@@ -190,6 +190,9 @@ func (w *Window) join(cards []byte) error {
 	words := uint64(bakery.WordsOf(len(w.targets)) * wordBytes)
 	for i := range w.targets {
 		t, card := &w.targets[i], cards[i*CardBytes:]
+		if t.agreed {
+			continue // it has no window, and the collective gives no card of it
+		}
 		t.size, t.notices = binary.LittleEndian.Uint64(card), binary.LittleEndian.Uint64(card[8:])
 		fits := t.at.decode(card[16:], t.size) && t.lock.at.decode(card[16+placeBytes:], words) && t.lock.at.from%8 == 0
 		region, known := decodeRegion(card[16+2*placeBytes:], t.size)

@@ -70,6 +70,10 @@ func (s *Service) Prepare(c *p2p.Comm, mem []byte, notices int) (*Window, error)
 			t.ended, t.how, w.impaired = true, failed, true
 		}
 	}
+	for _, id := range c.AgreedEnded() {
+		t := &w.targets[members.Rank(id)]
+		t.ended, t.agreed = true, true
+	}
 	s.windows[w.ctx] = w
 	if !s.retries {
 		s.retries = true

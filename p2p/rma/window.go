@@ -86,7 +86,7 @@ type target struct {
 	exposed     bool // in the group of the last post
 	ended       bool
 	how         end
-	agreed      bool // a validate has agreed that it failed
+	agreed      bool // a validate has agreed that it ended
 	refused     bool // it has refused an operation, which no synchronisation has reported
 	refusing    bool // an operation of the rank has been refused, which no answer to a flush has said
 }
@@ -326,7 +326,7 @@ func (w *Window) reach(rank int) (*target, error) {
 		return nil, fmt.Errorf("%w: rank %d, want 0 … %d", ft.ErrArgument, rank, len(w.targets)-1)
 	}
 	t := &w.targets[rank]
-	if t.agreed && w.runThrough {
+	if t.agreed && t.how == failed && w.runThrough {
 		return nil, nil
 	}
 	if t.ep == nil && !t.ended {

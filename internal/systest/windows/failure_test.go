@@ -297,3 +297,55 @@ func TestRevocationEndsRequests(t *testing.T) {
 		return err
 	}))
 }
+
+// Windows of a validated communicator work without the ranks that the validate has agreed on.
+func TestWindowsAfterAValidate(t *testing.T) {
+	for _, profile := range ranktest.BothProfiles {
+		for _, end := range []error{nil, errors.New("dies")} {
+			err := banyan.Simulate(4, banyan.Simulation{Seed: 3, Options: []banyan.Option{banyan.WithProfile(profile),
+				banyan.WithDetection(200*time.Millisecond, time.Second)}}, func(w *banyan.World) error {
+				c := w.Comm()
+				if err := c.Barrier(); err != nil {
+					return err
+				}
+				if c.Rank() == 1 {
+					return end
+				}
+				w.Sleep(3 * time.Second)
+				dead, err := c.Validate()
+				if err != nil || (dead.Size() == 1) != (end != nil) {
+					return fmt.Errorf("validate: %v, %w", dead, err)
+				}
+				err = windowWithoutRank1(c, profile == banyan.RTS && end != nil)
+				ranktest.Linger(w)
+				return err
+			})
+			want := "<nil>"
+			if end != nil {
+				want = "rank 1: dies"
+			}
+			assert.Equal(t, want, fmt.Sprint(err), profile)
+		}
+	}
+}
+
+// windowWithoutRank1 uses windows of a communicator whose rank 1 has ended. Null: operations on it do nothing.
+func windowWithoutRank1(c *banyan.Comm, null bool) error {
+	win, err := c.AllocWindow(64)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(win.LockAll(), win.Put([]byte{7}, 0, c.Rank()), win.FlushAll(), win.UnlockAll(), win.Fence())
+	if err != nil {
+		return err
+	}
+	err = win.Lock(banyan.LockShared, 1)
+	if ended := errors.Is(err, banyan.ErrDeparted) || errors.Is(err, banyan.ErrProcFailed); ended == null || (err == nil) != null {
+		return fmt.Errorf("lock of the ended: %w", err)
+	}
+	if err := win.Free(); err != nil {
+		return err
+	}
+	dynamic, err := c.NewDynamicWindow()
+	return errors.Join(err, dynamic.Fence(), dynamic.Free())
+}
