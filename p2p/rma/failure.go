@@ -151,10 +151,8 @@ func (w *Window) endRequests(err error) {
 	for i := range w.targets {
 		t := &w.targets[i]
 		t.abandon()
-		if len(t.requests) > 0 {
-			for k := range t.out {
-				t.out[k].data = bytes.Clone(t.out[k].data)
-			}
+		for k := range t.out {
+			t.out[k].data = bytes.Clone(t.out[k].data)
 		}
 		t.endRequests(err)
 	}

@@ -260,42 +260,59 @@ func TestEpochThatFailsIsComplete(t *testing.T) {
 	})
 }
 
-// S1-43: a revocation ends requests at once.
+// S1-43: a revocation ends requests and operations at once.
 func TestRevocationEndsRequests(t *testing.T) {
-	assert.NoError(t, banyan.Simulate(2, banyan.Simulation{Seed: 3}, func(w *banyan.World) error {
-		c := w.Comm()
-		win, err := c.AllocWindow(1 << 20)
-		if err == nil {
-			err = win.Fence()
-		}
-		if err != nil {
-			return err
-		}
-		if c.Rank() == 1 {
-			err := c.Barrier()
-			w.Sleep(time.Second)
-			if slices.Contains(win.Bytes(), 1) {
-				return errors.New("a request has used its buffer after its end")
-			}
-			return err
-		}
-		buf := make([]byte, 1<<20)
-		requests := []banyan.Request{win.Rget(make([]byte, 1<<20), 1, 0), win.Rput(buf, 1, 0)}
-		if err := win.Revoke(); err != nil {
-			return err
-		}
-		for _, q := range requests {
-			if _, err := q.Wait(); !errors.Is(err, banyan.ErrRevoked) {
-				return fmt.Errorf("request: %w", err)
-			}
-		}
-		for i := range buf {
-			buf[i] = 1 // it is ours again
-		}
-		err = c.Barrier()
-		w.Sleep(time.Second)
+	waited := func(r banyan.Request) func() error {
+		return func() error { _, err := r.Wait(); return err }
+	}
+	for name, start := range map[string]func(win *banyan.Window, buf []byte) []func() error{
+		"requests": func(win *banyan.Window, buf []byte) []func() error {
+			return []func() error{waited(win.Rget(make([]byte, 1<<20), 1, 0)), waited(win.Rput(buf, 1, 0))}
+		},
+		"put": func(win *banyan.Window, buf []byte) []func() error {
+			err := win.Put(buf, 1, 0)
+			return []func() error{func() error { return errors.Join(err, win.Flush(1)) }}
+		},
+	} {
+		err := banyan.Simulate(2, banyan.Simulation{Seed: 3}, func(w *banyan.World) error { return revokes(w, start) })
+		assert.NoError(t, err, name)
+	}
+}
+
+// revokes has rank 0 start operations on rank 1 that read a buffer, and revoke the window. The operations have ends.
+func revokes(w *banyan.World, start func(win *banyan.Window, buf []byte) (ends []func() error)) error {
+	c := w.Comm()
+	win, err := c.AllocWindow(1 << 20)
+	if err == nil {
+		err = win.Fence()
+	}
+	if err != nil {
 		return err
-	}))
+	}
+	if c.Rank() == 1 {
+		err := c.Barrier()
+		w.Sleep(time.Second)
+		if slices.Contains(win.Bytes(), 1) {
+			return errors.New("an operation has used its buffer after its end")
+		}
+		return err
+	}
+	buf := make([]byte, 1<<20)
+	ends := start(win, buf)
+	if err := win.Revoke(); err != nil {
+		return err
+	}
+	for _, end := range ends {
+		if err := end(); !errors.Is(err, banyan.ErrRevoked) {
+			return fmt.Errorf("end: %w", err)
+		}
+	}
+	for i := range buf {
+		buf[i] = 1 // it is ours again
+	}
+	err = c.Barrier()
+	w.Sleep(time.Second)
+	return err
 }
 
 // Windows of a validated communicator work without the ranks that the validate has agreed on.
