@@ -14,13 +14,16 @@ import (
 //
 //	context 32 | kind 8 | generation 4 | token 20
 //
-// The payload begins with a header of 24 bytes. Data follow, or the length of a get.
+// The payload begins with a header of 24 bytes. Data follow, or the length of a get. Before the data of a frame with
+// the flag inParts are the offset and length of its operation.
 const (
 	headBytes  = 24
 	tokenBits  = 20
 	maxTokens  = 1 << tokenBits
 	generation = 1<<4 - 1
 	lastChunk  = 1 // flag: the operation, or answer, has no more frames
+	inParts    = 2 // flag: the operation has several frames, and is on memory of a dynamic window
+	partBytes  = 16
 )
 
 type kind uint8

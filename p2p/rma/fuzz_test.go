@@ -15,6 +15,12 @@ func FuzzFrame(f *testing.F) {
 		f.Add(uint8(k), make([]byte, headBytes+8))
 	}
 	f.Add(uint8(kindPut), []byte("short"))
+	for n := range partBytes + 8 { // ones that are too short, and of both kinds of windows
+		part := make([]byte, headBytes+n)
+		(&head{flags: inParts}).encode(part)
+		f.Add(uint8(kindPut), part)
+		f.Add(uint8(kindGetAcc), part)
+	}
 	f.Fuzz(func(t *testing.T, k uint8, b []byte) {
 		h, data, ok := decode(b)
 		assert.Equal(t, len(b) >= headBytes, ok)

@@ -49,13 +49,27 @@ func (t *target) serve(k kind, token uint32, h *head, data []byte) {
 	}
 }
 
+// whole gives the data of a frame that writes, and reports whether this rank has all the memory of its operation: one
+// on memory of a dynamic window is done in all frames or in none.
+func (w *Window) whole(h *head, data []byte) ([]byte, bool) {
+	if h.flags&inParts == 0 {
+		return data, true
+	}
+	if len(data) < partBytes {
+		return nil, false
+	}
+	_, ok := w.memory(binary.LittleEndian.Uint64(data), binary.LittleEndian.Uint64(data[8:]))
+	return data[partBytes:], ok
+}
+
 // put does a part of a put, unless it has been done: a move that was lost, and a notice behind it was not.
 func (t *target) put(h *head, data []byte) {
 	if t.noticed > h.off {
 		return
 	}
+	data, whole := t.w.whole(h, data)
 	mem, ok := t.w.memory(h.at, uint64(len(data)))
-	if !ok {
+	if !ok || !whole {
 		t.refusing = true
 		return
 	}
@@ -68,12 +82,13 @@ func (t *target) put(h *head, data []byte) {
 
 // update does an accumulate of any kind.
 func (t *target) update(k kind, token uint32, h *head, data []byte) {
+	data, whole := t.w.whole(h, data)
 	w, n, size := t.w, uint64(len(data)), uint64(h.elem.size())
 	if k == kindCas {
 		n /= 2
 	}
 	at, ok := w.memory(h.at, n)
-	if !ok || size == 0 || n%size != 0 || h.at%size != 0 || !h.acc.applies(h.elem) ||
+	if !ok || !whole || size == 0 || n%size != 0 || h.at%size != 0 || !h.acc.applies(h.elem) ||
 		k == kindCas && uint64(len(data)) != 2*size {
 		if t.refusing = t.refusing || k == kindAcc; k != kindAcc {
 			t.reply(kindRefused, token, h, nil)

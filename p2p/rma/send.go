@@ -71,6 +71,11 @@ func (it *item) follows() bool {
 	return it.kind == kindFlush || it.kind == kindUnlock || it.kind == kindComplete || it.head.notice > 0
 }
 
+// writes reports whether an item's frames write to the memory of the target.
+func (it *item) writes() bool {
+	return it.kind == kindPut || it.kind == kindAcc || it.kind == kindGetAcc
+}
+
 // pop drops the first of a queue, and keeps its memory when it is empty.
 func pop(q []item) []item {
 	q[0] = item{}
@@ -86,6 +91,10 @@ func (t *target) send(it *item) (sent int, all bool) {
 	s := t.w.s
 	room := uint64(min(t.ep.MaxFrame, maxFrame)-headBytes) &^ 15
 	imm := t.immediate(it.kind, it.token)
+	several := t.w.dynamic && it.writes() && it.n > room
+	if several {
+		room -= partBytes
+	}
 	for {
 		if it.kind.asks() && t.open >= maxOpen {
 			return sent, false
@@ -95,6 +104,11 @@ func (t *target) send(it *item) (sent int, all bool) {
 			h.off += it.done
 		}
 		s.frame = append(s.frame[:0], make([]byte, headBytes)...)
+		if several {
+			h.flags |= inParts
+			s.frame = binary.LittleEndian.AppendUint64(s.frame, it.head.at)
+			s.frame = binary.LittleEndian.AppendUint64(s.frame, it.n)
+		}
 		switch {
 		case it.kind == kindGet:
 			n = it.n

@@ -49,7 +49,11 @@ func dynamic(c *banyan.Comm) error {
 
 // onAttached attaches memory, and has all ranks work on that of the next one.
 func onAttached(c *banyan.Comm, w *banyan.Window, round int, seen map[int]bool) error {
-	mine, beside := make([]byte, longPut), make([]byte, 16)
+	before, mine, beside := make([]byte, 8), make([]byte, longPut), make([]byte, 16)
+	first, err := w.Attach(before)
+	if err != nil {
+		return err
+	}
 	at, err := w.Attach(mine)
 	if err != nil || at%4096 != 0 || seen[at] {
 		return fmt.Errorf("attached at %d: %w", at, err)
@@ -81,14 +85,14 @@ func onAttached(c *banyan.Comm, w *banyan.Window, round int, seen map[int]bool) 
 	if err := refusedFence(c, w, next); err != nil {
 		return err
 	}
-	if err := errors.Join(w.Fence(), w.Detach(at), w.Detach(after), w.Fence()); err != nil {
+	if err := errors.Join(w.Fence(), w.Detach(first), w.Detach(at), w.Detach(after), w.Fence()); err != nil {
 		return err
 	}
 	if _, err := banyan.FetchAndOp(w, int64(1), next, there/8, banyan.AccSum); !errors.Is(err, banyan.ErrArgument) {
 		return fmt.Errorf("an addition to detached memory: %w", err)
 	}
 	err = w.Fence()
-	if !slices.Equal(beside, make([]byte, 16)) || !bytes.Equal(mine, pattern(longPut, last+round)) {
+	if !slices.Equal(before, make([]byte, 8)) || !slices.Equal(beside, make([]byte, 16)) || !bytes.Equal(mine, pattern(longPut, last+round)) {
 		return errors.New("an operation outside has changed memory")
 	}
 	return err
@@ -112,13 +116,20 @@ func refusedFence(c *banyan.Comm, w *banyan.Window, next int) error {
 
 // outside: operations beyond attached memory are refused, once each, and nothing else is.
 func outside(w *banyan.Window, rank, at int, own bool) error {
-	buf := make([]byte, 16)
+	buf, long := make([]byte, 16), make([]int64, longPut/8)
 	for what, start := range map[string]func() error{
 		"put": func() error { return w.Put(buf, rank, at+longPut-8) },
 		"far": func() error { return w.Put(buf, rank, 0) },
 		"get": func() error { return w.Get(buf, rank, at-8) },
 		"accumulate": func() error {
 			return banyan.Accumulate(w, []int64{1}, rank, (at+longPut)/8+1, banyan.AccSum)
+		},
+		// Some frames of these would lie inside, also in the piece behind the one of 8 bytes.
+		"long put":                     func() error { return banyan.Put(w, long, rank, at/8+1) },
+		"long put at the piece before": func() error { return banyan.Put(w, long, rank, at/8-1024) },
+		"long accumulate":              func() error { return banyan.Accumulate(w, long, rank, at/8-1024, banyan.AccReplace) },
+		"long get-accumulate": func() error {
+			return banyan.GetAccumulate(w, long, make([]int64, len(long)), rank, at/8+1, banyan.AccReplace)
 		},
 	} {
 		err := start()
