@@ -353,7 +353,8 @@ func (w *Window) WaitNotice(counter int, n uint64) error {
 	return w.call("WaitNotice", func(w *rma.Window) error { return w.WaitNotice(counter, n) })
 }
 
-// TestNotice makes progress. If the counter has reached n it is WaitNotice; otherwise it returns false.
+// TestNotice makes progress. If the counter has reached n it is WaitNotice; otherwise it returns false, with an error
+// if a member has failed.
 func (w *Window) TestNotice(counter int, n uint64) (ok bool, err error) {
 	err = w.call("TestNotice", func(w *rma.Window) (err error) { ok, err = w.TestNotice(counter, n); return err })
 	return ok, err

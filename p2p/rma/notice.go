@@ -24,6 +24,9 @@ func (w *Window) TestNotice(counter int, n uint64) (bool, error) {
 	defer w.s.e.Unlock()
 	w.s.e.Progress()
 	ok, err := w.testNotice(counter, n)
+	if !ok && err == nil {
+		err = w.lost(every)
+	}
 	return ok, w.finish(err)
 }
 

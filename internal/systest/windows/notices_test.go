@@ -82,3 +82,18 @@ func takesNotice(w *banyan.World, win *banyan.Window, round byte) error {
 	}
 	return err
 }
+
+// A rank that polls for a notice gets to know of a failure, as one that waits for it does.
+func TestPollForNoticeEndsByAFailure(t *testing.T) {
+	dying(t, banyan.ULFM, func(w *banyan.World, win *banyan.Window) error {
+		if w.Comm().Rank() == 2 {
+			return nil
+		}
+		await(w, win)
+		ok, err := win.TestNotice(0, 1)
+		if ok {
+			return errors.New("a notice that nobody has sent")
+		}
+		return failed("notice", err)
+	})
+}
