@@ -248,7 +248,7 @@ func (w *Window) Fence() error {
 	return w.sync("Fence", w.core.Fence(func() error { return w.c.doBarrier(manner{}) }))
 }
 
-// Post lets ranks access this rank's memory, until Wait.
+// Post lets ranks access this rank's memory, until Wait. After ErrDeparted it does so for the other ranks.
 func (w *Window) Post(origins Group) error {
 	return w.among("Post", origins, (*rma.Window).Post)
 }
@@ -276,7 +276,8 @@ func (w *Window) among(op string, g Group, do func(*rma.Window, []int) error) er
 // Complete ends the epoch of Start: the operations are complete.
 func (w *Window) Complete() error { return w.call("Complete", (*rma.Window).Complete) }
 
-// Wait ends the epoch of Post when all ranks of its group have called Complete.
+// Wait ends the epoch of Post when all ranks of its group have called Complete. ErrDeparted names one that never will:
+// call it again for the others.
 func (w *Window) Wait() error { return w.call("Wait", (*rma.Window).Wait) }
 
 func (w *Window) call(op string, do func(*rma.Window) error) error {

@@ -66,7 +66,7 @@ func (w *Window) Fence(barrier func() error) error {
 // Post begins an exposure epoch for ranks.
 func (w *Window) Post(origins []int) error {
 	return w.eachOf(origins, func(t *target) {
-		t.exposed = true
+		t.exposed = !t.ended // else the error names it, and Wait is about the others
 		t.tell(kindPost, 0)
 	}, nil)
 }
@@ -188,10 +188,23 @@ func (w *Window) exposureEnds() (bool, error) {
 	if err := w.broken(); err != nil {
 		return false, err
 	}
+	open := func(t *target) bool { return t.exposed && t.completed == 0 }
+	if err := w.lost(open); errors.Is(err, ft.ErrProcFailed) {
+		return false, err
+	}
+	waits := false
 	for i := range w.targets {
-		if t := &w.targets[i]; t.exposed && t.completed == 0 {
-			return false, w.gone(func(t *target) bool { return t.exposed && t.completed == 0 })
+		switch t := &w.targets[i]; {
+		case !open(t):
+		case t.ended: // it does not complete any more: the next call is about the others
+			t.exposed = false
+			return false, t.endedError()
+		default:
+			waits = true
 		}
+	}
+	if waits {
+		return false, nil
 	}
 	for i := range w.targets {
 		if t := &w.targets[i]; t.exposed {

@@ -269,6 +269,37 @@ func TestStartWithTheDeparted(t *testing.T) {
 	}))
 }
 
+// A departed origin ends no more than its own part of an exposure epoch: Post or Wait reports it once.
+func TestPostForTheDeparted(t *testing.T) {
+	for _, before := range []bool{true, false} {
+		assert.NoError(t, banyan.Simulate(3, banyan.Simulation{Seed: 3}, func(w *banyan.World) error {
+			c := w.Comm()
+			win, err := c.AllocWindow(64)
+			if err != nil || c.Rank() == 2 {
+				w.Sleep(time.Second)
+				return err
+			}
+			if before {
+				w.Sleep(2 * time.Second)
+			}
+			peer, err := c.Group().Include(1 - c.Rank())
+			if c.Rank() == 1 {
+				return errors.Join(err, win.Start(peer), win.Complete(), win.Start(peer), win.Complete(), exchange(c))
+			}
+			both, wrong := c.Group().Include(1, 2)
+			err = errors.Join(err, wrong, win.Post(both))
+			if !before && err == nil {
+				w.Sleep(2 * time.Second)
+				_, err = win.Test()
+			}
+			if !errors.Is(err, banyan.ErrDeparted) {
+				return fmt.Errorf("post or test: %w", err)
+			}
+			return errors.Join(win.Wait(), win.Post(peer), win.Wait(), exchange(c))
+		}), "departed before Post: %v", before)
+	}
+}
+
 // Many long operations that read are within the rules, though each takes several answers.
 func TestManyLongOperations(t *testing.T) {
 	assert.NoError(t, banyan.Simulate(2, banyan.Simulation{Seed: 3}, func(w *banyan.World) error { return longOperations(w.Comm()) }))
