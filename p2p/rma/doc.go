@@ -26,7 +26,7 @@
 // Under ULFM a failure is found by a synchronisation that needs the dead rank. That call ends the epoch:
 // operations on living targets are complete when it returns, and locks are released. From then on all calls on
 // the window fail in this process, until a validate ([Window.Reset]). Under run-through stabilization
-// the failure of any member does so at once.
+// the failure of any member does so at once; locks are released by the holder's next synchronisation.
 //
 // Frames have the window's generation, the number of its validates, and older ones are dropped: a reset at
 // all ranks leaves no lock, post or complete of an earlier epoch behind.

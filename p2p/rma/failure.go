@@ -27,9 +27,10 @@ func (w *Window) onEnd(t *target, how end) {
 	t.endRequests(err)
 	w.exclude(t)
 	if how == failed && !t.agreed && w.runThrough && w.failed == nil {
-		w.failed = err // Hursey & Graham: the window is invalid until a validate
+		// Hursey & Graham: the window is invalid until a validate. Locks stay until a call reports that: their holder may
+		// be at work on shared memory.
+		w.failed = err
 		w.endRequests(err)
-		w.release()
 	}
 	w.refresh()
 	if how != departed {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/ranktest"
@@ -120,6 +121,50 @@ func TestHolderThatDiesLetsSleepersGoOn(t *testing.T) {
 		assert.ErrorIs(t, err, errDies, "machine %d", i)
 		assert.NotContains(t, fmt.Sprint(err), "\n", "another rank has an error, or waits for ever")
 	}
+}
+
+// The death of a rank that has nothing to do with a lock leaves it to its holder, until the holder knows: under RTS all
+// windows fail, and a call of the holder says so.
+func TestHolderKeepsItsLockAtADeath(t *testing.T) {
+	for seed := range uint64(20) {
+		err := banyan.Simulate(3, banyan.Simulation{Seed: seed, Configure: reaches[1], Faults: banyan.Kill(2, time.Second),
+			Options: []banyan.Option{banyan.WithProfile(banyan.RTS), banyan.WithDetection(200*time.Millisecond, time.Second)}},
+			func(w *banyan.World) error {
+				c := w.Comm()
+				win, err := c.AllocWindow(8)
+				switch {
+				case err != nil:
+					return err
+				case c.Rank() == 1:
+					return holdsLock(w, win)
+				case c.Rank() == 0:
+					w.Sleep(500 * time.Millisecond)
+					if err := win.Lock(banyan.LockExclusive, 0); err == nil {
+						win.Bytes()[0] = 2
+						_ = win.Unlock(0) // the window may have failed
+					}
+				}
+				w.Sleep(10 * time.Second)
+				return nil
+			})
+		require.NoError(t, err, "seed %d", seed)
+	}
+}
+
+// holdsLock changes memory under the lock of rank 0, beyond the death of rank 2.
+func holdsLock(w *banyan.World, win *banyan.Window) error {
+	mem, err := win.Shared(0)
+	if err := errors.Join(err, win.Lock(banyan.LockExclusive, 0)); err != nil {
+		return err
+	}
+	for range 5000 {
+		mem[0] = 1
+		w.Sleep(time.Millisecond)
+		if mem[0] != 1 {
+			return errors.New("another rank has had the lock")
+		}
+	}
+	return failed("unlock", win.Unlock(0))
 }
 
 // lockedAgain takes a lock for the second time: words that this process reaches by then need no engine's lock.
