@@ -41,15 +41,22 @@ func (e *Engine) waitSpecially(r *Request) error {
 	return nil
 }
 
-// waitAgreement waits for an agreement that the application has called. Meanwhile this process
-// starts no collective of the communicator, so it answers inquiries.
+// waitAgreement waits for an agreement that the application has called.
 func (e *Engine) waitAgreement(r *Request) {
-	s := r.comm.mutableFT()
-	s.agreeing++
-	e.answerInquiries()
+	c := r.comm
+	c.beginAgreeing()
 	if !r.Done() {
 		e.p.Turn()
 	}
 	e.p.Wait(&r.Completion)
-	s.agreeing--
+	c.endAgreeing()
 }
+
+// beginAgreeing begins a wait for an agreement that the application has called. Until its end this
+// process starts no collective of the communicator, so it answers inquiries.
+func (c *Comm) beginAgreeing() {
+	c.mutableFT().agreeing++
+	c.e.answerInquiries()
+}
+
+func (c *Comm) endAgreeing() { c.ftState.agreeing-- }

@@ -71,6 +71,8 @@ type Watch struct {
 	e    *Engine
 	gen  uint32 // incremented at each reuse
 	next *Watch // in the pool
+
+	agreeing []*Comm // of the agreements among the requests
 }
 
 // NewWatch takes a watch from the pool. Precondition: the lock is held.
@@ -89,7 +91,14 @@ func (e *Engine) NewWatch() *Watch {
 // for a request.
 //
 // Precondition: it is Pending.
-func (w *Watch) Add(h Handle) { h.awaited().r.Then(w.done) }
+func (w *Watch) Add(h Handle) {
+	r := h.awaited().r
+	r.Then(w.done)
+	if r.ways&agreement != 0 {
+		w.agreeing = append(w.agreeing, r.comm)
+		r.comm.beginAgreeing()
+	}
+}
 
 // Drop undoes Add, unless the request has ended meanwhile.
 func (w *Watch) Drop(h Handle) {
@@ -105,6 +114,11 @@ func (w *Watch) Wait() { w.e.p.Wait(&w.c) }
 // Free returns the watch to the pool.
 func (w *Watch) Free() {
 	w.c.Reset()
+	for _, c := range w.agreeing {
+		c.endAgreeing()
+	}
+	clear(w.agreeing) // keeps no communicator
+	w.agreeing = w.agreeing[:0]
 	w.gen++
 	w.next = w.e.watches
 	w.e.watches = w

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/sim"
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
@@ -202,6 +203,39 @@ func TestIagreeOutlivesTheContextOfAWait(t *testing.T) {
 		}
 		return nil
 	}))
+}
+
+// A rank that waits for an agreement starts no collective meanwhile, so it answers ranks that wait for it in one,
+// whatever ends its own wait: a context, or another request.
+func TestWaitsForAgreementsAnswerCollectives(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for name, agrees := range map[string]func(*banyan.Comm) error{
+		"shrink": func(c *banyan.Comm) error { return second(c.WithContext(ctx).Shrink()) },
+		"bound":  func(c *banyan.Comm) error { return second(c.WithContext(ctx).Ishrink().Wait()) },
+		"wait any": func(c *banyan.Comm) error {
+			_, _, err := banyan.WaitAny([]banyan.Request{c.Ishrink().Request()})
+			return err
+		},
+	} {
+		require.NoError(t, banyan.Simulate(3, banyan.Simulation{
+			Faults:    banyan.Kill(2, time.Millisecond),
+			Configure: func(cfg *sim.Config) { cfg.MaxTime = fabric.Time(time.Second) },
+		}, func(w *banyan.World) error {
+			c := w.Comm()
+			if _, err := c.Recv(nil, 2, 1); !errors.Is(err, banyan.ErrProcFailed) {
+				return fmt.Errorf("rank 2 should be dead: %w", err)
+			}
+			if c.Rank() == 1 {
+				w.Sleep(time.Millisecond) // rank 0 is in the broadcast
+				return agrees(c)
+			}
+			if err := c.Bcast(make([]byte, 8), 1); !errors.Is(err, banyan.ErrProcFailed) {
+				return fmt.Errorf("broadcast of a rank that has given up: %w", err)
+			}
+			return second(c.Shrink())
+		}), name)
+	}
 }
 
 // Ranks that call different operations all get an error, and the next operations work.
