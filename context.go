@@ -30,7 +30,8 @@ import (
 //   - A collective, the creation of a communicator, Agree, Shrink or Validate continues without the caller,
 //     since other ranks depend on it. Its result is dropped, and a new communicator is freed. The buffers
 //     of a collective belong to the library until it ends. A later collective or creation on the
-//     communicator waits for it. If the other ranks never call it, [Comm.Revoke] or World.Finalize ends it.
+//     communicator waits for it, and so do Agree, Shrink and Validate if the communicator has uniform operations
+//     ([Comm.SetUniformity]). If the other ranks never call it, [Comm.Revoke] or World.Finalize ends it.
 //
 // With a context that cannot end, WithContext returns the communicator itself. A call on a view of a
 // nil context is ErrArgument. In a simulation a wait polls the context in virtual time: end it in a

@@ -33,7 +33,7 @@ func (c *Comm) setColl(group *Group, ctx uint32) *Comm {
 	c.e.register(w, c.name, group, group, rank, ctx)
 	w.parent, w.inherited, w.cause = c, c.inherited, c.cause
 	w.level.Store(uint32(w.uniform))
-	if c.inTurn() {
+	if c.InTurn() {
 		w.state.Or(stateTurn)
 	}
 	if c.state.Load()&stateRevoked != 0 {

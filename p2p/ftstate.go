@@ -15,6 +15,7 @@ type ftState struct {
 	validating      int       // see validate.go
 	validateWaiters []*progress.Completion
 	turns, over     uint32 // see turn.go: started and ended
+	afterTurns      []afterTurn
 	// partly counts the communicators derived from this one by some of its members since the last
 	// validate, by tag and group.
 	partly map[uint64]uint32

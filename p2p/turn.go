@@ -1,6 +1,10 @@
 package p2p
 
-import "github.com/banyan-hpc/banyan/internal/progress"
+import (
+	"slices"
+
+	"github.com/banyan-hpc/banyan/internal/progress"
+)
 
 // Blocking collectives of a communicator follow each other. If the caller of one stops waiting, it
 // continues in a goroutine of its own, and has a turn: later ones of this process wait for its end,
@@ -38,11 +42,29 @@ func (c *Comm) awaitTurn(turn uint32) {
 func (c *Comm) EndTurn(t Turn) {
 	s := c.mutableFT()
 	s.over++
+	for len(s.afterTurns) > 0 && s.afterTurns[0].turn == s.over {
+		fn := s.afterTurns[0].fn
+		s.afterTurns = slices.Delete(s.afterTurns, 0, 1)
+		fn()
+	}
 	if w := c.coll.Load(); s.over == s.turns && w != nil {
 		w.state.And(^uint32(stateTurn))
 	}
 	c.wakeValidateWaiters()
 	t.w.release()
+}
+
+// afterTurn is a call after a turn.
+type afterTurn struct {
+	turn uint32
+	fn   func()
+}
+
+// AfterTurns calls fn, with the lock held, when the turns that are under way have ended. Preconditions: the lock is
+// held; InTurn.
+func (c *Comm) AfterTurns(fn func()) {
+	s := c.ftState
+	s.afterTurns = append(s.afterTurns, afterTurn{s.turns, fn})
 }
 
 // AwaitTurns waits until no turn is under way. Precondition: the lock is not held.
@@ -61,5 +83,5 @@ func (c *Comm) awaitTurns() {
 	}
 }
 
-// inTurn reports whether a turn is under way. Precondition: the lock is held.
-func (c *Comm) inTurn() bool { return c.ftState != nil && c.ftState.turns != c.ftState.over }
+// InTurn reports whether a turn is under way. Precondition: the lock is held.
+func (c *Comm) InTurn() bool { return c.ftState != nil && c.ftState.turns != c.ftState.over }

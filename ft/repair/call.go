@@ -3,6 +3,7 @@ package repair
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/ft/agree"
@@ -26,10 +27,29 @@ type call struct {
 // propose takes part in the communicator's next agreement. done gets the decision, the cause of an
 // error as on a freed communicator, or both if members called different operations.
 func (r *Repair) propose(c *p2p.Comm, p agree.Proposal, done func(*agree.Decision, error)) {
-	if err := c.Usable(); err != nil {
+	switch err := c.Usable(); {
+	case err != nil:
 		done(nil, err)
-		return
+	case (p.What == whatAgree || p.What == whatShrink) && follows(c):
+		r.proposeLater(c, p, done)
+	default:
+		r.proposeNow(c, p, done)
 	}
+}
+
+// follows reports whether agreements that the application calls now follow the turns under way: these
+// are uniform operations, which end with an agreement of the same sequence and were called before.
+func follows(c *p2p.Comm) bool { return c.Uniformity() != p2p.UniformNothing && c.InTurn() }
+
+// proposeLater is proposeNow after the turns under way.
+//
+//go:noinline
+func (r *Repair) proposeLater(c *p2p.Comm, p agree.Proposal, done func(*agree.Decision, error)) {
+	p.Value = slices.Clone(p.Value)
+	c.AfterTurns(func() { r.proposeNow(c, p, done) })
+}
+
+func (r *Repair) proposeNow(c *p2p.Comm, p agree.Proposal, done func(*agree.Decision, error)) {
 	if p.What == whatShrink || p.What == whatValidate {
 		r.reportUnreachable(c)
 	}

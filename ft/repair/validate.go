@@ -27,6 +27,15 @@ type commSet struct {
 //
 // Precondition: the lock is held.
 func (r *Repair) Validate(comms []*p2p.Comm, done func(failed [][]proc.ID, err error)) {
+	r.validateAfter(comms, comms, done)
+}
+
+// validateAfter validates when the turns under way on the communicators before have ended.
+func (r *Repair) validateAfter(before, comms []*p2p.Comm, done func(failed [][]proc.ID, err error)) {
+	if i := slices.IndexFunc(before, follows); i >= 0 {
+		before[i].AfterTurns(func() { r.validateAfter(before[i+1:], comms, done) })
+		return
+	}
 	all := groupByMembers(comms)
 	if err := begin(all); err != nil || len(all) == 0 {
 		done(nil, err)

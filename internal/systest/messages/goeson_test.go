@@ -62,6 +62,43 @@ func TestCollectivesGoOn(t *testing.T) {
 	}))
 }
 
+// An agreement that follows a uniform barrier that its caller has left waits for it: both end with an agreement of
+// the communicator, and other ranks call them in this order.
+func TestAgreementsFollowUniformCollectives(t *testing.T) {
+	for name, agree := range map[string]func(*banyan.Comm) error{
+		"agree":    func(c *banyan.Comm) error { _, err := c.Agree(1); return err },
+		"shrink":   func(c *banyan.Comm) error { _, err := c.Shrink(); return err },
+		"validate": func(c *banyan.Comm) error { _, err := c.Validate(); return err },
+		"multiple": func(c *banyan.Comm) error { _, err := banyan.ValidateMultiple(c); return err },
+	} {
+		for _, bound := range []bool{false, true} {
+			ctx, cancel := context.WithCancel(t.Context())
+			require.NoError(t, banyan.Simulate(3, banyan.Simulation{}, func(w *banyan.World) error {
+				c, err := w.Comm().Dup()
+				if err == nil {
+					err = c.SetUniformity(banyan.UniformCollectives)
+				}
+				if err != nil {
+					return err
+				}
+				view := c
+				if bound {
+					view = c.WithContext(t.Context())
+				}
+				if c.Rank() == 2 {
+					w.Sleep(time.Millisecond)
+					cancel()
+					w.Sleep(time.Millisecond)
+					err = c.Barrier()
+				} else if left := c.WithContext(ctx).Barrier(); !errors.Is(left, context.Canceled) {
+					err = fmt.Errorf("barrier: %w", left)
+				}
+				return errors.Join(err, agree(view), c.Barrier())
+			}), "%s, bound: %v", name, bound)
+		}
+	}
+}
+
 // The same between processes, where small collectives go through shared memory: calls with and without
 // a context fit, and rank 1 comes after rank 0 has left.
 func TestProcessesLeaveCollectives(t *testing.T) { ranktest.Succeed(t, 2, "left") }
