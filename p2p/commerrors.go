@@ -204,6 +204,15 @@ func (c *Comm) UnrevokedLocked() error {
 	return c.check()
 }
 
+// RevokedLocked is the error of operations that only a revocation ends, or nil: they were called before the
+// communicator was freed. Precondition: the lock is held.
+func (c *Comm) RevokedLocked() error {
+	if c.state.Load()&stateRevoked == 0 {
+		return nil
+	}
+	return c.revokedError()
+}
+
 // FailedIn is the error that names the known failed members of g, or nil.
 func (c *Comm) FailedIn(g Group) error {
 	c.e.p.Lock()

@@ -350,7 +350,8 @@ func (c *Comm) Ready() error {
 	return c.readySlow(false)
 }
 
-// ReadyInTurn is Ready for a collective that has a turn.
+// ReadyInTurn is Ready for a collective that has a turn. Such a one starts on a communicator that has been freed
+// since, as other members wait for it.
 func (c *Comm) ReadyInTurn() error { return c.readySlow(true) }
 
 func (c *Comm) readySlow(inTurn bool) error {
@@ -360,7 +361,7 @@ func (c *Comm) readySlow(inTurn bool) error {
 		c.awaitTurns()
 	}
 	c.awaitValidate()
-	if c.state.Load()&stateFreed != 0 {
+	if !inTurn && c.state.Load()&stateFreed != 0 {
 		return c.check()
 	}
 	return c.collLocked().ready()

@@ -27,11 +27,12 @@ func (c *Comm) TakeTurn() Turn {
 	return Turn{s.turns, w}
 }
 
-// AwaitTurn waits for the turns before one. Precondition: the lock is held.
-func (c *Comm) AwaitTurn(t Turn) { c.awaitTurn(t.number) }
+// AwaitTurn waits for the turns before one, also on a freed communicator. Precondition: the lock is held.
+func (c *Comm) AwaitTurn(t Turn) { c.awaitTurn(t.number, stateFinal) }
 
-func (c *Comm) awaitTurn(turn uint32) {
-	for c.ftState.over+1 != turn && c.state.Load()&(stateFreed|stateFinal) == 0 {
+// awaitTurn waits for the turns before one, until a bit of until is set in the state.
+func (c *Comm) awaitTurn(turn, until uint32) {
+	for c.ftState.over+1 != turn && c.state.Load()&until == 0 {
 		var done progress.Completion
 		c.ftState.validateWaiters = append(c.ftState.validateWaiters, &done)
 		c.e.p.Wait(&done)
@@ -79,7 +80,7 @@ func (c *Comm) AwaitTurns() {
 
 func (c *Comm) awaitTurns() {
 	if c.ftState != nil {
-		c.awaitTurn(c.ftState.turns + 1)
+		c.awaitTurn(c.ftState.turns+1, stateFreed|stateFinal)
 	}
 }
 

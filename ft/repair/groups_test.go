@@ -175,6 +175,27 @@ func TestNothingStartsOnTheFreed(t *testing.T) {
 	})
 }
 
+// A revocation of a freed communicator is agreed on, and leaves no state of that communicator.
+func TestRevokedAfterFree(t *testing.T) {
+	const n = 2
+	job(t, n, func(m *member) {
+		m.p.OnRevoked(m.Revoked)
+		c := m.comm(n, 70)
+		assert.NoError(t, c.SetUniformity(p2p.UniformCollectives))
+		assert.NoError(t, c.Free())
+		m.e.Lock()
+		defer m.e.Unlock()
+		m.Freed(c)
+		c.RevokeLocal()
+		var over progress.Completion
+		m.proposeIn(m.stateOf(c), agree.Proposal{What: whatAgree}, func(*agree.Decision, error) { over.Finish() })
+		m.e.Wait(&over)
+		assert.Zero(t, m.byComm.Len())
+		assert.Zero(t, m.refused.Len())
+		assert.Len(t, m.freed, 1)
+	})
+}
+
 // A validate that agrees but finds the context of its collectives taken is an error for that
 // communicator; the others' results stand.
 func TestValidateOfATakenContext(t *testing.T) {

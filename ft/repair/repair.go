@@ -93,12 +93,18 @@ func (r *Repair) retain(id agree.GroupKey) {
 	}
 }
 
-// stateOf is the group of a communicator's agreements.
+// stateOf is the group of a communicator's agreements. An operation may have been called before Free.
 func (r *Repair) stateOf(c *p2p.Comm) *groupState {
 	u := r.byComm.Get(c)
 	if u == nil {
 		g := c.Members()
 		u = r.stateFor(agree.GroupKey{Context: c.Context(), Group: g.Digest()}, g)
+		if c.Usable() != nil {
+			if !slices.Contains(r.freed, u.id) {
+				r.retain(u.id)
+			}
+			return u
+		}
 		r.byComm.Put(c, u)
 		// A freed communicator may have had the same context and members: its sequence continues.
 		r.freed = slices.DeleteFunc(r.freed, func(o agree.GroupKey) bool { return o == u.id })

@@ -91,7 +91,7 @@ func (v *Vote) proposal() agree.Proposal {
 //
 // Precondition: the lock is held.
 func (r *Repair) End(c *p2p.Comm, v Vote, done func(error)) {
-	if err := c.UnrevokedLocked(); errors.Is(err, ft.ErrRevoked) {
+	if err := c.RevokedLocked(); err != nil {
 		r.refuse(c) // members that have refused are not waited for
 		done(v.with(err))
 		return
@@ -112,7 +112,11 @@ func (r *Repair) refuse(c *p2p.Comm) {
 	}
 	r.refused.Put(c, true)
 	p := agree.Proposal{What: byte(whatRefuse), Refuses: true}
-	r.proposeIn(r.stateOf(c), p, func(*agree.Decision, error) {})
+	r.proposeIn(r.stateOf(c), p, func(*agree.Decision, error) {
+		if c.Usable() != nil && !c.InTurn() {
+			r.refused.Delete(c) // Freed has been called before
+		}
+	})
 }
 
 // EndAmong is End for a group that may be a part of c or reach beyond it. The context belongs to
@@ -131,7 +135,7 @@ func (r *Repair) EndAmong(c *p2p.Comm, g p2p.Group, ctx uint32, v Vote, done fun
 		w.end(r, err)
 	})
 	r.retain(id)
-	if err := c.UnrevokedLocked(); err != nil {
+	if err := c.RevokedLocked(); err != nil {
 		w.end(r, err)
 	}
 }
@@ -158,7 +162,7 @@ func (w *waiter) end(r *Repair, err error) {
 func (r *Repair) Revoked(c *p2p.Comm) {
 	for _, w := range slices.Clone(r.waiters) {
 		if w.c == c {
-			w.end(r, c.UnrevokedLocked())
+			w.end(r, c.RevokedLocked())
 		}
 	}
 	if c.Uniformity() != p2p.UniformNothing {

@@ -23,9 +23,13 @@ import (
 
 // Operations under way continue after [Comm.Free], and no new one starts.
 func TestFreeLeavesNonblockingCollectives(t *testing.T) {
-	for _, size := range []int{1, 12_500} {
+	for i, size := range []int{1, 12_500, 1, 12_500} {
+		level := []banyan.Uniformity{banyan.UniformNothing, banyan.UniformCollectives}[i/2]
 		require.NoError(t, banyan.Simulate(5, banyan.Simulation{}, func(w *banyan.World) error {
 			c, err := w.Comm().Dup()
+			if err == nil {
+				err = c.SetUniformity(level)
+			}
 			if err != nil {
 				return err
 			}
@@ -59,7 +63,7 @@ func TestFreeLeavesNonblockingCollectives(t *testing.T) {
 				return err
 			}
 			return d.Barrier()
-		}), "%d words", size)
+		}), "%d words, %v", size, level)
 	}
 }
 

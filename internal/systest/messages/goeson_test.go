@@ -99,6 +99,44 @@ func TestAgreementsFollowUniformCollectives(t *testing.T) {
 	}
 }
 
+// Operations that their caller has left continue after Free, also those that wait for others.
+func TestFreeLeavesWhatGoesOn(t *testing.T) {
+	for _, level := range []banyan.Uniformity{banyan.UniformNothing, banyan.UniformCollectives} {
+		first, cancelFirst := context.WithCancel(t.Context())
+		second, cancelSecond := context.WithCancel(t.Context())
+		require.NoError(t, banyan.Simulate(2, banyan.Simulation{}, func(w *banyan.World) error {
+			c, err := w.Comm().Dup()
+			if err == nil {
+				err = c.SetUniformity(level)
+			}
+			if err != nil {
+				return err
+			}
+			if c.Rank() == 1 {
+				for _, cancel := range []func(){cancelFirst, cancelSecond} {
+					w.Sleep(time.Millisecond)
+					cancel()
+				}
+				w.Sleep(time.Millisecond)
+				err = errors.Join(c.Barrier(), c.Barrier())
+				flag, failed := c.Agree(3)
+				return errors.Join(err, failed, expect(flag, 1), w.Comm().Barrier())
+			}
+			for _, ctx := range []context.Context{first, second} {
+				if err := c.WithContext(ctx).Barrier(); !errors.Is(err, context.Canceled) {
+					return fmt.Errorf("barrier: %w", err)
+				}
+			}
+			agreed := c.Iagree(1)
+			if err := c.Free(); err != nil {
+				return err
+			}
+			flag, err := agreed.Wait()
+			return errors.Join(err, expect(flag, 1), w.Comm().Barrier())
+		}), "%v", level)
+	}
+}
+
 // The same between processes, where small collectives go through shared memory: calls with and without
 // a context fit, and rank 1 comes after rank 0 has left.
 func TestProcessesLeaveCollectives(t *testing.T) { ranktest.Succeed(t, 2, "left") }
