@@ -99,5 +99,6 @@ func (p *Provider) uncork() {
 	if c.state == up {
 		c.flush()
 		c.credit()
+		c.ackIfDue() // no acknowledgement could be sent before these frames
 	}
 }

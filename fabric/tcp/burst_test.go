@@ -104,6 +104,33 @@ func TestAnswersGoOutTogether(t *testing.T) {
 	require.Nil(t, tp.corked)
 }
 
+// An acknowledgement that falls due while answers wait for the end of Poll follows them, also if another connection is
+// the recent one by then.
+func TestAckAfterAnswers(t *testing.T) {
+	tp := newTap(t, Config{})
+	stopFlusher(tp.Provider)
+	tp.sink.Deliver[fabric.ClassTest] = func(_ proc.ID, imm uint64, _ []byte) {
+		require.True(t, imm != 0 || tp.conn.TrySend(fabric.ClassTest, 0, nil))
+	}
+	h := header{kind: kind(fabric.ClassTest)}
+	all := wire(h, nil)
+	h.number = 1
+	all = append(all, wire(h, nil)...)
+	h.number, h.imm, h.flags = 2, 1, flagLent
+	all = append(all, wire(h, []byte("a loan"))...)
+	sent, errno := sendBytes(tp.fd, all)
+	require.Zero(t, errno)
+	require.Equal(t, len(all), sent)
+	for tp.conn.got < 3 {
+		tp.Poll(&tp.sink.Sink)
+		tp.recent = nil
+	}
+	for range recentPolls + stride { // until it has looked at everything
+		tp.Poll(&tp.sink.Sink)
+	}
+	tp.taken(3)
+}
+
 func TestBurstDoesNotAllocate(t *testing.T) {
 	tp := newTap(t, Config{})
 	payload, into := make([]byte, 64), make([]byte, 64<<10)
