@@ -10,6 +10,9 @@ const (
 
 // Await implements fabric.Awaiter: a shortcut past Poll to the next frame of the connection that
 // delivered last.
+//
+// Another goroutine may sleep at the bell meanwhile. The watcher rings for what is in the sockets, so
+// everything outside Poll that reads something for Poll, or ends the watch of a socket, rings itself.
 func (c *Conn) Await(class fabric.Class, imm uint64, buf []byte, looks int) int {
 	p, in := c.p, &c.in
 	p.endBurst()
@@ -50,5 +53,6 @@ func (c *Conn) accept(class fabric.Class, imm uint64, buf []byte, got int) int {
 	in.buf, in.r, in.w = p.inbox, 0, got
 	c.ownBuffer()
 	p.undelivered = c
+	p.cfg.Ring()
 	return forPoll
 }

@@ -77,3 +77,49 @@ func TestAwaitTakesNothingThatComesWithMore(t *testing.T) {
 	until(t, p, s, func() bool { return c[1].received == 3 })
 	require.Equal(t, noise(1, 11), s[1].got[len(s[1].got)-1])
 }
+
+// What Await reads may concern a goroutine that sleeps at the bell: no event of the socket will wake that one any more.
+// Nothing is rung for the frame of the caller alone.
+func TestAwaitWakesASleeper(t *testing.T) {
+	alone := func(*tap) []byte { return wire(header{kind: kind(fabric.ClassTest)}, nil) }
+	acknowledging := func(tp *tap) []byte {
+		require.True(t, tp.conn.TrySend(fabric.ClassTest, 0, nil))
+		return wire(header{kind: kind(fabric.ClassTest), taken: 1}, nil)
+	}
+	for name, frame := range map[string]func(tp *tap) []byte{
+		"alone":         alone,
+		"acknowledging": acknowledging,
+		"another": func(tp *tap) []byte {
+			return append(alone(tp), wire(header{kind: kind(fabric.ClassTest), number: 1}, nil)...)
+		},
+		"returning": func(tp *tap) []byte {
+			require.True(t, tp.conn.TryLend(fabric.ClassTest, 0, []byte("a loan")))
+			return wire(header{kind: kind(fabric.ClassTest), taken: 1}, nil)
+		},
+		"crediting": func(tp *tap) []byte {
+			tp.conn.starving = true
+			return acknowledging(tp)
+		},
+		"unwatching": func(tp *tap) []byte {
+			tp.recentHits = unwatchAfter - 1
+			return alone(tp)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rings := 0
+			tp := newTap(t, Config{Ring: func() { rings++ }}) // no watcher rings, as nothing arms it
+			tp.recent = tp.conn
+			b := frame(tp)
+			sent, errno := sendBytes(tp.fd, b)
+			require.Zero(t, errno)
+			require.Len(t, b, sent)
+			got := tp.conn.Await(fabric.ClassTest, 0, nil, 1)
+			require.Equal(t, name == "another", got < fabric.NotYet)
+			if name == "alone" || name == "acknowledging" {
+				require.Zero(t, rings)
+			} else {
+				require.Equal(t, 1, rings)
+			}
+		})
+	}
+}

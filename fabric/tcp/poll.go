@@ -101,6 +101,7 @@ func (p *Provider) countRecent(c *Conn) {
 	if p.recentHits++; p.recentHits == unwatchAfter && c.state == up {
 		p.connSet.pause(c.fd)
 		p.unwatched, c.watched = c, false
+		p.cfg.Ring() // see Await
 	}
 }
 
@@ -230,6 +231,7 @@ func (p *Provider) returnLoans(c *Conn, n int) {
 	case c.returned == 0:
 	case p.sink == nil: // Poll does not run
 		p.returnsDue = append(p.returnsDue, c)
+		p.cfg.Ring() // see Await
 	case p.sink.Returned != nil:
 		n, c.returned = c.returned, 0
 		p.sink.Returned(c.peer, n)

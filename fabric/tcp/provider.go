@@ -267,6 +267,7 @@ func (p *Provider) acceptDuringConnect() {
 	p.sink = nil
 	p.acceptRound()
 	p.sink = s
+	p.cfg.Ring() // see Await
 }
 
 var (

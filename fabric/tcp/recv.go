@@ -185,6 +185,7 @@ func (c *Conn) credit() {
 	if c.starving && c.state == up && !c.out.unsent() {
 		c.starving = false
 		c.p.creditReturned = true
+		c.p.cfg.Ring() // see Await
 	}
 }
 
