@@ -151,6 +151,17 @@ func TestPieces(t *testing.T) {
 	}
 }
 
+// A peer that sends another frame than the one that began on its last connection ends, also if the frame is short.
+func TestAnotherFrameAgain(t *testing.T) {
+	tp := newTap(t, Config{})
+	tp.write(wire(header{kind: kind(fabric.ClassTest)}, noise(1, 2*maxAssembled))[:maxAssembled])
+	require.NotNil(t, tp.sink.placing)
+	tp.join(0)
+	tp.write(wire(header{kind: kind(fabric.ClassTest)}, noise(2, 10)))
+	tp.Poll(&tp.sink.Sink)
+	require.Equal(t, []proc.Cause{{Kind: proc.Corrupt}}, tp.sink.ended)
+}
+
 func FuzzPieces(f *testing.F) {
 	f.Add(uint64(1), []byte{23, 24, 25, 0, 7, 255})
 	f.Add(uint64(2), []byte{1, 38, 100})

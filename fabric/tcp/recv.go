@@ -199,15 +199,13 @@ func (c *Conn) take(s *fabric.Sink, h *header) bool {
 		c.deliver(s, h, payload)
 		return true
 	}
-	if n < minPlaced && h.flags != flagLent {
-		return false
-	}
-	if in.again {
+	switch {
+	case in.again:
 		if h.kind != in.head.kind || h.imm != in.head.imm || n != len(in.dst) {
 			c.reportEnd(proc.Cause{Kind: proc.Corrupt})
 			return false
 		}
-	} else if !c.place(s, h) {
+	case n < minPlaced && h.flags != flagLent || !c.place(s, h):
 		return false
 	}
 	in.again, in.placed, in.head, in.part = false, true, *h, 0
