@@ -35,7 +35,6 @@ func (p *Provider) timerFired() {
 			c.deadlinePassed(now)
 		}
 	}
-	p.reconnecting = slices.DeleteFunc(p.reconnecting, func(c *Conn) bool { return c.state == ended || c.state == up })
 	_ = p.fillReserve()
 	p.resumeAccept(now)
 	p.shrinkIdle(now)

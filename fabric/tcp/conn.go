@@ -267,6 +267,7 @@ func (c *Conn) Invalidate() {
 // finish ends the use of the connection permanently.
 func (c *Conn) finish() {
 	c.hangUp()
+	c.p.reconnected(c)
 	c.state, c.deadline = ended, time.Time{}
 	c.out.clear()
 	c.in = inbox{}

@@ -107,6 +107,17 @@ func TestUnsentByTheKernel(t *testing.T) {
 	require.NotEqual(t, 1, lowat)
 }
 
+// A peer that has died is not among those whose connection is to be made, for which accepted frames wait.
+func TestDeadPeerIsNotReconnected(t *testing.T) {
+	p, _ := pair(t, Config{Unix: true})
+	require.NoError(t, p[1].Close())
+	s := newCollector()
+	for len(s.ended) == 0 {
+		p[0].Poll(&s.Sink)
+	}
+	require.True(t, p[0].EndBurst())
+}
+
 // Over a Unix socket they are: unread data stay there for the peer, so Close waits no longer than a
 // peer may be silent, and ends though they are never read.
 func TestUndeliveredToASilentPeer(t *testing.T) {
