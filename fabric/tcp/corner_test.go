@@ -370,3 +370,15 @@ func TestSharedPollsAll(t *testing.T) {
 		}
 	}
 }
+
+// A frame is one event, however it is found: a heartbeat that wakes a process counts as background alone.
+func TestAFrameIsOneEvent(t *testing.T) {
+	tp := newTap(t, Config{Shared: true}) // each Poll looks at all
+	for number, recent := range []*Conn{nil, tp.conn} {
+		tp.recent = recent
+		_, errno := sendBytes(tp.fd, wire(header{kind: kind(fabric.ClassTest), number: uint32(number)}, nil))
+		require.Zero(t, errno)
+		require.Equal(t, 1, tp.Poll(&tp.sink.Sink))
+		require.Len(t, tp.sink.got, number+1)
+	}
+}

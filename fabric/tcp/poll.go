@@ -58,6 +58,9 @@ func (p *Provider) poll(s *fabric.Sink) int {
 	if p.polls++; p.idlePolls >= recentPolls || p.polls%stride == 0 || p.cfg.Shared && n == 0 {
 		n += p.look(s)
 	}
+	if got := p.frames - before; got > 0 {
+		n = got // the reads and the reports of epoll are not events beside these
+	}
 	if p.acceptReady {
 		if most := p.mayAccept(n); most > 0 {
 			n += p.acceptSome(most)
@@ -78,7 +81,7 @@ func (p *Provider) poll(s *fabric.Sink) int {
 	if len(p.returnsDue) > 0 {
 		n += p.reportReturns()
 	}
-	n = max(n, p.frames-before)
+	n = max(n, p.frames-before) // of connections that end or are replaced, too
 	if len(p.ends) > 0 {
 		n += p.report(s)
 	}
