@@ -346,27 +346,30 @@ func TestAckToEach(t *testing.T) {
 }
 
 // Where ranks share cores the process yields between two polls, for a long time: each poll finds
-// the data of all connections.
-func TestSharedPollsAll(t *testing.T) {
-	c := newTarget(t, Config{Shared: true})
-	var peers []*rawClient
-	for id := proc.ID(1); id <= 3; id++ {
-		in := c.dial()
-		_, ok := in.shakeHands(credentials{hello: func(h *hello) { h.from = id }})
-		require.True(t, ok)
-		peers = append(peers, in)
-	}
-	for number := range uint32(stride) {
-		for i, in := range peers {
-			_, errno := sendBytes(in.fd, wire(header{kind: kind(fabric.ClassTest), number: number}, []byte{7}))
-			require.Zero(t, errno)
-			fds := []unix.PollFd{{Fd: int32(c.Lookup(proc.ID(i + 1)).(*Conn).fd), Events: unix.POLLIN}}
-			n, err := unix.Poll(fds, -1)
-			require.NoError(t, err)
-			require.Equal(t, 1, n)
-			before := len(c.sink.got)
-			c.Poll(&c.sink.Sink)
-			require.Len(t, c.sink.got, before+1, "frame %d of peer %d", number, i+1)
+// the data of all connections. Elsewhere the first poll does that was preceded by Ready.
+func TestPollsAll(t *testing.T) {
+	for _, shared := range []bool{true, false} {
+		c := newTarget(t, Config{Shared: shared})
+		var peers []*rawClient
+		for id := proc.ID(1); id <= 3; id++ {
+			in := c.dial()
+			_, ok := in.shakeHands(credentials{hello: func(h *hello) { h.from = id }})
+			require.True(t, ok)
+			peers = append(peers, in)
+		}
+		for number := range uint32(stride) {
+			for i, in := range peers {
+				_, errno := sendBytes(in.fd, wire(header{kind: kind(fabric.ClassTest), number: number}, []byte{7}))
+				require.Zero(t, errno)
+				fds := []unix.PollFd{{Fd: int32(c.Lookup(proc.ID(i + 1)).(*Conn).fd), Events: unix.POLLIN}}
+				n, err := unix.Poll(fds, -1)
+				require.NoError(t, err)
+				require.Equal(t, 1, n)
+				before := len(c.sink.got)
+				require.True(t, shared || c.Ready())
+				c.Poll(&c.sink.Sink)
+				require.Len(t, c.sink.got, before+1, "frame %d of peer %d", number, i+1)
+			}
 		}
 	}
 }

@@ -261,6 +261,7 @@ func (p *Provider) Ready() bool {
 		return false
 	}
 	p.endBurst()
+	p.polls |= stride - 1 // the next Poll finds the events that this or the bell reports
 	if p.creditReturned {
 		p.creditReturned = false
 		return true
