@@ -50,20 +50,14 @@ func (e *Engine) asyncStep() {
 	if e.progressing || e.async.stopping {
 		return
 	}
+	rounds := idleRounds
 	if !wanted {
 		if e.sleep(); e.progressing || e.async.stopping {
 			return
 		}
+		rounds = 1 // the first one finds what has woken it
 	}
-	e.progressing = true
-	found := 0
-	for n := 1; n > 0; found += n {
-		if e.contenders.Load() != 0 {
-			e.yield()
-		}
-		n = e.round()
-	}
-	e.progressing = false
+	found := e.pollUntilIdle(rounds)
 	dozing := e.wakeParked()
 	if found == 0 && !dozing {
 		e.asyncWait() // another goroutine polls, in short calls
@@ -87,7 +81,7 @@ func (e *Engine) wakeParked() (dozing bool) {
 // skip connections in some of them.
 const idleRounds = 40
 
-// maxIdleTime bounds one call of ProgressUntilIdle, after which its caller does its other work.
+// maxIdleTime bounds one call of pollUntilIdle, after which its caller does its other work.
 const maxIdleTime fabric.Time = 10_000_000
 
 // ProgressUntilIdle makes progress until nothing is there, for maxIdleTime at most, unless another
@@ -98,22 +92,29 @@ func (e *Engine) ProgressUntilIdle() (found int) {
 		return 0
 	}
 	e.stopPollingIfIdle()
+	found = e.pollUntilIdle(idleRounds)
+	e.handOver()
+	return found
+}
+
+// pollUntilIdle polls until so many rounds in a row have no result, and runs the timers that are due.
+// Precondition: no goroutine progresses.
+func (e *Engine) pollUntilIdle(rounds int) (found int) {
 	e.progressing = true
 	until := e.host.Now() + maxIdleTime
-	for idle := 0; idle < idleRounds && e.host.Now() < until; {
+	for idle := 0; idle < rounds && e.host.Now() < until; {
+		if e.contenders.Load() != 0 {
+			e.yield()
+		}
 		e.gapLeft = 0
 		idle++
 		if n := e.round(); n > 0 {
 			idle = 0
 			found += n
 		}
-		if e.contenders.Load() != 0 {
-			e.yield()
-		}
 	}
 	found += e.runTimers()
 	e.progressing = false
-	e.handOver()
 	return found
 }
 

@@ -133,3 +133,30 @@ func TestProgressLeavesTheProcessor(t *testing.T) {
 	require.Equal(t, 7, asked)
 	require.NoError(t, e.Close())
 }
+
+// Nor does it miss, while they compute, timers and what a provider finds only in some of its polls.
+func TestComputingProcessMakesProgress(t *testing.T) {
+	paused := make(chan struct{}, 1)
+	h := &computing{Host: host.New(host.Config{}), slept: make(chan struct{}, 1), wanted: func() bool { return true }}
+	h.paused = func() {
+		select {
+		case paused <- struct{}{}:
+		default:
+		}
+	}
+	e := New(Config{Host: h})
+	rounds, fired := 0, false
+	e.OnStall(func() int { rounds++; return 0 })
+	e.Lock()
+	e.After(1, func() { fired = true })
+	e.Unlock()
+	e.StartAsync()
+	for range 3 {
+		<-paused
+	}
+	e.Lock()
+	require.True(t, fired)
+	require.GreaterOrEqual(t, rounds, 3*idleRounds)
+	e.Unlock()
+	require.NoError(t, e.Close())
+}
