@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/banyan-hpc/banyan/internal/launch/pmi"
 )
@@ -141,17 +140,12 @@ func (c *client) fail(ctx context.Context, cmd string, err error) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() != nil:
+	if errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() != nil {
 		c.owed = cmd == "barrier_in"
 		c.broken = fmt.Errorf("launch: an earlier request (%s) was given up: %w", cmd, context.Cause(ctx))
 		return fmt.Errorf("launch: %s: %w", cmd, context.Cause(ctx))
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe),
-		errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
-		c.broken = fmt.Errorf("launch: %s: %w (%w)", cmd, pmi.ErrLauncherGone, err)
-	default:
-		c.broken = fmt.Errorf("launch: %s: connection to the launcher: %w", cmd, err)
 	}
+	c.broken = fmt.Errorf("launch: %s: %w (%w)", cmd, pmi.ErrLauncherGone, err)
 	return c.broken
 }
 
@@ -242,7 +236,7 @@ func (c *client) abort(code int, msg string) error {
 	return nil
 }
 
-// shut closes the connection.
+// shut closes the connection. Requests under way end with ErrLauncherGone.
 func (c *client) shut() error { return c.conn.Close() }
 
 // close finalizes and closes the connection. The end of the launcher is no error.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"net"
 	"os"
 	"strings"
 	"testing"
@@ -103,6 +104,41 @@ func TestClientAgainstABrokenLauncher(t *testing.T) {
 			}
 		})
 	}
+}
+
+// However the connection ends, the launcher is gone.
+func TestEndsOfTheConnection(t *testing.T) {
+	for _, end := range []error{io.EOF, unix.EPIPE, unix.ECONNRESET, unix.ETIMEDOUT, unix.EHOSTUNREACH, net.ErrClosed} {
+		require.ErrorIs(t, new(client).fail(t.Context(), "get", end), pmi.ErrLauncherGone)
+	}
+}
+
+// A rank 0 that counts as failed need not answer: also a request that has been made before ends.
+func TestLostRankZero(t *testing.T) {
+	launcher, rank := pair(t)
+	go func() {
+		r := bufio.NewReader(launcher)
+		for _, reply := range opening {
+			_, _ = r.ReadString('\n')
+			_, _ = launcher.WriteString(reply)
+		}
+	}()
+	j, err := newJob(t.Context(), place{rank: 1, size: 2}, rank)
+	require.NoError(t, err)
+	j.launched = false
+	fenced, got := make(chan error), make(chan error)
+	go func() { fenced <- j.Fence(t.Context()) }()
+	from := bufio.NewReader(launcher)
+	_, err = from.ReadString('\n')
+	require.NoError(t, err)
+	go func() { _, err := j.Get(t.Context(), 0, "k"); got <- err }()
+	_, err = from.ReadString('\n') // both requests have arrived
+	require.NoError(t, err)
+	require.NoError(t, j.Lose(t.Context(), 0))
+	require.ErrorIs(t, <-fenced, pmi.ErrLauncherGone)
+	require.ErrorIs(t, <-got, pmi.ErrLauncherGone)
+	require.ErrorIs(t, j.Put(t.Context(), "k", nil), pmi.ErrLauncherGone)
+	require.NoError(t, j.Finalize(t.Context()))
 }
 
 func TestGivingUpEndsTheUseOfTheLauncher(t *testing.T) {

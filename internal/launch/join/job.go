@@ -253,10 +253,13 @@ func (j *Job) Fence(ctx context.Context) error {
 }
 
 // Lose has fences of the other ranks end without one that counts as failed here, although its process may run. With a
-// launcher that is not Banyan's it does nothing.
+// launcher that is not Banyan's it does nothing. If rank 0 serves in place of a launcher, its loss is the launcher's.
 func (j *Job) Lose(ctx context.Context, rank int) error {
 	if j.pmi == nil || !j.SparesDead() {
 		return nil
+	}
+	if !j.launched && rank == 0 {
+		return j.pmi.shut() // without the turn: a request that it does not answer may hold it
 	}
 	if err := j.begin(ctx, "lose"); err != nil {
 		return err

@@ -8,8 +8,8 @@ import (
 
 // Classes of errors, for errors.Is.
 var (
-	// ErrLauncherGone: the launcher, or rank 0 in its place, has ended or closed the connection.
-	// The job goes on without it; only this call has failed.
+	// ErrLauncherGone: the launcher, or rank 0 in its place, has ended, closed the connection or
+	// does not answer at all. The job goes on without it; only this call has failed.
 	ErrLauncherGone = errors.New("the launcher is gone")
 	// ErrProtocol: the launcher, or the program at the address of rank 0, does not speak PMI-1.
 	ErrProtocol = errors.New("the launcher does not speak PMI-1")

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/banyan-hpc/banyan/internal/launch/pmi"
 )
 
@@ -29,6 +31,16 @@ const (
 // probes find a machine that has lost its power or its network: its connection ends after ten seconds. No fence,
 // and so no Finalize, waits longer for its ranks.
 var probes = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: time.Second, Count: 5}
+
+// userTimeoutMs is the same for unacknowledged data, beside which the kernel sends no probes.
+const userTimeoutMs = 10_000
+
+// limitUnacknowledged is a Control function. A kernel that does not know the option does without.
+func limitUnacknowledged(_, _ string, c syscall.RawConn) error {
+	return c.Control(func(fd uintptr) {
+		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, userTimeoutMs)
+	})
+}
 
 // named reports whether MASTER_ADDR is a name. A name is resolved with every attempt: the names of
 // pods resolve late, and to another address when a pod has been replaced.
@@ -103,7 +115,7 @@ func (c *Config) dialAny(ctx context.Context) (net.Conn, error) {
 			started, pending = started+1, pending+1
 			next.Reset(dialStagger)
 			go func() {
-				conn, err := (&net.Dialer{KeepAliveConfig: probes}).DialContext(ctx, "tcp", to)
+				conn, err := (&net.Dialer{KeepAliveConfig: probes, Control: limitUnacknowledged}).DialContext(ctx, "tcp", to)
 				results <- result{conn, err}
 			}()
 		case r := <-results:
@@ -179,7 +191,9 @@ func (c *Config) portTaken(ctx context.Context, err error) error {
 func listenAt(ctx context.Context, addrs []netip.AddrPort) (ports []net.Listener, err error) {
 	var absent error
 	for _, a := range addrs {
-		l, err := (&net.ListenConfig{KeepAliveConfig: probes}).Listen(ctx, "tcp", a.String())
+		c := net.ListenConfig{KeepAliveConfig: probes, Control: limitUnacknowledged} // connections inherit both
+		c.SetMultipathTCP(false)                                                     // Go's default: the kernel refuses the option there
+		l, err := c.Listen(ctx, "tcp", a.String())
 		switch {
 		case err == nil:
 			ports = append(ports, l)

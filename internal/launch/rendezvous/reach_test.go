@@ -201,6 +201,7 @@ func TestProbes(t *testing.T) {
 		require.Equal(t, 1, option(unix.SOL_SOCKET, unix.SO_KEEPALIVE))
 		require.LessOrEqual(t, option(unix.IPPROTO_TCP, unix.TCP_KEEPIDLE)+
 			option(unix.IPPROTO_TCP, unix.TCP_KEEPINTVL)*option(unix.IPPROTO_TCP, unix.TCP_KEEPCNT), 10)
+		require.Equal(t, 10_000, option(unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT)) // no probe is sent beside data
 		require.NoError(t, conn.Close())
 	}
 }

@@ -9,6 +9,7 @@ import (
 var roles = ranktest.Roles{
 	"crowd":          ranktest.Crowd,
 	"first dies":     firstDies,
+	"first stops":    firstStops,
 	"held back":      heldBack,
 	"modes":          ranktest.Modes,
 	"leave":          leave,

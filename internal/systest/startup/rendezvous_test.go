@@ -95,13 +95,30 @@ func TestDeathOfRankZeroWithoutLauncher(t *testing.T) {
 	}
 }
 
-func firstDies(w *banyan.World) error {
+// A rank 0 on another machine that is stopped, and that no other rank can kill, answers no request. It blocks the
+// survivors no longer than the detector needs.
+func TestStoppedRankZeroWithoutLauncher(t *testing.T) {
+	t.Parallel() // it waits for the detector
+	env := append(os.Environ(), ranktest.RoleEnv+"=first stops", "BANYAN_FABRIC=tcp")
+	ranks := startUnledIn(t, 3, append(env, ranktest.Steady...), "BANYAN_NODE=a", "BANYAN_NODE=b", "BANYAN_NODE=b")
+	for _, u := range ranks[1:] {
+		require.NoError(t, u.Wait(), u.out.String())
+	}
+	require.NoError(t, ranks[0].Process.Kill())
+	require.Error(t, ranks[0].Wait(), ranks[0].out.String())
+}
+
+// firstDies has rank 0 die, and firstStops has it stop. The others communicate without it and come to Finalize.
+func firstDies(w *banyan.World) error  { return firstGets(w, syscall.SIGKILL) }
+func firstStops(w *banyan.World) error { return firstGets(w, syscall.SIGSTOP) }
+
+func firstGets(w *banyan.World, sig syscall.Signal) error {
 	if err := ranktest.Ring(w); err != nil {
 		return err
 	}
 	c := w.Comm()
 	if c.Rank() == 0 {
-		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		return syscall.Kill(os.Getpid(), sig)
 	}
 	if _, err := c.Recv(make([]byte, 8), 0, 1); !errors.Is(err, banyan.ErrProcFailed) {
 		return fmt.Errorf("receive from the dead: %v", err)
