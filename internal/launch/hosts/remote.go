@@ -32,7 +32,9 @@ type Remote struct {
 
 	mu        sync.Mutex
 	running   bool   // all hosts have started their ranks
+	left      int    // ranks whose end the proxy has not reported
 	stopping  bool   // the launcher is ending the job
+	killing   bool   // its ranks are to be dead soon
 	dismissed bool   // its end is not reported
 	failure   error  // why it is lost
 	loss      string // the message about that; Run's, until h goes to Lost
@@ -87,7 +89,7 @@ type Answer struct {
 
 // NewRemote makes the Remote of one host. Its Run starts the remote shell.
 func (c *Config) NewRemote(s Share) *Remote {
-	h := &Remote{Share: s, job: c, link: newLink(nil, nil), shell: newShellProcess()}
+	h := &Remote{Share: s, job: c, link: newLink(nil, nil), shell: newShellProcess(), left: s.Count}
 	for number := s.first; number < s.first+s.Count; number++ {
 		r := &Rank{}
 		r.Rank = spawn.Rank{
@@ -255,6 +257,11 @@ func (h *Remote) onEnded(f frame) error {
 		After: text.After, Stopped: text.Stopped,
 	}
 	close(r.Exited)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.left--; h.left == 0 && h.killing {
+		h.shell.inTime() // their output may be read slowly
+	}
 	return nil
 }
 
@@ -363,17 +370,17 @@ func (h *Remote) Running() error {
 // Signal sends a signal to all ranks of the host and their children. stop: the launcher ends the
 // job.
 func (h *Remote) Signal(sig unix.Signal, stop bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	payload := []byte{byte(sig), 0}
 	if stop {
-		payload[1] = 1
-		h.mu.Lock()
-		h.stopping = true
-		h.mu.Unlock()
+		payload[1], h.stopping = 1, true
 	}
 	h.link.send(frame{kind: frameSignal, payload: payload})
-	if sig == unix.SIGKILL {
+	if sig == unix.SIGKILL && h.left > 0 && !h.killing {
+		h.killing = true
 		why := fmt.Sprintf("it has not reported within %v that its ranks are dead", spawn.KillGrace)
-		h.shell.killAfter(spawn.KillGrace, why, true)
+		h.shell.killAfter(spawn.KillGrace, why, false)
 	}
 }
 
