@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"strconv"
 	"testing"
 
 	"github.com/banyan-hpc/banyan/internal/launch/spawn"
@@ -111,6 +112,30 @@ func TestStuckOutputStopsNothingElse(t *testing.T) {
 	res := <-done
 	require.Equal(t, 3, res.Code)
 	require.NotZero(t, res.Ends[0].Signal)
+}
+
+// Standard error is not read, and the remote shell of a lost host prints there: the ends of its ranks and signals pass.
+func TestStuckErrorOfALostHost(t *testing.T) {
+	t.Parallel() // it waits for the words of the remote shell
+	errs, sigs, ended := newStuck(t), make(chan os.Signal), make(chan spawn.End, 2)
+	s := spread(t, script(2, "[ $PMI_RANK = 0 ] && echo $PPID && echo stuck >&2; exec sleep 1000"))
+	s.Shell = shellOf(t, `"$@"; echo closed >&2; exit 255`)
+	s.OnFailure, s.Stderr, s.Signals = spawn.Abort, errs, sigs
+	s.Events = func(e Event) {
+		if e.Kind == Exited {
+			ended <- e.End
+		}
+	}
+	printed, done := start(s)
+	proxy, err := strconv.Atoi(<-printed)
+	require.NoError(t, err)
+	<-errs.entered
+	require.NoError(t, unix.Kill(proxy, unix.SIGKILL))
+	end := <-ended
+	require.True(t, end.Lost && end.Rank == 0, "%+v", end)
+	sigs <- unix.SIGINT
+	sigs <- unix.SIGINT
+	require.Equal(t, 1, (<-done).Code)
 }
 
 // The launcher's own messages are not read.

@@ -153,7 +153,11 @@ func (s *shellProcess) reason(fault string) (text string, killed bool) {
 		s.kill(fault)
 		<-s.exited
 	}
-	<-s.printed
+	grace.Reset(2 * spawn.DrainGrace)
+	select {
+	case <-s.printed: // within DrainGrace: its words explain the end
+	case <-grace.C: // they are passed on, and not read
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.killed != "" {
