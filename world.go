@@ -182,7 +182,8 @@ func (w *World) Sleep(d time.Duration) {
 
 // Abort ends the job. It prints the reason on the standard error, makes the launcher end all ranks
 // with an exit code, and exits with that code. Ranks started without a launcher are not ended: for
-// them this rank has failed. Abort does not return.
+// them this rank has failed. An exit code has the low 8 bits of code, or is 1 if only higher ones are
+// set. Abort does not return.
 func (w *World) Abort(code int, why error) {
 	if w.absent() {
 		job.AbortAlone(code, "a process that has not joined aborts: "+ft.Bare(why))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/banyan-hpc/banyan/fabric/host"
 	"github.com/banyan-hpc/banyan/fabric/route"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/progress"
 	"github.com/banyan-hpc/banyan/p2p"
@@ -75,5 +76,5 @@ func (detached) Abort(code int, why string) { AbortAlone(code, why) }
 // AbortAlone ends this process with a message.
 func AbortAlone(code int, why string) {
 	fmt.Fprintln(os.Stderr, "banyan:", why)
-	os.Exit(code)
+	os.Exit(join.ExitStatus(code))
 }

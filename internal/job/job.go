@@ -19,6 +19,7 @@ import (
 	"github.com/banyan-hpc/banyan/ft/detect"
 	"github.com/banyan-hpc/banyan/ft/repair"
 	"github.com/banyan-hpc/banyan/internal/exits"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/progress"
 	"github.com/banyan-hpc/banyan/p2p"
@@ -271,7 +272,7 @@ func (j *Job) Sleep(d time.Duration) { j.Progress.Host().Pause(fabric.Time(max(d
 
 // Abort ends all ranks. It does not return.
 func (j *Job) Abort(code int, why error) {
-	j.boot.Abort(code, fmt.Sprintf("rank %d aborts the job: %s", j.Rank(), ft.Bare(why)))
+	j.boot.Abort(join.ExitStatus(code), fmt.Sprintf("rank %d aborts the job: %s", j.Rank(), ft.Bare(why)))
 }
 
 // Finalizing reports whether Finalize has been called.

@@ -185,7 +185,9 @@ func TestHostsPMI(t *testing.T) {
 	require.Contains(t, out, "after garbage: true\n")
 	require.Contains(t, err, `rank 2 on b was cut off from the launcher: not PMI-1: "GET" is not key=value`)
 
-	res, _, err := run(t, spread(t, ranks(t, "abort", 4)))
+	s := spread(t, ranks(t, "abort", 4))
+	s.Env = append(s.Env, codeEnv+"=42")
+	res, _, err := run(t, s)
 	require.Contains(t, err, "banyan: rank 2 on b ends the job with code 42: cannot_go_on\n")
 	require.Equal(t, 42, res.Code)
 }

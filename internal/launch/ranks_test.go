@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -286,11 +287,15 @@ func startUp() error {
 	return j.Finalize(ctx)
 }
 
-// roleAbort: the victim asks for the end of the job; the others wait for it.
+// roleAbort: the victim asks for the end of the job with the code of codeEnv; the others wait for it.
 func roleAbort() error {
+	code, err := strconv.Atoi(os.Getenv(codeEnv))
+	if err != nil {
+		return err
+	}
 	return fences(func(j *join.Job) {
 		if j.Rank() == victim {
-			if err := j.Abort(42, "cannot go on"); err != nil {
+			if err := j.Abort(code, "cannot go on"); err != nil {
 				fmt.Println(err)
 			}
 		}
@@ -332,6 +337,7 @@ func roleTwice() error {
 const (
 	socketEnv = "BANYAN_TEST_SOCKET"
 	policyEnv = "BANYAN_TEST_POLICY"
+	codeEnv   = "BANYAN_TEST_CODE"
 )
 
 func value(rank int, length int) []byte {

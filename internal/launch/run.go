@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/banyan-hpc/banyan/internal/launch/hosts"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/launch/pmi"
 	"github.com/banyan-hpc/banyan/internal/launch/spawn"
 	"golang.org/x/sys/unix"
@@ -289,9 +290,10 @@ func (j *job) onAbort(a abortion) {
 	if a.msg != "" {
 		text = ": " + a.msg
 	}
-	j.report(a.rank, fmt.Sprintf("%s ends the job with code %d%s", j.name(a.rank), a.code, text))
-	if a.code != 0 {
-		j.settle(a.code)
+	code := join.ExitStatus(a.code)
+	j.report(a.rank, fmt.Sprintf("%s ends the job with code %d%s", j.name(a.rank), code, text))
+	if code != 0 {
+		j.settle(code)
 	}
 	j.end(unix.SIGTERM)
 }

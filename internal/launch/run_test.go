@@ -250,9 +250,13 @@ func TestVerdictIsNoFailure(t *testing.T) {
 }
 
 func TestRankEndsTheJob(t *testing.T) {
-	res, _, err := run(t, ranks(t, "abort", 4))
-	require.Contains(t, err, "banyan: rank 2 ends the job with code 42: cannot_go_on\n")
-	require.Equal(t, 42, res.Code)
+	for code, status := range map[int]int{42: 42, 256: 1, -1: 255} { // of a status Linux has 8 bits
+		s := ranks(t, "abort", 4)
+		s.Env = append(s.Env, fmt.Sprintf("%s=%d", codeEnv, code))
+		res, _, err := run(t, s)
+		require.Contains(t, err, fmt.Sprintf("banyan: rank 2 ends the job with code %d: cannot_go_on\n", status))
+		require.Equal(t, status, res.Code)
+	}
 }
 
 func TestPlainPrograms(t *testing.T) {

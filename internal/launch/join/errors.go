@@ -34,3 +34,12 @@ const (
 	// failed.
 	ExitFenced = 71
 )
+
+// ExitStatus is the exit status of a process or a job that ends with a code: its low 8 bits, or 1 if none of them is
+// set in a code that is not 0.
+func ExitStatus(code int) int {
+	if status := code & 0xff; status != 0 || code == 0 {
+		return status
+	}
+	return 1
+}

@@ -7,6 +7,7 @@ import (
 )
 
 var roles = ranktest.Roles{
+	"aborts":         aborts,
 	"crowd":          ranktest.Crowd,
 	"first dies":     firstDies,
 	"first stops":    firstStops,
