@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/banyan-hpc/banyan/fabric/host"
 	"github.com/banyan-hpc/banyan/fabric/route"
@@ -75,6 +76,22 @@ func (detached) Abort(code int, why string) { AbortAlone(code, why) }
 
 // AbortAlone ends this process with a message.
 func AbortAlone(code int, why string) {
-	fmt.Fprintln(os.Stderr, "banyan:", why)
+	lastWords(why)
 	os.Exit(join.ExitStatus(code))
+}
+
+// lastWordsGrace is how long lastWords waits for a reader of a full pipe.
+const lastWordsGrace = time.Second
+
+// lastWords prints why this process ends. The end itself does not wait long for somebody to read that.
+func lastWords(why string) {
+	printed := make(chan struct{})
+	go func() {
+		defer close(printed)
+		fmt.Fprintln(os.Stderr, "banyan:", why)
+	}()
+	select {
+	case <-printed:
+	case <-time.After(lastWordsGrace):
+	}
 }

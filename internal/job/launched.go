@@ -261,13 +261,13 @@ func (l *launched) ByNode() bool { return l.nodes.Nodes() > 1 }
 
 // Expire implements bootstrap.
 func (l *launched) Expire(why error) {
-	fmt.Fprintf(os.Stderr, "banyan: rank %d ends itself: %v\n", l.Rank(), why)
+	lastWords(fmt.Sprintf("rank %d ends itself: %v", l.Rank(), why))
 	os.Exit(ExitFenced)
 }
 
 // Abort implements bootstrap.
 func (l *launched) Abort(code int, why string) {
-	fmt.Fprintln(os.Stderr, "banyan:", why)
+	lastWords(why)
 	_ = l.launcher.Abort(code, why) // the parent of this rank sees how it exits
 	os.Exit(code)
 }

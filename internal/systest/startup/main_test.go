@@ -8,6 +8,7 @@ import (
 
 var roles = ranktest.Roles{
 	"aborts":         aborts,
+	"aborts unread":  abortsUnread,
 	"crowd":          ranktest.Crowd,
 	"first dies":     firstDies,
 	"first stops":    firstStops,

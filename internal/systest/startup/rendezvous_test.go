@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan"
-	"github.com/banyan-hpc/banyan/internal/launch"
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
@@ -133,20 +132,4 @@ func firstGets(w *banyan.World, sig syscall.Signal) error {
 		return errors.New("the survivors' message is wrong")
 	}
 	return nil
-}
-
-// aborts ends the job with a code of whose low 8 bits, which are an exit status, none is set.
-func aborts(w *banyan.World) error {
-	w.Abort(256, errors.New("cannot go on"))
-	return nil
-}
-
-// A job that a rank has aborted fails, with a launcher and without.
-func TestAbortFails(t *testing.T) {
-	res, out := ranktest.Job(t, launch.Continue, 1, "aborts")
-	require.Equal(t, 1, res.Code, out)
-	u := startUnled(t, 1, "aborts")[0]
-	require.Error(t, u.Wait())
-	require.Equal(t, 1, u.ProcessState.ExitCode())
-	require.Equal(t, "banyan: rank 0 aborts the job: cannot go on\n", u.out.String())
 }
