@@ -118,11 +118,11 @@ func (w *Window) eachOf(ranks []int, do func(*target), ready func() (bool, error
 	for _, t := range list {
 		do(t)
 	}
-	if ready == nil {
-		return w.finish(w.gone(in))
-	}
 	if w.impaired {
 		w.inquire()
+	}
+	if ready == nil {
+		return w.finish(w.gone(in))
 	}
 	err := w.await(func() (bool, error) {
 		if ok, err := ready(); ok || err != nil {
@@ -169,9 +169,6 @@ func (w *Window) endAccess() {
 func (w *Window) Wait() error {
 	w.s.e.Lock()
 	defer w.s.e.Unlock()
-	if w.impaired {
-		w.inquire()
-	}
 	return w.finish(w.await(w.exposureEnds))
 }
 

@@ -14,16 +14,25 @@ import (
 )
 
 // uses want something of rank 0, which peer is.
-var uses = map[string]func(win *banyan.Window, peer banyan.Group) error{
-	"lock": func(win *banyan.Window, _ banyan.Group) error { return win.Lock(banyan.LockShared, 0) },
-	"flush": func(win *banyan.Window, _ banyan.Group) error {
+var uses = map[string]func(w *banyan.World, win *banyan.Window, peer banyan.Group) error{
+	"lock": func(_ *banyan.World, win *banyan.Window, _ banyan.Group) error { return win.Lock(banyan.LockShared, 0) },
+	"flush": func(_ *banyan.World, win *banyan.Window, _ banyan.Group) error {
 		return errors.Join(win.Put([]byte{1}, 0, 0), win.Flush(0))
 	},
-	"fence": func(win *banyan.Window, _ banyan.Group) error {
+	"fence": func(_ *banyan.World, win *banyan.Window, _ banyan.Group) error {
 		return errors.Join(win.Put([]byte{1}, 0, 0), win.Fence())
 	},
-	"start": func(win *banyan.Window, peer banyan.Group) error { return win.Start(peer) },
-	"wait":  func(win *banyan.Window, peer banyan.Group) error { return errors.Join(win.Post(peer), win.Wait()) },
+	"start": func(_ *banyan.World, win *banyan.Window, peer banyan.Group) error { return win.Start(peer) },
+	"wait": func(_ *banyan.World, win *banyan.Window, peer banyan.Group) error {
+		return errors.Join(win.Post(peer), win.Wait())
+	},
+	"test": func(w *banyan.World, win *banyan.Window, peer banyan.Group) error {
+		err := win.Post(peer)
+		for done := false; err == nil && !done; w.Sleep(time.Millisecond) {
+			done, err = win.Test()
+		}
+		return err
+	},
 }
 
 // A rank whose Free has found a failure has no window any more. Operations of living ranks on it end
@@ -56,7 +65,7 @@ func TestFreeAfterAFailureEndsOthers(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					err = use(win, peer) // early: a use that does not wait for rank 0 may succeed
+					err = use(w, win, peer) // early: a use that does not wait for rank 0 may succeed
 					if !errors.Is(err, banyan.ErrDeparted) && !errors.Is(err, banyan.ErrProcFailed) && (err != nil || when == late) {
 						return fmt.Errorf("%s: %v", name, err)
 					}
@@ -103,7 +112,7 @@ func TestFreeAfterAFailureEndsTheUnconnected(t *testing.T) {
 					if mem != nil && name == "flush" { // it needs no other rank
 						return errors.Join(err, c.Send(nil, 0, 0))
 					}
-					if err := use(win, peer); !errors.Is(err, banyan.ErrDeparted) && !errors.Is(err, banyan.ErrProcFailed) {
+					if err := use(w, win, peer); !errors.Is(err, banyan.ErrDeparted) && !errors.Is(err, banyan.ErrProcFailed) {
 						return fmt.Errorf("%s: %v", name, err)
 					}
 					return errors.Join(err, c.Send(nil, 0, 0))
