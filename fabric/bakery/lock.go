@@ -140,7 +140,7 @@ func (l Lock) Next(from int) int {
 
 // kept reports whether a member sleeps although it has the lock.
 func (l Lock) kept(member int) bool {
-	return l.members[member].v.Load()&asleep != 0 && l.pass(member, 0) == len(l.members)
+	return l.members[member].v.Load()&asleep != 0 && !l.Excluded(member) && l.pass(member, 0) == len(l.members)
 }
 
 // Exclude marks a member that has ended. Precondition: the keeper calls it, one goroutine at a time.

@@ -70,6 +70,22 @@ func TestExcluded(t *testing.T) {
 	}
 }
 
+// A member that has ended asleep does not count as a sleeper that is to be woken.
+func TestExcludedSleeper(t *testing.T) {
+	l := Open(make([]Word, WordsOf(3)), 3)
+	assert.True(t, l.Request(0, Exclusive))
+	for _, waiting := range []int{1, 2} {
+		assert.False(t, l.Request(waiting, Exclusive))
+		l.Sleep(waiting)
+	}
+	l.Exclude(1)
+	assert.Equal(t, -1, l.Next(0))
+	l.Release(0)
+	assert.Equal(t, 2, l.Next(0))
+	l.Release(2)
+	assert.Equal(t, -1, l.Next(0))
+}
+
 // With any contents of the words, every call returns, and accesses no others.
 func TestAnyWords(t *testing.T) {
 	for _, v := range []uint64{1, 2, 3, choosing, asleep, ^uint64(0), ^uint64(0) &^ choosing, 1 << 63} {
