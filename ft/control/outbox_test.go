@@ -22,7 +22,8 @@ type outboxJob struct {
 	n       int
 	resolve func(p *sim.Proc, peer proc.ID) error // before process 0 connects
 	log     *slog.Logger
-	first   proc.ID // sends something to 0 at the beginning, so that 0 knows it; 0: none
+	first   proc.ID     // sends something to 0 at the beginning, so that 0 knows it; 0: none
+	late    fabric.Time // when it does, if 0 does not wait for it
 
 	got [][][]byte      // frames that each has received
 	at  [][]fabric.Time // and when
@@ -74,12 +75,13 @@ func (o *outboxJob) clerk(p *sim.Proc, body func(p *sim.Proc, e *progress.Engine
 	out := NewOutbox(e, o.log)
 	switch {
 	case id == 0:
-		if o.first > 0 {
+		if o.first > 0 && o.late == 0 {
 			e.Wait(&met)
 		}
 		body(p, e, out)
 		out.Stop()
 	case id == o.first:
+		p.Host().Pause(o.late)
 		out.Send(0, fabric.ClassAgree, nil)
 		out.Flush(1 << 60)
 	}
@@ -190,6 +192,26 @@ func TestOutboxWithoutConnection(t *testing.T) {
 	require.Len(t, o.got[1], 3)
 	require.Empty(t, o.got[2])
 	require.Len(t, o.got[3], 3)
+}
+
+// A peer that connects while its address is looked up gets its frames, though the look-up fails.
+func TestOutboxPeerConnectsFirst(t *testing.T) {
+	o := outboxJob{n: 2, first: 1, late: second / 2}
+	o.resolve = func(p *sim.Proc, peer proc.ID) error {
+		p.Host().Pause(second)
+		return errors.New("no such street")
+	}
+	o.run(t, func(p *sim.Proc, e *progress.Engine, out *Outbox) {
+		for range 3 {
+			out.Send(1, fabric.ClassAgree, nil)
+		}
+		var later progress.Completion
+		e.After(2*second, later.Finish)
+		e.Wait(&later)
+		assert.NoError(t, out.Unreachable(1))
+		assert.False(t, e.View().Failed(1))
+	})
+	require.Len(t, o.got[1], 3)
 }
 
 // Stop waits for a connection that is being made; nothing is sent or logged after it.

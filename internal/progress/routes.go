@@ -136,21 +136,22 @@ func (e *Engine) try(p fabric.Provider, peer proc.ID, tried []error) (*Endpoint,
 	e.Unlock()
 	addr, err := e.resolve(p.Name(), peer)
 	e.Lock()
-	switch {
-	case errors.Is(err, fabric.ErrNoPath):
-		return nil, err
-	case err != nil && !errors.Is(err, fabric.ErrPeerGone):
-		return nil, addressError(peer, err)
-	case e.closed:
+	if e.closed {
 		return nil, ErrClosed
 	}
 	if ep := e.Lookup(peer); ep != nil {
-		return ep, nil // another goroutine was faster
+		return ep, nil // another goroutine was faster, or the peer, and then no address is needed
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+		return e.connect(p, peer, addr, tried)
+	case errors.Is(err, fabric.ErrPeerGone):
 		return e.joinEnded(&Endpoint{Proc: peer, Tried: tried}, p, proc.Cause{}), nil
+	case errors.Is(err, fabric.ErrNoPath):
+		return nil, err
+	default:
+		return nil, addressError(peer, err)
 	}
-	return e.connect(p, peer, addr, tried)
 }
 
 //go:noinline
