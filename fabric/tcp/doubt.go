@@ -57,15 +57,17 @@ func (p *Provider) checkDoubted(now time.Time) {
 }
 
 // unanswered reports whether the kernel has bytes without an acknowledgement, and whether it has sent them again and had none for too long.
+// What it could not send at all, as on a host without the address of the connection, it keeps, and probes, as if the peer's window were
+// full. A peer whose window is full answers that, which ends the count of probes; one of them, or the answer, may be lost.
 func (c *Conn) unanswered(now time.Time) (waits, fails bool) {
 	if c.state != up {
 		return false, false
 	}
 	i, err := unix.GetsockoptTCPInfo(c.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-	if err != nil || i.Unacked == 0 {
+	if err != nil || i.Unacked == 0 && i.Notsent_bytes == 0 {
 		return false, false
 	}
-	if i.Retransmits == 0 || i.Bytes_acked != c.acked {
+	if i.Retransmits == 0 && i.Probes < 2 || i.Bytes_acked != c.acked {
 		c.acked, c.ackedThen = i.Bytes_acked, now
 	}
 	return true, now.Sub(c.ackedThen) >= c.p.cfg.Patience
