@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/internal/proc"
@@ -59,6 +60,43 @@ func TestPollServesManyNewcomers(t *testing.T) {
 		require.NoError(t, err)
 		require.NotNil(t, b, "newcomer %d has no answer", i)
 	}
+}
+
+// Two processes connect that poll so rarely that each limit of the handshake has passed before the next poll: what has
+// arrived by then counts.
+func TestLateProcessesConnect(t *testing.T) {
+	var sink fabric.Sink
+	p, other := unanswered(t, 0), unanswered(t, 1)
+	c := p.newConn(1, &other.self)
+	c.paths = []path{{there: other.self.addrs[0]}, {there: other.self.addrs[0]}}
+	c.downSince = time.Now()
+	for c.reconnect(c.downSince); c.dial.stage == connecting; p.Poll(&sink) {
+		idle(p)
+	}
+	late := func(q *Provider) {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(q.connSet.fd), Events: unix.POLLIN}}, int(stall.Milliseconds()))
+		require.NoError(t, err)
+		require.Equal(t, 1, n, "nothing comes")
+		past := time.Now().Add(-time.Second)
+		for _, hs := range q.handshakes {
+			hs.due = past
+		}
+		for _, c := range q.reconnecting {
+			c.deadline = past
+		}
+		q.timerFired()
+		for range 2 * stride {
+			q.Poll(&sink)
+		}
+	}
+	for c.state != up {
+		late(other)
+		late(p)
+		require.NoError(t, c.lastError)
+		require.Zero(t, other.Stats().TimedOut)
+		require.True(t, c.state == up || c.deadline.After(time.Now()), "for the next message")
+	}
+	require.Equal(t, uint64(1), other.Stats().Accepted)
 }
 
 // The memory of a connection is that of its last messages, and is given back while it is idle.

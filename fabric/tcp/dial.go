@@ -120,7 +120,7 @@ func (c *Conn) advance(now time.Time) {
 		}
 	}
 	if err == nil && d.stage == helloSent {
-		err = c.sendProof()
+		err = c.sendProof(now)
 	}
 	if err == nil && c.dial == d && d.stage == proofSent {
 		err = c.readVerdict(now)
@@ -157,13 +157,18 @@ func (c *Conn) sendHello(now time.Time) error {
 	}
 	d.stage = helloSent
 	d.path.here = localName(d.fd)
-	// The peer's machine has answered; whether the process does is for the failure detector.
+	c.awaitAnswer(now)
+	return c.p.connSet.change(d.fd, d.key, unix.EPOLLIN)
+}
+
+// awaitAnswer sets the time for the peer's next message. Its machine has answered; whether the
+// process does is for the failure detector.
+func (c *Conn) awaitAnswer(now time.Time) {
 	c.deadline = time.Time{}
 	if len(c.paths) > 1 {
 		c.deadline = now.Add(dialSilence)
 		c.p.alarm(c.deadline)
 	}
-	return c.p.connSet.change(d.fd, d.key, unix.EPOLLIN)
 }
 
 var (
@@ -172,7 +177,7 @@ var (
 )
 
 // sendProof answers the challenge.
-func (c *Conn) sendProof() error {
+func (c *Conn) sendProof(now time.Time) error {
 	d := c.dial
 	b, err := d.readMessage(challengeBytes)
 	if b == nil || err != nil {
@@ -190,6 +195,7 @@ func (c *Conn) sendProof() error {
 		return err
 	}
 	d.stage = proofSent
+	c.awaitAnswer(now)
 	return nil
 }
 

@@ -381,9 +381,17 @@ func (p *Provider) refused(kind string, hs *handshake, why string) {
 
 // expireHandshakes closes the handshakes that have timed out.
 func (p *Provider) expireHandshakes(now time.Time) {
-	for len(p.handshakes) > 0 && !p.handshakes[0].due.After(now) {
-		p.stats.timedOut.Add(1)
-		p.refused("timeout", p.handshakes[0], fmt.Sprintf("it had not ended its handshake after %v", handshakeTimeout))
-		p.drop(p.handshakes[0])
+	for _, hs := range slices.Clone(p.handshakes) {
+		if hs.due.After(now) {
+			return
+		}
+		if hs.fd >= 0 && hs.proof == nil {
+			p.advanceHandshake(hs) // the rest may be there: this process looks late
+		}
+		if hs.fd >= 0 && hs.proof == nil {
+			p.stats.timedOut.Add(1)
+			p.refused("timeout", hs, fmt.Sprintf("it had not ended its handshake after %v", handshakeTimeout))
+			p.drop(hs)
+		}
 	}
 }

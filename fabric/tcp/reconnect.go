@@ -124,13 +124,19 @@ func (c *Conn) endCauseOf(kind proc.Kind) proc.Cause {
 // deadlinePassed acts when the time of an attempt, or of a pause, is over.
 func (c *Conn) deadlinePassed(now time.Time) {
 	c.downSince = c.downSince.Add(now.Sub(c.deadline)) // without polls, nothing was tried
-	switch {
-	case c.state == waiting:
+	switch c.state {
+	case waiting:
 		c.dialNext(now)
-	case c.state == dialling && c.dial.stage != connecting:
-		c.attemptFailed(now, errSilentPeer)
-	case c.state == dialling:
-		c.attemptFailed(now, unix.ETIMEDOUT)
+	case dialling:
+		d, stage := c.dial, c.dial.stage
+		c.advance(now) // the answer may be there: this process looks late
+		switch {
+		case c.dial != d || d.stage != stage:
+		case stage == connecting:
+			c.attemptFailed(now, unix.ETIMEDOUT)
+		default:
+			c.attemptFailed(now, errSilentPeer)
+		}
 	}
 }
 
