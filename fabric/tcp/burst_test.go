@@ -39,6 +39,7 @@ func TestBurst(t *testing.T) {
 		"long":       func(tp *tap, _ *Conn) { tp.conn.TrySend(fabric.ClassTest, 0, make([]byte, burstFrame)) },
 		"loan":       func(tp *tap, _ *Conn) { tp.conn.TryLend(fabric.ClassTest, 0, make([]byte, size)) },
 		"invalidate": func(_ *tap, other *Conn) { other.Invalidate() },
+		"unsent":     func(tp *tap, _ *Conn) { require.False(tp, tp.conn.Unsent()) },
 		"depart":     func(tp *tap, _ *Conn) { tp.Depart() },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -37,6 +37,7 @@ func (p *Provider) EndBurst() (all bool) {
 
 // Unsent implements fabric.Lender. An interrupted connection sends the kept frames again.
 func (c *Conn) Unsent() bool {
+	c.p.endBurst()
 	switch {
 	case c.state == ended:
 		return false
