@@ -99,7 +99,7 @@ func (f netFault) describe() string {
 	return fmt.Sprintf("the cable of host %d is pulled", f.a)
 }
 
-// disturb applies every fault in its time, and logs it. The returned function ends that, and returns the
+// disturb applies every fault in its time, and logs those that it has applied. The returned function ends that, and returns the
 // errors.
 func disturb(net *netns.Net, faults []netFault, log io.Writer) (stop func() error) {
 	var mu sync.Mutex
@@ -109,10 +109,11 @@ func disturb(net *netns.Net, faults []netFault, log io.Writer) (stop func() erro
 	act := func(f netFault, do func(*netns.Net) error, what string) {
 		mu.Lock()
 		defer mu.Unlock()
-		fmt.Fprintf(log, "banyan: %s\n", what)
 		if err := do(net); err != nil {
 			wrong = append(wrong, fmt.Errorf("--netns-fault=%v: %w", f, err))
+			return
 		}
+		fmt.Fprintf(log, "banyan: %s\n", what)
 	}
 	start := time.Now()
 	wait := func(until time.Duration) bool {

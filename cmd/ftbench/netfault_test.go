@@ -1,11 +1,13 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/banyan-hpc/banyan/internal/launch"
 	"github.com/stretchr/testify/require"
 )
 
@@ -56,4 +58,24 @@ func TestFaultsHeal(t *testing.T) {
 	require.Contains(t, errs, "200ms: nothing passes between hosts 0 and 1")
 	require.Contains(t, errs, "400ms: no more: nothing passes")
 	require.True(t, strings.Contains(out, "65536"), out)
+}
+
+// A fault that cannot be applied is reported with the end of the job, whatever that is, and not announced.
+func TestFaultThatFails(t *testing.T) {
+	if !namespaces(t) {
+		return
+	}
+	f := netnsFlags{Netns: 2, NetnsFault: []netFault{{text: "0-7@0s", kind: '-', a: 0, b: 7}}}
+	for script, want := range map[string]string{"exit 3": "exit code 3", "exit 0": "--netns-fault=0-7@0s: "} {
+		var said strings.Builder
+		spec := launch.Spec{Argv: []string{"sh", "-c", script}, Env: os.Environ(), Stderr: &said}
+		err := f.startNetns(spec, nil)
+		require.ErrorContains(t, err, want)
+		require.Contains(t, said.String()+fmt.Sprintf("ftbench: %v\n", err), "ftbench: --netns-fault=0-7@0s: netns: ")
+		require.NotContains(t, said.String(), "nothing passes")
+	}
+
+	code, out, errs := ftbench(t, "run", "--netns", "2", "--json", "-", "--", "sh", "-c", "exit 3")
+	require.Equal(t, 3, code, errs)
+	require.Empty(t, eventsOf(events(t, []byte(out)), "ended", -1)[0].Error)
 }

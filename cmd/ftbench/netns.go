@@ -92,9 +92,16 @@ func (f *netnsFlags) startNetns(spec launch.Spec, n *int) (err error) {
 	}
 	spread(&spec, net, hosts)
 	heal := disturb(net, f.NetnsFault, spec.Stderr)
-	err = errors.Join(finished(launch.Run(context.Background(), spec)), heal())
-	if cerr := net.Close(); cerr != nil && err == nil {
-		err = fmt.Errorf("--netns: %w", cerr)
+	err = finished(launch.Run(context.Background(), spec))
+	wrong := heal()
+	if cerr := net.Close(); cerr != nil {
+		wrong = errors.Join(wrong, fmt.Errorf("--netns: %w", cerr))
+	}
+	if err == nil {
+		return wrong
+	}
+	if wrong != nil { // the end of the job is the command's
+		fmt.Fprintf(spec.Stderr, "ftbench: %v\n", wrong)
 	}
 	return err
 }
