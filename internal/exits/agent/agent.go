@@ -226,9 +226,13 @@ func (a *agent) talk(conn *net.UnixConn, user int) {
 	if rights != nil {
 		oob = unix.UnixRights(rights...)
 	}
-	// A process that has disconnected meanwhile does not need an answer.
-	_, _, _ = conn.WriteMsgUnix(answer, oob, nil)
+	_, _, err = conn.WriteMsgUnix(answer, oob, nil)
 	closeAll(rights)
+	// A process that has disconnected meanwhile does not need an answer.
+	if err != nil && !errors.Is(err, unix.EPIPE) && !errors.Is(err, unix.ECONNRESET) {
+		event.Err = fmt.Errorf("the answer: %w", err)
+		a.report(event)
+	}
 }
 
 // serve registers a client that has sent Hello. Its message has been read in any case: closing a

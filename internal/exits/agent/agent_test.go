@@ -26,6 +26,7 @@ const (
 	without = "BANYAN_NO_BPF"
 	role    = "BANYAN_AGENT_TEST_ROLE"
 	where   = "BANYAN_AGENT_TEST_ADDRESS"
+	files   = "BANYAN_AGENT_TEST_FILES" // the limit of the agent's open files, if it is set
 	// patienceMs bounds the wait for expected events: only a test that fails waits so long.
 	patienceMs = 30_000
 )
@@ -101,6 +102,11 @@ func playParent() error {
 }
 
 func playAgent() error {
+	if most, err := strconv.ParseUint(os.Getenv(files), 10, 64); err == nil {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: most, Max: most}); err != nil {
+			return err
+		}
+	}
 	l, err := Listen(os.Getenv(where))
 	if err != nil {
 		return err

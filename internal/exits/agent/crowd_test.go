@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 
@@ -57,4 +59,35 @@ func TestOutsideOfTheNamespace(t *testing.T) {
 	require.Equal(t, "ready", a.line(t))
 	_, err := exits.Dial(address)
 	require.ErrorContains(t, err, "run the agent in the same one")
+}
+
+// An agent without privileges over limits may have no more descriptors in unread answers than open. It reports an
+// answer that it cannot send.
+func TestUnreadAnswers(t *testing.T) {
+	if !privileged(t) {
+		return
+	}
+	const most = 100
+	t.Setenv(files, strconv.Itoa(most))
+	address := "@" + t.Name() + strconv.Itoa(os.Getpid())
+	a := start(t, "agent", address, &syscall.SysProcAttr{
+		Credential:  &syscall.Credential{Uid: 65532, Gid: 65532},
+		AmbientCaps: []uintptr{unix.CAP_BPF, unix.CAP_PERFMON},
+	})
+	require.Equal(t, "ready", a.line(t))
+	for answered := true; answered; { // each answer has descriptors
+		conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: address, Net: "unixpacket"})
+		require.NoError(t, err)
+		defer conn.Close()
+		_, err = conn.Write([]byte(exits.Hello))
+		require.NoError(t, err)
+		raw, err := conn.SyscallConn()
+		require.NoError(t, err)
+		require.NoError(t, raw.Read(func(fd uintptr) bool {
+			n, _, err := unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK)
+			answered = n > 0
+			return !errors.Is(err, unix.EAGAIN)
+		}))
+	}
+	require.Regexp(t, fmt.Sprintf("process %d of user 0: the answer: .*too many references", os.Getpid()), a.line(t))
 }
