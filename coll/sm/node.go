@@ -52,7 +52,6 @@ func (s *Segment) Bring(op Op, part []byte) error {
 		return s.interrupted()
 	}
 	s.phase.Bring(op.Number, part)
-	s.brought = true
 	s.phase.Enter(s.me)
 	if s.phase.Naps(0) && s.phase.Last() {
 		s.leader.TrySend(fabric.ClassColl, 0, nil)
@@ -121,9 +120,8 @@ func (s *Segment) Take(op Op, from int) (payload []byte, whole bool, err error) 
 		return nil, false, s.interrupted()
 	}
 	laid, length, err := s.spread(op, from)
-	if s.brought && err == nil {
+	if err == nil {
 		s.phase.Follow()
 	}
-	s.brought = false
 	return laid, length != board.Elsewhere, err
 }

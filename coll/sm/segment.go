@@ -28,7 +28,6 @@ type Segment struct {
 	using    bool                 // an operation is under way
 	op       Op                   // it, once it waits
 	left     bool
-	brought  bool // the leader has a part of this member
 	err      error
 	asked    int             // the place of the member that answer is of; -1: none
 	answer   p2p.Handle      // see interrupted

@@ -208,16 +208,22 @@ func (w *world) readLevels(a *actor) {
 	}
 }
 
-// rouse looks at one of those that the member wakes: its neighbours in a chain.
+// adjacent reports whether two members wake each other: they are neighbours in a binomial tree, as in package sm.
+func adjacent(a, b int) bool { return a != b && (a&(a-1) == b || b&(b-1) == a) }
+
+// rouse looks at one of those that the member wakes.
 func (w *world) rouse(a *actor, op byte) {
-	if to := a.me - 1 + 2*a.k; to >= 0 && to < a.n && a.phase.Naps(to) && w.broken != silentNaps {
+	for !adjacent(a.me, a.k) && a.k < a.n {
+		a.k++
+	}
+	if to := a.k; to < a.n && a.phase.Naps(to) && w.broken != silentNaps {
 		for i := range w.actors {
 			if o := &w.actors[i]; o.segment == a.segment && o.me == to && !o.crashed {
 				o.woken = true
 			}
 		}
 	}
-	if a.k++; a.k < 2 {
+	if a.k++; a.k < a.n {
 		return
 	}
 	switch a.k = 0; {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -102,6 +103,9 @@ func TestExplore(t *testing.T) {
 		for range 1 + rng.IntN(16) {
 			j.ops += string("bmmegg0123"[rng.IntN(10)])
 		}
+		if rng.IntN(8) == 0 { // some broadcasts, a collection, and as many broadcasts as may follow each other
+			j.ops = strings.Repeat("0", rng.IntN(Buffers)) + "g" + strings.Repeat("1", Buffers)
+		}
 		j.crashes, j.group = rng.IntN(j.n), rng.IntN(4)
 		j.zombies, j.early = rng.IntN(2) == 0, rng.IntN(4) == 0
 		if j.crashes == 0 && rng.IntN(2) == 0 {
@@ -119,7 +123,7 @@ func TestMutants(t *testing.T) {
 		"payload after flag":               {n: 2, ops: "m", broken: lateParts},
 		"one place for parts":              {n: 2, ops: "mm", broken: oneTurn},
 		"no member waits for readers":      {n: 2, ops: "000000000", broken: endlessRoot},
-		"a member that left does not wake": {n: 3, ops: "00", leaver: 1, after: 1, broken: trusting},
+		"a member that left does not wake": {n: 4, ops: "3", leaver: 2, broken: trusting},
 		"a learner of a death looks":       {n: 2, ops: "mm", crashes: 1, broken: abrupt},
 		"a group is announced too early":   {n: 3, ops: "b", group: 2, broken: hopeful},
 		"sums of another step":             {n: 2, ops: "mmm", group: 1, broken: staleSums},

@@ -136,9 +136,11 @@ func (p *Phase) Laid(member int) (payload []byte, length int, ok bool) {
 }
 
 // From is the member that has to come to the next step, in which a root lays a payload: the root, or
-// everyone, so that buffers can be used again.
+// everyone, so that buffers can be used again. It is the same for all members: they wake only their neighbours, which have
+// to wait as well. A member that has brought a part to the last step waits for the one that collects, which comes when all
+// have brought theirs.
 func (p *Phase) From(root int) int {
-	if p.step+1-p.complete >= Buffers-1 {
+	if p.parts < p.step && p.step+1-p.complete >= Buffers-1 {
 		return Everyone
 	}
 	return root
@@ -198,9 +200,13 @@ func (p *Phase) Last() bool {
 	return q.Here()
 }
 
-// Follow notes that everyone has come to the step before this one: the member that has come to this one
-// has waited for that.
-func (p *Phase) Follow() { p.complete = max(p.complete, p.step-1) }
+// Follow notes that everyone has come to the step before this one, if this member has brought a part to it: the member
+// that collects the parts has waited for that, and has come to this step.
+func (p *Phase) Follow() {
+	if p.parts == p.step-1 {
+		p.complete = max(p.complete, p.parts)
+	}
+}
 
 // Awaited is a member that has to come and was not seen to have come.
 func (p *Phase) Awaited() int {

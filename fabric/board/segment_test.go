@@ -84,6 +84,34 @@ func TestOtherOperations(t *testing.T) {
 	require.Equal(t, []int{-1, -1, -1}, step("sss"))
 }
 
+// After any number of broadcasts and collections all members wait for the same ones in the next step, as they wake only their
+// neighbours.
+func TestAllWaitForTheSame(t *testing.T) {
+	for before := range 2 * Buffers {
+		slots, common, buffers := make([]Slot, 2), new(Common), make([]Buffer, Buffers)
+		parts := make([]byte, PartsBytes(2))
+		leader, member := Open(slots, common, buffers, parts).Phase(0), Open(slots, common, buffers, parts).Phase(1)
+		bcasts := func(n int) {
+			for range n {
+				require.Equal(t, leader.From(0), member.From(0), "step %d, after %d broadcasts", member.Step()+1, before)
+				leader.Enter(leader.From(0))
+				member.Enter(member.From(0))
+				leader.End()
+				member.End()
+			}
+		}
+		bcasts(before)
+		leader.Collect(partsOp)
+		member.Bring(partsOp, nil)
+		leader.Enter(Everyone)
+		member.Enter(1)
+		leader.End()
+		bcasts(1)
+		member.Follow()
+		bcasts(2 * Buffers)
+	}
+}
+
 // A part that is too long is reported as elsewhere. A payload of others or of other steps is not taken for one's own.
 // Memory serves others when all have left.
 func TestSegment(t *testing.T) {

@@ -2,6 +2,7 @@ package collectives
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -208,4 +209,42 @@ func TestLevelsAfterTheChainIsBroken(t *testing.T) {
 	for rank, e := range res.Ends {
 		require.Equal(t, rank == 2, e.Failed(), "%v\n%s", e, out)
 	}
+}
+
+// levelsLastOneLate has rank 3 come to the last of several broadcasts of another node when the others of its node may sleep
+// there. No detector wakes rank 0, so it leaves only if all of its node wait for the same rank.
+func levelsLastOneLate(w *banyan.World) error {
+	c := w.Comm()
+	buf := make([]byte, 8)
+	err := errors.Join(c.Barrier(), c.Barrier())
+	for range 4 {
+		err = errors.Join(err, c.Bcast(buf, 4))
+	}
+	err = errors.Join(err, c.Barrier())
+	for range 5 {
+		err = errors.Join(err, c.Bcast(buf, 4))
+	}
+	if c.Rank() == 3 {
+		w.Sleep(100 * time.Millisecond) // the others sleep
+	}
+	if err = errors.Join(err, c.Bcast(buf, 4)); err != nil {
+		return err
+	}
+	switch c.Rank() {
+	case 0:
+		return errors.Join(c.Send(nil, 3, 0), lastOf(c.Recv(nil, 3, 0)))
+	case 3:
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		err = lastOf(c.WithContext(ctx).Recv(nil, 0, 0))
+		for _, rank := range []int{0, 1, 2, 4} {
+			err = errors.Join(err, c.Send(nil, rank, 0))
+		}
+		return err
+	}
+	return lastOf(c.Recv(nil, 3, 0)) // a rank that departs would wake rank 0
+}
+
+func TestLevelsWithALateRank(t *testing.T) {
+	ranktest.Succeed(t, 5, "levels, last one late", ranktest.Nodes("a;a;a;a;b"), "BANYAN_FABRIC=shm,tcp", "BANYAN_DETECT=off")
 }

@@ -23,6 +23,7 @@ var roles = ranktest.Roles{
 	"levels":                      levelsRank,
 	"levels, broken chain":        levelsBreakTheChain,
 	"levels differ":               levelsDiffer,
+	"levels, last one late":       levelsLastOneLate,
 	"levels, root leaves":         levelsRootLeaves,
 	"long chain":                  longChain,
 	"ranged":                      rangedRank,
