@@ -33,20 +33,13 @@ func (w *Window) request(name string, op rma.Op) Request {
 	return Request{w.core.Request(&op, name), w.c}
 }
 
-func negative(at int) uint64 {
-	if at < 0 {
-		return rma.NoPlace
-	}
-	return uint64(at)
-}
-
 // Put writes buf to a rank's memory, at an offset.
 func (w *Window) Put(buf []byte, rank, at int) error {
 	if mem := w.near(rank, uint64(at), len(buf)); mem != nil {
 		copy(mem, buf)
 		return nil
 	}
-	return w.do("Put", rma.Op{Kind: rma.Put, Data: buf, Rank: rank, At: negative(at)})
+	return w.do("Put", rma.Op{Kind: rma.Put, Data: buf, Rank: rank, At: uint64(at)})
 }
 
 // Get reads from a rank's memory, at an offset, into buf.
@@ -55,7 +48,7 @@ func (w *Window) Get(buf []byte, rank, at int) error {
 		copy(buf, mem)
 		return nil
 	}
-	return w.do("Get", rma.Op{Kind: rma.Get, Old: buf, Rank: rank, At: negative(at)})
+	return w.do("Get", rma.Op{Kind: rma.Get, Old: buf, Rank: rank, At: uint64(at)})
 }
 
 // PutNotify is Put that increments a counter of the target after the data have been written; see
@@ -64,18 +57,18 @@ func (w *Window) PutNotify(buf []byte, rank, at, counter int) error {
 	if counter < 0 || counter >= maxNotices {
 		return w.wrong("PutNotify", fmt.Errorf("%w: counter %d", ErrArgument, counter))
 	}
-	return w.do("PutNotify", rma.Op{Kind: rma.Put, Data: buf, Rank: rank, At: negative(at), Notice: counter + 1})
+	return w.do("PutNotify", rma.Op{Kind: rma.Put, Data: buf, Rank: rank, At: uint64(at), Notice: counter + 1})
 }
 
 // Rput is Put with a request, which completes when the data are at the target. Like every request it must be
 // waited for.
 func (w *Window) Rput(buf []byte, rank, at int) Request {
-	return w.request("Rput", rma.Op{Kind: rma.Put, Data: buf, Rank: rank, At: negative(at)})
+	return w.request("Rput", rma.Op{Kind: rma.Put, Data: buf, Rank: rank, At: uint64(at)})
 }
 
 // Rget is Get with a request, which completes when the data are in buf.
 func (w *Window) Rget(buf []byte, rank, at int) Request {
-	return w.request("Rget", rma.Op{Kind: rma.Get, Old: buf, Rank: rank, At: negative(at)})
+	return w.request("Rget", rma.Op{Kind: rma.Get, Old: buf, Rank: rank, At: uint64(at)})
 }
 
 // AccOp is an operation of an accumulate: it combines an element with the one in memory. A wrong combination with a

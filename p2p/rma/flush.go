@@ -43,9 +43,6 @@ func every(*target) bool { return true }
 
 // Flush waits until the operations on a rank are complete at the rank and here.
 func (w *Window) Flush(rank int) error {
-	if w.Settled(rank) {
-		return nil
-	}
 	w.s.e.Lock()
 	defer w.s.e.Unlock()
 	t, err := w.reach(rank)

@@ -2,6 +2,7 @@ package rma
 
 import (
 	"fmt"
+	"math"
 	"sync/atomic"
 
 	"github.com/banyan-hpc/banyan/fabric"
@@ -279,7 +280,7 @@ func (op *Op) length() uint64 {
 }
 
 func (op *Op) check(t *target, n uint64) error {
-	if op.At == NoPlace {
+	if op.At > math.MaxInt64 {
 		return fmt.Errorf("%w: a negative offset or index, or one beyond all memory", ft.ErrArgument)
 	}
 	if w := t.w; w.dynamic && t.rank == w.rank {
