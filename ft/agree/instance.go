@@ -24,7 +24,7 @@ type instance struct {
 
 // memory is reused by the next agreement.
 type memory struct {
-	counted ranks  // ranks with a counted contribution
+	counted ranks  // ranks with a counted contribution; before this process's own, with one in pending
 	sentTo  ranks  // ranks that have been sent the decision
 	value   []byte // memory of gathered.value
 	own     []byte // memory of mine.Value

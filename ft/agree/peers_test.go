@@ -202,3 +202,13 @@ func TestPeersAreBounded(t *testing.T) {
 	ms[0].Close(theGroup)
 	require.Zero(t, len(ms[0].open))
 }
+
+// A contribution that is repeated before this process enters is kept once.
+func TestRepeatedContributions(t *testing.T) {
+	ms := machines(t, 2, theGroup)
+	f := frame{kind: kindUp, key: theGroup, seq: 1}
+	for range 10_000 {
+		require.NoError(t, ms[0].Receive(ms[1].self, f.encode(nil)))
+	}
+	require.Equal(t, 1, len(ms[0].open[theGroup].cur.pending))
+}

@@ -100,6 +100,7 @@ func (i *instance) enter() {
 	if len(l.known) > 0 {
 		i.nameEnded()
 	}
+	i.counted = i.counted[:0]
 	for k := range i.pending {
 		i.count(i.pending[k].rank, &i.pending[k].frame)
 	}
@@ -227,8 +228,11 @@ func (s *sequence) dispatch(rank int, f *frame) error {
 	return nil
 }
 
-// keepEarly keeps a contribution that came before this process's own.
+// keepEarly keeps a contribution that came before this process's own, the first of each member.
 func (i *instance) keepEarly(rank int, f *frame) {
+	if !i.counted.add(rank) {
+		return
+	}
 	i.pending = append(i.pending, pendingUp{rank: rank, frame: *f})
 	early := &i.pending[len(i.pending)-1].frame
 	early.value, early.ended, early.unacked = slices.Clone(f.value), slices.Clone(f.ended), slices.Clone(f.unacked)
