@@ -248,7 +248,9 @@ func (c *Corrected) onWhole(context uint32, from proc.ID, frame []byte) {
 	if k == nil {
 		g := c.comms.Members(context)
 		if g == nil {
-			c.keep(context, from, frame)
+			if !c.comms.GaveUp(context) { // it has not been freed
+				c.keep(context, from, frame)
+			}
 			return
 		}
 		k = c.comm(context, g)

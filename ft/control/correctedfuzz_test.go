@@ -60,3 +60,22 @@ func FuzzCorrected(f *testing.F) {
 		require.Contains(t, []proc.Kind{proc.Departed, proc.Corrupt}, x.ended[0].Kind)
 	})
 }
+
+// Frames for a communicator that was freed before any of its operations are dropped, however many.
+func TestCorrectedFramesForTheFreed(t *testing.T) {
+	x := &fuzzJob{class: fabric.ClassCorrected}
+	var c *Corrected
+	x.start = func(e *progress.Engine, out *Outbox) {
+		c = StartCorrected(e, out, Comms{
+			Members: func(uint32) agree.Group { return nil }, GaveUp: func(uint32) bool { return true },
+		}, nil)
+		e.Lock()
+		defer e.Unlock()
+		for range earlyMax/corrected.MaxFrame + 1 {
+			c.onWhole(7, 1, make([]byte, corrected.MaxFrame))
+		}
+	}
+	x.look = func() { require.Zero(t, c.early.Len()) }
+	x.run(t)
+	require.Equal(t, proc.Departed, x.ended[0].Kind)
+}
