@@ -43,11 +43,7 @@ func (p *Provider) checkDoubted(now time.Time) {
 			return !c.doubted
 		})
 		for _, c := range silent {
-			for c.state == up && c.receive(p.sink) > 0 { // it may have said that it departs
-			}
-			if c.state == up {
-				c.broke(unix.ETIMEDOUT)
-			}
+			c.drain(p.sink, unix.ETIMEDOUT) // it may have said that it departs
 		}
 		p.doubtDue = now.Add(p.cfg.Patience / 4)
 	}

@@ -324,7 +324,7 @@ func (p *Provider) admitPostponed() int {
 // decide returns the outcome of a call by c's peer.
 func (p *Provider) decide(c *Conn, a *address) outcome {
 	switch {
-	case p.gone[c.peer] || c.state == ended || c.invalidated || c.peerAddress.born != a.born:
+	case p.gone[c.peer] || c.state == ended || c.peerAddress.born != a.born:
 		return rejected
 	case c.dial != nil && c.dial.stage == proofSent && p.cfg.Self < c.peer:
 		return duplicate
@@ -335,10 +335,7 @@ func (p *Provider) decide(c *Conn, a *address) outcome {
 // drainReplaced reads the rest of a connection that its peer gives up for a new one.
 func (p *Provider) drainReplaced(c *Conn) {
 	c.replaced, c.downSince = true, time.Now()
-	for c.state == up {
-		if n := c.receive(p.sink); n == 0 {
-			break
-		}
+	for c.state == up && c.receive(p.sink) > 0 {
 	}
 	c.replaced = false
 }

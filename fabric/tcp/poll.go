@@ -196,16 +196,18 @@ func (p *Provider) drainSuspects(s *fabric.Sink) int {
 	suspects := p.suspects
 	p.suspects = nil
 	for _, c := range suspects {
-		if c.state != up {
-			continue
-		}
-		for c.state == up && c.receive(s) > 0 {
-		}
-		if c.state == up {
-			c.broke(unix.EPIPE)
-		}
+		c.drain(s, unix.EPIPE)
 	}
 	return len(suspects)
+}
+
+// drain reads what the peer has sent, and then takes the connection as broken.
+func (c *Conn) drain(s *fabric.Sink, why error) {
+	for c.state == up && c.receive(s) > 0 {
+	}
+	if c.state == up {
+		c.broke(why)
+	}
 }
 
 // report reports peers that have ended.

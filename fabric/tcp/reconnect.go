@@ -85,7 +85,7 @@ func (c *Conn) attemptFailed(now time.Time, why error) {
 	}
 	c.hangUp()
 	c.lastError = why
-	if c.invalidated || c.state == ended {
+	if c.state == ended {
 		return
 	}
 	c.nextPath(now)
