@@ -65,7 +65,7 @@ func start(ctx context.Context, link *join.Job, c *config, set *settings.Set) (j
 	cfg := progress.Config{Routed: l.connLog.ofRoutes()}
 	var ends *exits.Table
 	defer func() {
-		if err != nil && j == nil {
+		if err != nil {
 			err = errors.Join(err, closeAll(&cfg), closeExits(ends))
 		}
 	}()
