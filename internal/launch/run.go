@@ -31,7 +31,7 @@ type job struct {
 	ended    chan spawn.End
 	aborts   chan abortion
 	broken   chan outputEnd
-	lost     chan *hosts.Remote
+	lost     chan hosts.Loss
 
 	ends       []spawn.End
 	left       int
@@ -94,7 +94,7 @@ func Run(ctx context.Context, spec Spec) (*Result, error) {
 		plan: p, srv: pmi.NewServer(pmi.NewID(), p.N, p.InitTimeout),
 		gone: make(chan struct{}), finished: make(chan struct{}),
 		ended: make(chan spawn.End, p.N), aborts: make(chan abortion, 1), broken: make(chan outputEnd, 2),
-		lost: make(chan *hosts.Remote, len(p.shares)),
+		lost: make(chan hosts.Loss, len(p.shares)),
 		ends: make([]spawn.End, p.N),
 	}
 	j.out, j.err = newSinks(p.Stdout, p.Stderr, j.gone, j.onWriteError)
@@ -153,8 +153,8 @@ func (j *job) loop(ctx context.Context) {
 			j.onAbort(a)
 		case o := <-j.broken:
 			j.onBroken(o)
-		case h := <-j.lost:
-			j.hostLost(h)
+		case l := <-j.lost:
+			j.hostLost(l)
 		case sig, open := <-j.plan.Signals:
 			if !open {
 				j.plan.Signals = nil

@@ -56,8 +56,8 @@ func (j *job) counts(end spawn.End) bool {
 
 // hostLost is called when the connection to a host has ended before the job there. The ends of its
 // ranks arrive separately.
-func (j *job) hostLost(h *hosts.Remote) {
-	j.tell(Event{Kind: Failure, Rank: -1, Host: h.Name, Text: h.Loss()})
+func (j *job) hostLost(l hosts.Loss) {
+	j.tell(Event{Kind: Failure, Rank: -1, Host: l.Host, Text: l.Text})
 	if j.plan.Exit == ExitAny {
 		j.settle(1)
 	}

@@ -30,7 +30,7 @@ type Config struct {
 	Work    *sync.WaitGroup     // the goroutines of all hosts
 	Turn    chan struct{}       // bounds the hosts that are being reached
 	Answers chan<- Answer       // three for each host at most
-	Lost    chan<- *Remote      // hosts that are lost while the job runs
+	Lost    chan<- Loss         // one for each host at most
 	Print   func(p []byte) bool // writes the output of a remote shell; false: the output is given up
 	Note    func(p []byte)      // the same, without waiting
 }

@@ -31,13 +31,12 @@ type Remote struct {
 	done  bool // the proxy has sent frameDone; Run's
 
 	mu        sync.Mutex
-	running   bool   // all hosts have started their ranks
-	left      int    // ranks whose end the proxy has not reported
-	stopping  bool   // the launcher is ending the job
-	killing   bool   // its ranks are to be dead soon
-	dismissed bool   // its end is not reported
-	failure   error  // why it is lost
-	loss      string // the message about that; Run's, until h goes to Lost
+	running   bool  // all hosts have started their ranks
+	left      int   // ranks whose end the proxy has not reported
+	stopping  bool  // the launcher is ending the job
+	killing   bool  // its ranks are to be dead soon
+	dismissed bool  // its end is not reported
+	failure   error // why it is lost
 }
 
 // Rank is one rank of a host.
@@ -86,6 +85,9 @@ type Answer struct {
 	Host *Remote
 	Err  error
 }
+
+// Loss is a host that is lost while the job runs, and the printed message about that.
+type Loss struct{ Host, Text string }
 
 // NewRemote makes the Remote of one host. Its Run starts the remote shell.
 func (c *Config) NewRemote(s Share) *Remote {
@@ -289,9 +291,9 @@ func (h *Remote) lose(err error) {
 	case !running:
 		h.answer(h.failure)
 	case reported:
-		h.loss = fmt.Sprintf("host %s is lost: %v; %s", h.Name, err, h.consequence())
-		h.job.Note(fmt.Appendf(nil, "banyan: %s\n", h.loss))
-		h.job.Lost <- h
+		text := fmt.Sprintf("host %s is lost: %v; %s", h.Name, err, h.consequence())
+		h.job.Note(fmt.Appendf(nil, "banyan: %s\n", text))
+		h.job.Lost <- Loss{h.Name, text}
 	}
 	h.link.close()
 	for _, r := range h.Ranks {
@@ -301,9 +303,6 @@ func (h *Remote) lose(err error) {
 		}
 	}
 }
-
-// Loss is the message about a host that came through Lost.
-func (h *Remote) Loss() string { return h.loss }
 
 // consequence describes the consequence for the ranks of a lost host.
 func (h *Remote) consequence() string {
