@@ -63,6 +63,34 @@ func TestCollectiveGoesOnAmongTheLiving(t *testing.T) {
 	require.Zero(t, e.refused)
 }
 
+// A question whether a rank has given up leaves the data of the rank alone.
+func TestQuestionTakesNoData(t *testing.T) {
+	s, e, c, kill := fourRanks(t)
+	w := c.Coll()
+	kill(2)
+	e.Lock()
+	h, connected := w.Ask(1)
+	e.Unlock()
+	require.True(t, connected)
+	s.inbox = []frame{{fabric.ClassEager, w.ctx | uint64(BlockingTag(2, 0)), []byte("abc")}}
+	e.poll()
+	require.Equal(t, Pending, e.State(h))
+	e.Lock()
+	require.True(t, e.Abandon(h))
+	e.Unlock()
+	st, err := e.Wait(Irecv[Aware](w, make([]byte, 3), 1, BlockingTag(2, 0)))
+	require.NoError(t, err)
+	require.Equal(t, 3, st.Count)
+
+	e.Lock()
+	h, _ = w.Ask(1)
+	e.Unlock()
+	s.inbox = []frame{gaveUp(collStream{ctx: w.Context()})}
+	e.poll()
+	require.ErrorIs(t, e.Answer(h), ft.ErrProcFailed)
+	require.NoError(t, e.Answer(h), "it was given")
+}
+
 // An operation that needs the failed rank ends all of its collective here, and no other one.
 func TestCollectiveThatNeedsTheFailed(t *testing.T) {
 	s, e, c, kill := fourRanks(t)

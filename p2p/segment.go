@@ -50,9 +50,10 @@ func (c *Comm) InDoubt(waits bool) (doubt bool, err error) {
 	return false, c.Interrupted(waits)
 }
 
-// Ask posts a receive from a rank, to which no message comes: it ends with an error if the rank has failed, or
-// has given up the blocking collectives; see giveup.go. Not connected: Connect comes first. Precondition: the lock is held.
-func (c *Comm) Ask(rank, tag int) (h Handle, connected bool) {
+// Ask posts a receive from a rank, to which no message comes, as it has the tag of no collective: it ends with an error if
+// the rank has failed, or has given up the blocking collectives; see giveup.go. Not connected: Connect comes first.
+// Precondition: the lock is held.
+func (c *Comm) Ask(rank int) (h Handle, connected bool) {
 	p := c.peers.proc(rank)
 	ep := c.e.p.Lookup(p)
 	if ep == nil {
@@ -61,7 +62,7 @@ func (c *Comm) Ask(rank, tag int) (h Handle, connected bool) {
 	c.e.linkFor(ep)
 	r := c.e.newRequest(c, reqRecv, nil)
 	h = Handle{r, r.gen}
-	c.e.post(r, p, c.ctx|uint64(tag))
+	c.e.post(r, p, c.ctx)
 	return h, true
 }
 

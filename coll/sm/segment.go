@@ -251,7 +251,7 @@ func (s *Segment) interrupted() error {
 	}
 	if member := s.phase.Awaited(); member != s.asked {
 		s.unask()
-		answer, connected := s.c.Ask(s.members[member], tag)
+		answer, connected := s.c.Ask(s.members[member])
 		if !connected {
 			s.stranger = member
 			s.done.Finish()
@@ -288,7 +288,9 @@ func (s *Segment) endLooks() {
 func (s *Segment) unask() {
 	if s.asked >= 0 {
 		s.asked = -1
-		s.c.Engine().Abandon(s.answer)
+		if e := s.c.Engine(); !e.Abandon(s.answer) {
+			_ = e.Answer(s.answer) // it came after the end, or has been given
+		}
 	}
 }
 

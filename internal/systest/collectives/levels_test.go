@@ -141,35 +141,41 @@ func TestLevelsAndDeaths(t *testing.T) {
 
 // levelsRootLeaves has rank 0, alone on its node, broadcast and die. Rank 2 waits for its leader, rank 1, and knows of the
 // death before that comes: rank 0 had completed the broadcast, so it succeeds at both.
-func levelsRootLeaves(w *banyan.World) error {
-	c := w.Comm()
-	if err := errors.Join(c.Barrier(), c.Barrier()); err != nil {
-		return err
-	}
-	if c.Rank() == 1 {
-		for c.Failed().Size() == 0 { // makes progress
-			w.Sleep(time.Millisecond)
+func levelsRootLeaves(size int) func(w *banyan.World) error {
+	return func(w *banyan.World) error {
+		c := w.Comm()
+		if err := errors.Join(c.Barrier(), c.Barrier()); err != nil {
+			return err
 		}
-		w.Sleep(100 * time.Millisecond) // rank 2 learns of it too, and has nothing else to do
+		if c.Rank() == 1 {
+			for c.Failed().Size() == 0 { // makes progress
+				w.Sleep(time.Millisecond)
+			}
+			w.Sleep(100 * time.Millisecond) // rank 2 learns of it too, and has nothing else to do
+		}
+		buf, want := make([]byte, size), bytes.Repeat([]byte("the root"), size/8)
+		if c.Rank() == 0 {
+			copy(buf, want)
+		}
+		if err := c.Bcast(buf, 0); err != nil || !bytes.Equal(buf, want) {
+			return fmt.Errorf("a broadcast of %d bytes that its root has completed: %q, %w", size, buf[:8], err)
+		}
+		if c.Rank() == 0 {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // cannot fail
+		}
+		return nil
 	}
-	buf := make([]byte, 8)
-	if c.Rank() == 0 {
-		copy(buf, "the root")
-	}
-	if err := c.Bcast(buf, 0); err != nil || string(buf) != "the root" {
-		return fmt.Errorf("a broadcast that its root has completed: %q, %w", buf, err)
-	}
-	if c.Rank() == 0 {
-		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // cannot fail
-	}
-	return nil
 }
 
+// The data go through memory, or are too long for that and come in a message right after the word of it, also while a
+// goroutine makes progress.
 func TestLevelsAfterTheRootHasLeft(t *testing.T) {
-	res, out := ranktest.Job(t, launch.Continue, 3, "levels, root leaves", ranktest.Nodes("b;a;a"), "BANYAN_FABRIC=shm,tcp",
-		"BANYAN_PROFILE=ulfm")
-	for rank, e := range res.Ends {
-		require.Equal(t, rank == 0, e.Failed(), "%v\n%s", e, out)
+	for _, role := range []string{"levels, root leaves", "levels, root leaves long"} {
+		res, out := ranktest.Job(t, launch.Continue, 3, role, ranktest.Nodes("b;a;a"), "BANYAN_FABRIC=shm,tcp",
+			"BANYAN_PROFILE=ulfm", "BANYAN_PROGRESS_ASYNC=on")
+		for rank, e := range res.Ends {
+			require.Equal(t, rank == 0, e.Failed(), "%s: %v\n%s", role, e, out)
+		}
 	}
 }
 
