@@ -210,6 +210,9 @@ func (g *Segment) Clear() {
 		g.common.sums[1][i].step.Store(0)
 	}
 	g.common.apart.n.Store(0)
+	for i := range g.buffers {
+		g.buffers[i].stamp = 0
+	}
 }
 
 // part is the place of a part that is longer than slotBytes.
@@ -265,7 +268,7 @@ func (g *Segment) bringElsewhere(member int, step uint64, turn int, op uint8) {
 }
 
 // stampOf tells the payload of a member in a step from those of other members and other steps.
-func stampOf(member int, step uint64) uint32 { return uint32(step)<<8 | uint32(member)&0xff }
+func stampOf(member int, step uint64) uint32 { return uint32(step)*MaxMembers + uint32(member) }
 
 // Lay writes the payload for all of the step that the member is about to enter; one longer than MaxLaid
 // counts as Elsewhere.

@@ -131,8 +131,10 @@ func TestSegment(t *testing.T) {
 	laid, _, ok := h.Laid(0, 1)
 	require.True(t, ok)
 	require.Equal(t, []byte{3}, laid)
-	_, _, ok = h.Laid(1, 1)
-	require.False(t, ok, "another root")
+	for _, member := range []int{1, 256} {
+		_, _, ok = h.Laid(member, 1)
+		require.False(t, ok, "another root")
+	}
 	_, _, ok = h.Laid(0, 1+Buffers)
 	require.False(t, ok, "an older step")
 	h.Lay(1, 2, make([]byte, MaxLaid+1))
@@ -148,6 +150,8 @@ func TestSegment(t *testing.T) {
 	h.Leave(1, true)
 	require.True(t, h.Left(1))
 	h.Clear()
+	_, _, ok = h.Laid(1, 2)
+	require.False(t, ok, "of the members before")
 	require.False(t, h.Left(0))
 	require.False(t, h.Entered(0, 1))
 }

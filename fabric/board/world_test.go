@@ -127,7 +127,7 @@ func newWorld(t task) *world {
 
 // meet has the members begin in a segment.
 func (w *world) meet(m *memory) {
-	m.slots = m.slots[:len(w.members)]
+	m.slots, m.buffers = m.slots[:len(w.members)], slices.Clone(m.buffers) // other states share them
 	m.segment().Clear()
 	for at, who := range w.members {
 		a := &w.actors[who]
