@@ -9,7 +9,7 @@ import (
 
 const (
 	magic       = 0x314d48534e594e42 // "BNYNSHM1"
-	wireVersion = 10
+	wireVersion = 11
 	tokenBytes  = 16
 )
 

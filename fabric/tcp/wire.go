@@ -83,7 +83,7 @@ func (h *header) fits() bool {
 // fixed length.
 const (
 	handshakeMagic   = 0x31504354_594e4e42 // "BNNYTCP1"
-	handshakeVersion = 2
+	handshakeVersion = 3
 	nonceBytes       = 32
 	macBytes         = sha256.Size
 
