@@ -164,16 +164,24 @@ func (a *Agreements) lookAtBoards() (moved int) {
 	return moved
 }
 
-// report handles another member's report of an end. A departure is the last message of a
-// connection, so where there is a connection, it will report the departure.
+// report handles another member's report of an end.
 func (a *Agreements) report(act *agree.Action) {
 	switch {
 	case act.Why != nil:
 		a.cutOff(act.Peer, act.Why)
 	case !act.Departed:
 		a.e.Report(act.Peer, proc.Cause{Kind: proc.Unknown})
-	case a.e.Lookup(act.Peer) == nil:
-		a.m.Departed(act.Peer)
+	default:
+		a.Departed(act.Peer)
+	}
+}
+
+// Departed handles the report of another process that a peer has departed. A departure is the last
+// message of a connection, so where there is a connection, it will report the departure.
+func (a *Agreements) Departed(peer proc.ID) {
+	if !a.stopped && a.e.Lookup(peer) == nil {
+		a.m.Departed(peer)
+		a.drain()
 	}
 }
 

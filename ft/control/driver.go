@@ -35,7 +35,10 @@ type Config struct {
 	// silence's duration if this process observed it, else 0; killed: this process has killed the other. It is called
 	// with the engine's lock held.
 	Condemned func(peer proc.ID, silent fabric.Time, killed bool)
-	Log       *slog.Logger // nil: no log
+	// Departed, if set, is called for a process of which another one has reported that it departed. It is called with
+	// the engine's lock held.
+	Departed func(peer proc.ID)
+	Log      *slog.Logger // nil: no log
 }
 
 // Driver runs the failure detector of one process. The engine's lock guards its state.
@@ -44,6 +47,7 @@ type Driver struct {
 	m           *detect.Machine
 	die         func(error)
 	onCondemned func(proc.ID, fabric.Time, bool) // Config.Condemned
+	onDeparted  func(proc.ID)                    // Config.Departed
 	log         *slog.Logger
 
 	wake       fabric.Parker // wakes the watch goroutine
@@ -82,7 +86,7 @@ func Start(cfg Config) *Driver {
 	h := cfg.Engine.Host()
 	p := &Driver{
 		e: cfg.Engine, m: detect.New(cfg.Detect, h.Now()), die: cfg.Die, onCondemned: cfg.Condemned, log: cfg.Log,
-		wake: h.NewParker(), exited: h.NewParker(), logged: make(map[proc.ID]bool), queued: make(map[proc.ID]bool),
+		onDeparted: cfg.Departed, wake: h.NewParker(), exited: h.NewParker(), logged: make(map[proc.ID]bool), queued: make(map[proc.ID]bool),
 		node: cfg.Detect.Node, self: cfg.Detect.Self, grace: min(cfg.Detect.Period, DefaultPeriod) / gracePart,
 		silentRunning: make(map[proc.ID]*silentRun), timeout: cfg.Detect.Timeout,
 	}
@@ -296,6 +300,10 @@ func (p *Driver) drain() {
 			if killed := p.e.Fencer(a.Peer); p.onCondemned != nil &&
 				(killed || a.Silent > 0 || a.Cause.Kind == proc.Heartbeat) {
 				p.onCondemned(a.Peer, a.Silent, killed)
+			}
+		case detect.Departed:
+			if p.onDeparted != nil {
+				p.onDeparted(a.Peer)
 			}
 		case detect.Die:
 			p.stopped = true

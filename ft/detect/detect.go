@@ -18,6 +18,8 @@ const (
 	// Report: Peer has failed with the given Cause. The driver reports it to the engine, and calls
 	// Died once the failure is in the View.
 	Report
+	// Departed: another process has reported that Peer has departed.
+	Departed
 	// Die: this process counts as failed elsewhere, or lost a partition. The driver ends it with
 	// Err. It is the last action.
 	Die
@@ -29,7 +31,7 @@ type Action struct {
 	To      proc.ID    // of Send
 	Payload []byte     // of Send; shared with other Sends, not to be changed
 	Patient bool       // of Send: may wait for a connection, as To may learn it otherwise or needs it later only
-	Peer    proc.ID    // of Report
+	Peer    proc.ID    // of Report and Departed
 	Cause   proc.Cause // of Report
 	// Silent, of Report, is the duration of Peer's silence if this process passed the verdict; else
 	// 0.

@@ -208,8 +208,11 @@ func (m *Machine) onUpdate(from proc.ID, f *frame) {
 			}
 			continue
 		}
-		if m.record(e.id, e.cause, from) && e.cause.Failed() {
+		switch news := m.record(e.id, e.cause, from); {
+		case news && e.cause.Failed():
 			m.report(e.id, e.cause, 0)
+		case news:
+			m.reports = append(m.reports, Action{Kind: Departed, Peer: e.id})
 		}
 	}
 	crossed := m.crossedUpdate(from, f)

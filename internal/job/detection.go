@@ -112,7 +112,7 @@ func (j *Job) startDetector(cfg *progress.Config, c *config) error {
 		return nil
 	}
 	j.detector = control.Start(control.Config{
-		Engine: j.Progress, Die: j.expire, Log: j.log,
+		Engine: j.Progress, Die: j.expire, Departed: j.agreements.Departed, Log: j.log,
 		Condemned: func(peer proc.ID, silent fabric.Time, killed bool) {
 			if killed || silent > 0 {
 				j.boot.Warn(condemned(peer, silent, d.timeout, killed))

@@ -137,6 +137,25 @@ func unjoin(err error) []error {
 	return nil
 }
 
+// Agreements end after a rank has finalized in place of calling them, though the rank that waits for it has no
+// connection to it: the detector reports the departure.
+func TestDeparturesReachAgreements(t *testing.T) {
+	const n = 10
+	for leaver := 1; leaver < n; leaver++ {
+		require.NoError(t, banyan.Simulate(n, banyan.Simulation{
+			Options:   []banyan.Option{banyan.WithDetection(200*time.Millisecond, time.Second)},
+			Configure: func(c *sim.Config) { c.MaxTime = fabric.Time(20 * time.Second) },
+		}, func(w *banyan.World) error {
+			if w.Comm().Rank() == leaver {
+				w.Sleep(3 * time.Second)
+				return nil
+			}
+			_, err := w.Comm().Agree(1)
+			return err
+		}), "rank %d", leaver)
+	}
+}
+
 // Ranks that finalize at their own times, and ranks that die meanwhile, do not keep others from
 // finalizing, and no finalizing rank counts as failed.
 func TestFinalizeUnderDeath(t *testing.T) {
