@@ -17,8 +17,12 @@ const (
 
 // bcast goes down a tree, or another way.
 func (s *Schedule) bcast(buf []byte, root int) {
+	over := s.ended
 	root, left := s.rooted(root)
 	if !left {
+		if !over && s.ended {
+			s.skip()
+		}
 		return
 	}
 	to := buf
@@ -40,6 +44,25 @@ func (s *Schedule) bcast(buf []byte, root int) {
 		} else {
 			s.bcastByMessages(to, root)
 		}
+	}
+}
+
+// skip has a rank that named a root that cannot be take the step of the others in shared memory, if they take one there.
+func (s *Schedule) skip() {
+	if !s.blocks || s.between() || !s.free() {
+		return
+	}
+	g, m := s.o.segment, s.menu()
+	if l := s.o.levels; l != nil && m.Levels >= 0 {
+		g = l.segment
+	} else if m.Memory < 0 {
+		g = nil
+	}
+	if g == nil {
+		return
+	}
+	if err := g.Skip(s.kind.op()); err != nil {
+		s.fail(err)
 	}
 }
 

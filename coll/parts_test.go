@@ -219,3 +219,25 @@ func FuzzBlockIn(f *testing.F) {
 		require.EqualValues(t, length, binary.LittleEndian.Uint32(part[len(part)-(ranks-int(rank)%ranks)*lengthBytes:]))
 	})
 }
+
+// A rank that names a root that cannot be gets an error, and its next operation is that of the others.
+func TestFlatWrongRoot(t *testing.T) {
+	atOnce(t, ranks(t, 4, false, false), func(c *rank) error {
+		if err := meetInMemory(c); err != nil {
+			return err
+		}
+		for range 10 {
+			buf, root, want := make([]byte, 8), 0, error(nil)
+			if c.Rank() == 2 {
+				root, want = 99, ft.ErrArgument
+			}
+			if err := c.coll.Bcast(c.Comm, Call{}, buf, root); !errors.Is(err, want) {
+				return fmt.Errorf("bcast from %d at rank %d: %w", root, c.Rank(), err)
+			}
+			if err := c.coll.Allreduce(c.Comm, Call{}, buf, buf, Fold{Op: add}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -89,6 +89,16 @@ func (s *Segment) Bcast(op Op, buf []byte, root, most int) (done bool, err error
 	return true, s.sameLength(root, length, len(buf))
 }
 
+// Skip is the step of a Bcast of a rank that has no root to name. It waits for the first member, which most name.
+func (s *Segment) Skip(op Op) error {
+	s.m.e.Lock()
+	defer s.m.e.Unlock()
+	if s.left {
+		return s.interrupted()
+	}
+	return s.enter(op, s.phase.From(0))
+}
+
 // spread enters the next step, in which a member lays a payload for all, and gives it: until
 // the next step; see board.Segment.Laid.
 func (s *Segment) spread(op Op, root int) (laid []byte, length int, err error) {
