@@ -79,16 +79,18 @@ func Find[M p2p.Mode](m *Memory, c *p2p.Comm, members []int) (*Segment, error) {
 	} else if whole && c.Rank() == 0 {
 		binary.LittleEndian.PutUint64(b[:], name)
 	}
+	known := whole && can // others may learn the name
 	err = cmp.Or(err, down[M](c, all, b[:]))
 	can = err == nil && b != [8]byte{}
 	if !whole {
 		if binary.LittleEndian.PutUint64(b[:], name); can {
+			known = true
 			around = neighbours(len(members), slices.Index(members, c.Rank()))
 			err = down[M](c, members, b[:])
 		}
 	}
 	if !can || err != nil {
-		m.withdraw(name, err != nil)
+		m.withdraw(name, len(members), known)
 		return nil, err
 	}
 	return m.open(c, binary.LittleEndian.Uint64(b[:]), members, around)
@@ -182,16 +184,20 @@ func (m *Memory) offer(c *p2p.Comm, members []int) (name uint64, can bool) {
 	return m.segments.MakeSegment(procs)
 }
 
-// withdraw gives back a segment that is not used after all, though others may have heard of it.
-func (m *Memory) withdraw(name uint64, known bool) {
+// withdraw gives back a segment of this process that it does not use after all. If its name is known to others they may use it,
+// and leave it later.
+func (m *Memory) withdraw(name uint64, members int, known bool) {
 	if name == 0 {
 		return
 	}
 	m.e.Lock()
 	defer m.e.Unlock()
-	if m.segments.DropSegment(name); !known {
+	if !known {
 		m.segments.RejectSegment(name)
+		return
 	}
+	m.segments.OpenSegment(m.e.Self(), name, members).Leave(0, false)
+	m.segments.DropSegment(name)
 }
 
 // open begins the use of a segment. Around are the members with which messages have been exchanged and

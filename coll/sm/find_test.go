@@ -45,6 +45,18 @@ func pair(t *testing.T) (all [2]member) {
 	return all
 }
 
+// Searches that end with an error use no memory up: there is room for about a thousand segments of two.
+func TestFindThatFails(t *testing.T) {
+	all := pair(t)
+	require.NoError(t, all[0].comm.Revoke())
+	for range 1100 {
+		_, err := Find[p2p.Aware](all[0].memory, all[0].comm, []int{0, 1})
+		require.ErrorIs(t, err, ft.ErrRevoked)
+	}
+	_, can := all[0].memory.offer(all[0].comm, []int{0, 1})
+	require.True(t, can)
+}
+
 // After any answer of rank 0, another rank has a segment that it can look at, or none, or an error.
 func FuzzFind(f *testing.F) {
 	f.Add(binary.LittleEndian.AppendUint64(nil, 1))
