@@ -335,7 +335,8 @@ func ValidateMultiple(comms ...*Comm) ([]Group, error) {
 }
 
 // IvalidateMultiple starts ValidateMultiple; its value is the list of results. It waits with the context
-// of the first communicator.
+// of the first communicator. Before it has ended, start no Agree, Shrink or Validate on one of these
+// communicators: members could complete the two in different orders.
 func IvalidateMultiple(comms ...*Comm) Result[[]Group] {
 	failed := make([]Group, len(comms))
 	return Result[[]Group]{validateMultiple(failed, comms), &failed}

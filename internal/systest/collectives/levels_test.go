@@ -104,6 +104,23 @@ func levelsDiffer(w *banyan.World) error {
 			}
 		}
 	}
+	return levelsWrongRoot(c)
+}
+
+// levelsWrongRoot has the last rank, which is no leader, name a root that cannot be: its next operations are those of the others.
+func levelsWrongRoot(c *banyan.Comm) error {
+	for range 10 {
+		root, want := 0, error(nil)
+		if c.Rank() == c.Size()-1 {
+			root, want = c.Size(), banyan.ErrArgument
+		}
+		if err := c.Bcast(make([]byte, 8), root); !errors.Is(err, want) {
+			return fmt.Errorf("bcast from %d: %w", root, err)
+		}
+		if err := c.Barrier(); err != nil {
+			return fmt.Errorf("barrier after a wrong root: %w", err)
+		}
+	}
 	return nil
 }
 
