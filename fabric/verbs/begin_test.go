@@ -15,15 +15,6 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// acceptsSoon polls until a frame is accepted.
-func acceptsSoon(t *testing.T, p [2]*peer, c *Conn) {
-	payload := make([]byte, 8)
-	require.Eventually(t, func() bool {
-		poll(p)
-		return c.TrySend(fabric.ClassTest, 0, payload)
-	}, 10*time.Second, time.Millisecond)
-}
-
 // Frames that wait for the first lane go over the sockets where the peer, or this process, cannot make its end.
 func TestFirstLaneThatCannotBegin(t *testing.T) {
 	if noAdapter(t) {
@@ -35,8 +26,12 @@ func TestFirstLaneThatCannotBegin(t *testing.T) {
 		p[who].credit = 1 << 24 // no adapter makes a queue pair for so many messages
 		made, err := p[0].Connect(fabric.ConnectSpec{Peer: 1, Address: p[1].Address()})
 		require.NoError(t, err)
-		acceptsSoon(t, p, made.(*Conn))
-		acceptsSoon(t, p, p[1].Lookup(0).(*Conn))
+		for c := made.(*Conn); !c.TrySend(fabric.ClassTest, 0, make([]byte, 8)); {
+			poll(p)
+		}
+		for c := p[1].Lookup(0).(*Conn); !c.TrySend(fabric.ClassTest, 0, make([]byte, 8)); {
+			poll(p)
+		}
 	}
 }
 
@@ -86,6 +81,23 @@ func TestNoFrameOvertakesANote(t *testing.T) {
 	c.Conn = new(tcp.Conn)
 	require.False(t, c.TrySend(fabric.ClassTest, 0, nil))
 	require.True(t, c.starving)
+}
+
+// A frame that is sent as the note over leaves goes over the lane, as those after it.
+func TestFrameAfterTheNoteOver(t *testing.T) {
+	if noAdapter(t) {
+		return
+	}
+	p, c := steadyWith(t, 1)
+	before := c[0].carried
+	c[0].sending, c[0].wantsTo = false, true
+	c[0].notes = append(c[0].notes, (&note{word: over}).encode())
+	sendNumber(t, c[0], 0)
+	require.True(t, c[0].sending)
+	require.Equal(t, before+1, c[0].carried)
+	for len(p[1].got) < 1 {
+		poll(p)
+	}
 }
 
 // Work of a former lane that had the same number ends nothing.

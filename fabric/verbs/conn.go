@@ -101,11 +101,12 @@ func (c *Conn) Describe() string {
 
 // TrySend implements fabric.Conn.
 func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
+	if !c.sending && len(c.notes) > 0 {
+		c.p.endBatch()
+		c.pump() // after the note over this frame goes over the lane
+	}
 	if !c.sending {
 		c.p.endBatch()
-		if len(c.notes) > 0 {
-			c.pump()
-		}
 		if len(c.notes)+len(c.resend) > 0 || c.p.left || c.awaitsLane() || !c.Conn.TrySend(class, imm, payload) {
 			c.starving = true
 			return c.ended && !c.p.left
