@@ -87,3 +87,17 @@ func peersOf(s *Schedule) (peers []int) {
 	slices.Sort(peers)
 	return peers
 }
+
+// The first message of a broadcast adds steps, and takes none away: what a leader has sent to others before is handed over.
+func TestTurnKeepsWhatWasSent(t *testing.T) {
+	r := ranks(t, 4, true, false)[0]
+	for _, long := range []bool{false, true} {
+		s := r.coll.blocking(r.Comm, Bcast, Call{})
+		s.add(stepRelay, 3, nil, nil)
+		s.spreadLong(s.o.to(1), make([]byte, 4<<20), segmentedTrees)
+		require.Contains(t, peersOf(s), 3)
+		s.stream.long, s.stream.total = long, 4<<20
+		s.turn()
+		require.Contains(t, peersOf(s), 3, "long %v", long)
+	}
+}

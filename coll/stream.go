@@ -6,7 +6,7 @@ import (
 )
 
 // stream is a broadcast where a length header may come in place of the data. It goes the way of the shortest lengths.
-// A rank learns from it which way the data go, so the steps of its schedule are replaced then
+// A rank learns from it which way the data go, so the steps behind it are added then
 // ([Schedule.turn]). A broadcast is the last part of each operation that has one.
 type stream struct {
 	headers  [2]header
@@ -125,11 +125,10 @@ func (t *stream) first(w *p2p.Comm, st p2p.Status, err error) (got int, _ error)
 	return st.Count, nil
 }
 
-// turn replaces the steps after the first message of a broadcast, which is a length header or all data.
+// turn adds the steps after the first message of a broadcast, which is a length header or all data.
 func (s *Schedule) turn() {
 	t := s.stream
 	into := t.into
-	s.steps, s.at = s.steps[:0], 0
 	if !t.long {
 		if len(into) > 0 && len(t.buf) > 0 && &into[0] != &t.buf[0] && !s.spoiled {
 			copy(t.buf, into)
