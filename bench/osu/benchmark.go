@@ -56,6 +56,7 @@ var All = []*Benchmark{
 	adding("reduce_scatter", reduceScatterOp),
 	adding("reduce_scatter_block", reduceScatterBlockOp),
 	adding("scan", scanOp),
+	adding("exscan", exscanOp),
 	sizeless("ibarrier", ibarrierOp),
 	moving("ibcast", ibcastOp),
 	adding("iallreduce", iallreduceOp),

@@ -107,7 +107,7 @@ func TestCollectives(t *testing.T) {
 		{"allgather", 6, []int{0, 1, 2, 4, 8}}, {"alltoallw", 3, []int{0, 1, 2, 4, 8}},
 		{"alltoall", 5, []int{0, 1, 2, 4, 8}}, {"allgatherv", 5, []int{0, 1, 2, 4, 8}}, {"gatherv", 4, []int{0, 1, 2, 4, 8}},
 		{"scatterv", 5, []int{0, 1, 2, 4, 8}}, {"alltoallv", 3, []int{0, 1, 2, 4, 8}}, {"reduce_scatter", 3, []int{4, 8}},
-		{"reduce_scatter_block", 5, []int{4, 8}}, {"scan", 6, []int{4, 8}},
+		{"reduce_scatter_block", 5, []int{4, 8}}, {"scan", 6, []int{4, 8}}, {"exscan", 6, []int{4, 8}},
 		{"neighbor_allgather", 2, []int{0, 1, 2, 4, 8}}, {"neighbor_allgatherv", 3, []int{0, 1, 2, 4, 8}},
 		{"neighbor_alltoall", 5, []int{0, 1, 2, 4, 8}}, {"neighbor_alltoallv", 6, []int{0, 1, 2, 4, 8}},
 	} {

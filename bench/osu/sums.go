@@ -69,7 +69,8 @@ var (
 var (
 	allreduceOp = summing{call: ofType(allreduce(sumChar), allreduce(sumInt), allreduce(sumFloat))}.operation()
 	reduceOp    = summing{call: ofType(reduce(sumChar), reduce(sumInt), reduce(sumFloat)), part: atRootAlone, rooted: true}.operation()
-	scanOp      = summing{call: ofType(scan(sumChar), scan(sumInt), scan(sumFloat)), below: true}.operation()
+	scanOp      = summing{call: ofType(scan(sumChar), scan(sumInt), scan(sumFloat)), over: upTo}.operation()
+	exscanOp    = summing{call: ofType(exscan(sumChar), exscan(sumInt), exscan(sumFloat)), over: before}.operation()
 
 	reduceScatterOp = summing{
 		call: ofType(reduceScatter(sumChar), reduceScatter(sumInt), reduceScatter(sumFloat)), part: share,
@@ -102,6 +103,12 @@ func reduce[T element](sum func(a, b T) T) func(g *group, n int) error {
 func scan[T element](sum func(a, b T) T) func(g *group, n int) error {
 	return func(g *group, n int) error {
 		return banyan.Scan(g.c, terms[T](g, n), vector[T](g.sums, n), sum)
+	}
+}
+
+func exscan[T element](sum func(a, b T) T) func(g *group, n int) error {
+	return func(g *group, n int) error {
+		return banyan.Exscan(g.c, terms[T](g, n), vector[T](g.sums, n), sum)
 	}
 }
 
@@ -188,13 +195,25 @@ func atRootAlone(g *group, n int) (first, count int) {
 	return 0, n
 }
 
-// summing is an operation that leaves a part of a sum over the ranks, or over those up to this one.
+// upTo and before give the number of the lowest ranks over which a scan sums.
+func upTo(g *group) int { return g.c.Rank() + 1 }
+
+// The lowest rank has no sum: in place its own terms stay.
+func before(g *group) int {
+	if g.inPlace {
+		return max(1, g.c.Rank())
+	}
+	return g.c.Rank()
+}
+
+// summing is an operation that leaves a part of a sum over the ranks, or over the lowest ones.
 type summing struct {
 	call func(g *group, size int) error
 	// part is which of the sums of n elements, or of a block of n for each rank, a rank gets; nil: all.
-	part        func(g *group, n int) (first, count int)
-	each, below bool
-	rooted      bool // the root alone gets any
+	part   func(g *group, n int) (first, count int)
+	over   func(g *group) int // over how many ranks; nil: all
+	each   bool
+	rooted bool // the root alone gets any
 }
 
 func (s summing) operation() operation {
@@ -225,8 +244,8 @@ func (s summing) wrong(g *group, size int, round byte) int {
 		first, count = s.part(g, count)
 	}
 	ranks := g.c.Size()
-	if s.below {
-		ranks = g.c.Rank() + 1
+	if s.over != nil {
+		ranks = s.over(g)
 	}
 	times := ranks * (ranks + 1) / 2
 	switch g.kind {

@@ -46,6 +46,7 @@ var osuTables = map[string]osuWords{
 	"reduce_scatter":       collectiveTable("Reduce_scatter Latency"),
 	"reduce_scatter_block": collectiveTable("Reduce_scatter_block Latency"),
 	"scan":                 collectiveTable("Scan Latency"),
+	"exscan":               collectiveTable("Exscan Latency"),
 
 	"ibarrier":    overlapTable("Non-blocking Barrier Latency", ""),
 	"ibcast":      overlapTable("Non-Blocking Broadcast Latency", "MPI_CHAR"),

@@ -35,6 +35,7 @@ type osuCmd struct {
 	ReduceScatter      osuPlaceCmd `cmd:"" name:"reduce_scatter" help:"Time of a reduce-scatter of parts of any length."`
 	ReduceScatterBlock osuPlaceCmd `cmd:"" name:"reduce_scatter_block" help:"Time of a reduce-scatter of equal blocks."`
 	Scan               osuPlaceCmd `cmd:"" help:"Time of a scan."`
+	Exscan             osuPlaceCmd `cmd:"" help:"Time of an exclusive scan."`
 
 	Ibarrier            osuIbarrierCmd     `cmd:"" help:"Overlap of a barrier with computation."`
 	Ibcast              osuOverlapCmd      `cmd:"" help:"Overlap of a broadcast with computation."`

@@ -68,6 +68,8 @@ var osuWords = map[string]osuHelp{
 		[]string{"-n 8 -f -m 4:65536", "-n 4 -c"}},
 	"scan": {"Mean time in which each rank gets the sum of 4-byte integers over the ranks up to it.",
 		[]string{"-n 8 -f -m 4:65536", "-n 4 -c"}},
+	"exscan": {"As scan; the sum is over the ranks below it, of which the lowest rank has none.",
+		[]string{"-n 8 -f -m 4:65536", "-n 4 -c"}},
 	"neighbor_allgather": {"Mean time in which each rank gets a block of each neighbour. The ranks lie in a periodic\ngrid, a ring without -N. A size is that of a block.",
 		[]string{"-n 8 -N cart:2:1 -m 1:65536", "-n 4 -c"}},
 	"neighbor_allgatherv": {"As neighbor_allgather; each block has a length of its own in the call.",

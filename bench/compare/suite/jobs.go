@@ -111,7 +111,7 @@ func crowdBound(ranks int) compare.Bound {
 
 // Collectives are the operations of groups coll and crowd, by the names of OSU's programs.
 var Collectives = []string{"barrier", "bcast", "allreduce", "reduce", "gather", "gatherv", "scatter", "scatterv",
-	"allgather", "allgatherv", "alltoall", "alltoallv", "reduce_scatter", "reduce_scatter_block", "scan",
+	"allgather", "allgatherv", "alltoall", "alltoallv", "reduce_scatter", "reduce_scatter_block", "scan", "exscan",
 	"neighbor_allgather", "neighbor_allgatherv", "neighbor_alltoall", "neighbor_alltoallv"}
 
 // bounded are those of B7-10, which are measured where none is named.

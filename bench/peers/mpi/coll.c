@@ -36,6 +36,7 @@ static void bcast(void) { MPI_Bcast(in, bytes, MPI_CHAR, 0, ALL); }
 static void reduce(void) { MPI_Reduce(in, out, NUMBERS, MPI_INT, MPI_SUM, 0, ALL); }
 static void allreduce(void) { MPI_Allreduce(in, out, NUMBERS, MPI_INT, MPI_SUM, ALL); }
 static void scan(void) { MPI_Scan(in, out, NUMBERS, MPI_INT, MPI_SUM, ALL); }
+static void exscan(void) { MPI_Exscan(in, out, NUMBERS, MPI_INT, MPI_SUM, ALL); }
 static void reduce_scatter(void) { MPI_Reduce_scatter(in, out, parts, MPI_INT, MPI_SUM, ALL); }
 static void reduce_scatter_block(void) { MPI_Reduce_scatter_block(in, out, NUMBERS, MPI_INT, MPI_SUM, ALL); }
 static void gather(void) { MPI_Gather(in, bytes, MPI_CHAR, out, bytes, MPI_CHAR, 0, ALL); }
@@ -66,6 +67,7 @@ static const struct {
                   ONE(reduce),
                   ONE(allreduce),
                   ONE(scan),
+                  ONE(exscan),
                   ONE(reduce_scatter),
                   EACH(reduce_scatter_block),
                   ONE(gather),
