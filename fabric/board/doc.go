@@ -34,7 +34,8 @@
 // # Collective segments
 //
 // A [Segment] is the same idea for collectives, which decide nothing: nothing is sealed there, steps may
-// differ, and one member may lay up to [MaxLaid] bytes for all. A [Phase] is the state of one member
+// differ, and one member may lay up to [MaxLaid] bytes for all. The first word of such a payload shows whose it is, and of
+// which step, so a member that waits for it reads no other line. A [Phase] is the state of one member
 // there, without engine or clock.
 //
 // Floor 0.5. It knows nothing of processes; members are numbers.

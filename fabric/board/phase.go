@@ -1,5 +1,7 @@
 package board
 
+import "sync/atomic"
+
 // Everyone stands for all members where one may be named that has to come to a step.
 const Everyone = -1
 
@@ -12,18 +14,20 @@ const Everyone = -1
 // Nap, and then Doze. In the end it wakes those of its neighbours that sleep, by Naps: the graph of
 // neighbours is connected and undirected. Each of these calls may come at any moment of the others'.
 type Phase struct {
-	segment  *Segment
-	me       int
-	step     uint64 // the last one that was entered
-	complete uint64 // the last one that all were seen to enter
-	parts    uint64 // the last one with a part of this member
-	turn     int    // of the last parts; see Segment.Bring
-	stamped  uint64 // the last step in which this member reads parts
-	stamp    uint16 // of these parts
-	other    int    // a member that was seen to have come to this step without such a part, or -1
-	from     int    // the member that has to come, or Everyone
-	groups   int    // of Everyone: so many groups have come, the own one first
-	next     int    // so many members of the next group have come
+	segment   *Segment
+	me        int
+	step      uint64 // the last one that was entered
+	complete  uint64 // the last one that all were seen to enter
+	parts     uint64 // the last one with a part of this member
+	turn      int    // of the last parts; see Segment.Bring
+	stamped   uint64 // the last step in which this member reads parts
+	stamp     uint16 // of these parts
+	other     int    // a member that was seen to have come to this step without such a part, or -1
+	from      int    // the member that has to come, or Everyone
+	groups    int    // of Everyone: so many groups have come, the own one first
+	next      int    // so many members of the next group have come
+	unsettled bool   // the entry into the step has no order yet with later looks at naps
+	settled   uint32 // see Naps
 }
 
 // Phase is the state of a member that has entered no step.
@@ -151,13 +155,17 @@ func (p *Phase) Enter(from int) {
 	p.step++
 	p.from, p.groups, p.next = from, 0, 0
 	p.other = -1
-	p.segment.Enter(p.me, p.step)
+	if p.unsettled = from != Everyone; p.unsettled {
+		p.segment.EnterUnsettled(p.me, p.step)
+	} else {
+		p.segment.Enter(p.me, p.step)
+	}
 }
 
 // Here reports whether the members that have to come have.
 func (p *Phase) Here() bool {
 	if p.from != Everyone {
-		return p.segment.Entered(p.from, p.step)
+		return p.segment.HasLaid(p.from, p.step) || p.segment.Entered(p.from, p.step)
 	}
 	if len(p.segment.slots) > p.segment.group {
 		return p.groupsHere()
@@ -264,5 +272,12 @@ func (p *Phase) End() {
 	}
 }
 
-// Naps reports whether a member sleeps in this step, so that it has to be woken if it is a neighbour.
-func (p *Phase) Naps(member int) bool { return p.segment.Naps(member, p.step) }
+// Naps reports whether a member sleeps in this step, so that it has to be woken if it is a neighbour. Of this member and
+// one that goes to sleep, either this one sees the nap, or that one sees that this one has entered.
+func (p *Phase) Naps(member int) bool {
+	if p.unsettled {
+		p.unsettled = false
+		atomic.AddUint32(&p.settled, 1) // orders the entry before the look
+	}
+	return p.segment.Naps(member, p.step)
+}

@@ -1,6 +1,10 @@
 package board
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/banyan-hpc/banyan/internal/release"
+)
 
 // A Segment is memory in which the members of a group take steps together, as in a collective of few
 // bytes. It differs from a [Board] in its purpose: no member decides anything there. A member that
@@ -116,8 +120,8 @@ const NoPart = -1
 // Slot is the place of a member. Memory of zeros is that of a member that has entered no step.
 type Slot struct {
 	// word: the last step that the member has entered, whether it sleeps there, and whether it has left. Written by
-	// the member after its part of the step.
-	word atomic.Uint64
+	// the member after its part of the step. It is accessed by atomic operations and by release.Store64.
+	word uint64
 	// parts of the member, written by it and published by word.
 	parts [2]part
 }
@@ -163,14 +167,6 @@ func (l *line) rise(n uint64) {
 	}
 }
 
-// Buffer is the payload that a member lays for all in a step: written by it, published by the word of
-// its slot.
-type Buffer struct {
-	length uint32
-	stamp  uint32 // step and member; see stampOf
-	data   [MaxLaid]byte
-}
-
 const (
 	leftBit     = 1 << 63
 	departedBit = 1 << 62
@@ -202,7 +198,7 @@ func (g *Segment) Clear() {
 	for i := range g.slots {
 		s := &g.slots[i]
 		s.parts[0].stamp, s.parts[1].stamp = 0, 0
-		s.word.Store(0)
+		atomic.StoreUint64(&s.word, 0)
 	}
 	for i := range g.common.groups {
 		g.common.groups[i].n.Store(0)
@@ -211,7 +207,7 @@ func (g *Segment) Clear() {
 	}
 	g.common.apart.n.Store(0)
 	for i := range g.buffers {
-		g.buffers[i].stamp = 0
+		atomic.StoreUint64(&g.buffers[i].word, 0)
 	}
 }
 
@@ -267,45 +263,18 @@ func (g *Segment) bringElsewhere(member int, step uint64, turn int, op uint8) {
 	g.common.apart.rise(step)
 }
 
-// stampOf tells the payload of a member in a step from those of other members and other steps.
-func stampOf(member int, step uint64) uint32 { return uint32(step)*MaxMembers + uint32(member) }
-
-// Lay writes the payload for all of the step that the member is about to enter; one longer than MaxLaid
-// counts as Elsewhere.
-func (g *Segment) Lay(member int, step uint64, payload []byte) {
-	g.layElsewhere(member, step)
-	if b := &g.buffers[step%Buffers]; len(payload) <= MaxLaid {
-		b.length = uint32(copy(b.data[:], payload))
-	}
-}
-
-// layElsewhere is Lay of a payload that is too long.
-func (g *Segment) layElsewhere(member int, step uint64) {
-	b := &g.buffers[step%Buffers]
-	b.stamp, b.length = stampOf(member, step), Elsewhere
-}
-
-// Laid gives the payload that a member has laid in a step, of Elsewhere no bytes. It is not to be
-// changed. False: another member has laid one, or none.
-//
-//banyan:decodes
-func (g *Segment) Laid(member int, step uint64) (payload []byte, length int, ok bool) {
-	b := &g.buffers[step%Buffers]
-	if b.stamp != stampOf(member, step) {
-		return nil, 0, false
-	}
-	if n := int(b.length); n <= MaxLaid {
-		return b.data[:n], n, true
-	}
-	return nil, Elsewhere, true
-}
-
 // Enter announces that a member is in a step, and has done with those before.
-func (g *Segment) Enter(member int, step uint64) { g.slots[member].word.Store(step) }
+func (g *Segment) Enter(member int, step uint64) { atomic.StoreUint64(&g.slots[member].word, step) }
+
+// EnterUnsettled is Enter without order with what the member reads later: it does not wait until other cores have given
+// up the lines that the member has written.
+func (g *Segment) EnterUnsettled(member int, step uint64) {
+	release.Store64(&g.slots[member].word, step)
+}
 
 // Entered reports whether a member is in a step, or beyond it.
 func (g *Segment) Entered(member int, step uint64) bool {
-	return g.slots[member].word.Load()&stepMask >= step
+	return atomic.LoadUint64(&g.slots[member].word)&stepMask >= step
 }
 
 // GroupEntered reports whether all members of a group are in a step, or beyond it, as far as that has been said.
@@ -355,26 +324,26 @@ func (g *Segment) Leave(member int, departs bool) {
 	if departs {
 		bits |= departedBit
 	}
-	g.slots[member].word.Or(bits)
+	atomic.OrUint64(&g.slots[member].word, bits)
 }
 
 // Depart is the half of Leave that waiting members see: the member still looks.
-func (g *Segment) Depart(member int) { g.slots[member].word.Or(departedBit) }
+func (g *Segment) Depart(member int) { atomic.OrUint64(&g.slots[member].word, departedBit) }
 
 // Missed reports whether a member's process has left in order without having entered a step.
 func (g *Segment) Missed(member int, step uint64) bool {
-	w := g.slots[member].word.Load()
+	w := atomic.LoadUint64(&g.slots[member].word)
 	return w&departedBit != 0 && w&stepMask < step
 }
 
 // Left reports whether a member has left. When all have the memory can serve another group.
-func (g *Segment) Left(member int) bool { return g.slots[member].word.Load()&leftBit != 0 }
+func (g *Segment) Left(member int) bool { return atomic.LoadUint64(&g.slots[member].word)&leftBit != 0 }
 
 // Nap announces that a member is about to sleep in the step that it is in. It looks once more before it does.
-func (g *Segment) Nap(member int) { g.slots[member].word.Or(napBit) }
+func (g *Segment) Nap(member int) { atomic.OrUint64(&g.slots[member].word, napBit) }
 
 // Naps reports whether a member sleeps in a step, or is about to.
 func (g *Segment) Naps(member int, step uint64) bool {
-	w := g.slots[member].word.Load()
+	w := atomic.LoadUint64(&g.slots[member].word)
 	return w&napBit != 0 && w&stepMask == step
 }

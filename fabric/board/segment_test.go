@@ -1,10 +1,14 @@
 package board
 
 import (
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/internal/release"
 )
 
 func TestSlotIsALine(t *testing.T) {
@@ -110,6 +114,63 @@ func TestAllWaitForTheSame(t *testing.T) {
 		member.Follow()
 		bcasts(2 * Buffers)
 	}
+}
+
+// A member has a payload as soon as it is laid: the root need not have entered.
+func TestPayloadIsEnough(t *testing.T) {
+	slots, common, buffers := make([]Slot, 2), new(Common), make([]Buffer, Buffers)
+	parts := make([]byte, PartsBytes(2))
+	root, member := Open(slots, common, buffers, parts).Phase(0), Open(slots, common, buffers, parts).Phase(1)
+	member.Enter(member.From(0))
+	require.False(t, member.Here())
+	root.Lay([]byte{7})
+	require.True(t, member.Here())
+	laid, length, ok := member.Laid(0)
+	require.True(t, ok)
+	require.Equal(t, 1, length)
+	require.Equal(t, []byte{7}, laid)
+}
+
+// Where the root enters while a member goes to sleep, the root sees the nap, or the member sees the payload.
+func TestNapIsSeen(t *testing.T) {
+	slots, common, buffers := make([]Slot, 2), new(Common), make([]Buffer, Buffers)
+	parts := make([]byte, PartsBytes(2))
+	root, member := Open(slots, common, buffers, parts).Phase(0), Open(slots, common, buffers, parts).Phase(1)
+	rounds := int64(300_000)
+	if testing.Short() {
+		rounds = 20_000
+	}
+	var rooted, slept atomic.Int64
+	until := func(at *atomic.Int64, round int64) {
+		for at.Load() < round {
+			runtime.Gosched()
+		}
+	}
+	sees := make([]bool, rounds)
+	go func() {
+		for i := range rounds {
+			until(&slept, i)
+			root.Lay([]byte{1})
+			root.Enter(0)
+			sees[i] = root.Naps(1)
+			rooted.Store(i + 1)
+		}
+	}()
+	lost := 0
+	for i := range rounds {
+		member.Enter(0)
+		for range i % 12 { // so that the two meet in some rounds
+			release.Pause()
+		}
+		member.Nap()
+		saw, _ := member.Doze()
+		until(&rooted, i+1)
+		if saw == Nothing && !sees[i] {
+			lost++
+		}
+		slept.Store(i + 1)
+	}
+	require.Zero(t, lost, "naps that nobody saw")
 }
 
 // A part that is too long is reported as elsewhere. A payload of others or of other steps is not taken for one's own.

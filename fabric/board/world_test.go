@@ -158,7 +158,7 @@ func (w *world) Clone() *world {
 			m.common.apart.n.Store(a.segment.common.apart.n.Load())
 			for i := range m.slots {
 				from, to := &a.segment.slots[i], &m.slots[i]
-				to.word.Store(from.word.Load())
+				to.word = from.word
 				to.parts = from.parts
 			}
 			copies[a.segment] = m
@@ -193,7 +193,7 @@ func (w *world) Print() uint64 {
 		}
 		for k := range a.segment.slots {
 			s := &a.segment.slots[k]
-			put(s.word.Load())
+			put(s.word)
 			for _, p := range s.parts {
 				put(uint64(p.length), uint64(p.stamp), uint64(p.data[0]))
 			}
@@ -205,7 +205,7 @@ func (w *world) Print() uint64 {
 		put(a.segment.common.apart.n.Load())
 		for k := range a.segment.buffers {
 			s := &a.segment.buffers[k]
-			put(uint64(s.stamp), uint64(s.data[0]))
+			put(s.word, uint64(s.data[0]))
 		}
 	}
 	w.text = out
