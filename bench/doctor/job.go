@@ -13,6 +13,7 @@ import (
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/bench/table"
 	"github.com/banyan-hpc/banyan/fabric/route"
+	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
 // link is how a rank reaches another.
@@ -32,7 +33,7 @@ type rankReport struct {
 // none is the entry of the table if a rank does not reach another.
 const none = "none"
 
-// answerTime is how long a rank may take to answer another in [Job].
+// answerTime bounds how long a rank may take to answer another in [Job].
 const answerTime = 30 * time.Second
 
 // RankFound is a rank's report about its job.
@@ -112,8 +113,8 @@ func foundOf(all []*rankReport, node func(int) int) *JobFound {
 func probe(w *banyan.World) []link {
 	c := w.Comm()
 	mine := make([]link, c.Size())
-	sent := make([]banyan.Request, c.Size())
-	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+	sent, received := make([]banyan.Request, c.Size()), make([]banyan.Request, c.Size())
+	ctx, cancel := context.WithTimeout(context.Background(), patience())
 	defer cancel()
 	names := interfaces()
 	var hello [1]byte
@@ -123,13 +124,14 @@ func probe(w *banyan.World) []link {
 			mine[rank] = link{Fabric: none, Why: err.Error()}
 			continue
 		}
+		received[rank] = c.Irecv(make([]byte, 1), rank, 1) // of all peers before any wait: one may take long
 		sent[rank] = c.Isend(hello[:], rank, 1)
 	}
 	for rank := range mine {
 		if mine[rank].Fabric == none {
 			continue
 		}
-		_, err := c.WithContext(ctx).Recv(make([]byte, 1), rank, 1)
+		_, err := received[rank].WithContext(ctx).Wait()
 		if err == nil {
 			_, err = sent[rank].WithContext(ctx).Wait()
 		}
@@ -141,6 +143,17 @@ func probe(w *banyan.World) []link {
 		mine[rank] = link{r.Fabric, strings.Join(append(r.WhyNot, r.Fabric+": "+r.Why), "; "), details(r, names)}
 	}
 	return mine
+}
+
+// patience is how long a rank waits for the answers of the others. It is shorter than sockets try to
+// make a connection: a rank that has given another one up, or was given up, may end before the report.
+func patience() time.Duration {
+	s, err := settings.Load(settings.Here())
+	if err != nil { // a world has read the settings before
+		return answerTime
+	}
+	heal := time.Duration(s.Int(settings.TCPHeal)) * time.Millisecond
+	return min(answerTime, max(time.Second, heal/2))
 }
 
 // details describes the connection of a route: addresses and, for TCP, the interface of this end;

@@ -117,6 +117,23 @@ func TestDoctorOfHostsThatAreEnclosed(t *testing.T) {
 	require.NotContains(t, out, "?")
 }
 
+// A pair of hosts without a path between them does not make other pairs look separated.
+func TestDoctorOfAPairOfHostsWithoutAPath(t *testing.T) {
+	if !namespaces(t) {
+		return
+	}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	t.Setenv("BANYAN_TCP_HEAL", "3s")
+	code, out, _ := ftbench(t, "run", "--netns", "3", "-n", "3", "--netns-fault", "0-1@0s", "--", self, "doctor")
+	require.NotZero(t, code)
+	out = unwrapped(out)
+	require.Regexp(t, `     0     0     -  none   tcp
+     1     1     \?     -     \?
+     2     2   tcp   tcp     -`, out)
+	require.Regexp(t, `none: 1 way, as 0 > 1: by tcp, not connected yet: (connection timed out|no route to host|resource)`, out)
+}
+
 // If no rank needs the networks, one of the ranks reports those that do not exist.
 func TestNetworksThatNobodyNeeds(t *testing.T) {
 	self, err := os.Executable()

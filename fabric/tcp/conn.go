@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"time"
 
@@ -84,7 +85,10 @@ func (c *Conn) Peer() proc.ID { return c.peer }
 
 // Describe names the transport of the connection.
 func (c *Conn) Describe() string {
-	if !c.wasUp {
+	switch {
+	case !c.wasUp && c.lastError != nil:
+		return fmt.Sprintf("tcp, not connected yet: %v", c.lastError)
+	case !c.wasUp:
 		return "tcp, not connected yet"
 	}
 	return c.path.String()
