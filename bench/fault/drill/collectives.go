@@ -100,13 +100,26 @@ type part struct {
 	counts   []int
 }
 
+// series are the numbers of a block: they differ from block to block and from place to place, and none
+// is 0. The sum of n blocks is the series of the sum of their numbers, with weight n.
+func series(number, weight, length int) []int64 {
+	data := make([]int64, length)
+	for i := range data {
+		data[i] = int64(number)<<32 + int64(weight*i)
+	}
+	return data
+}
+
+// unwritten is a buffer for a result, whose numbers are in no result.
+func unwritten(length int) []int64 { return slices.Repeat([]int64{-1}, length) }
+
 func (r *rank) part(s *shared, k Kind) *part {
-	me, n, top := int64(r.me), r.p.n, r.me == s.root
-	u := &part{kind: k, root: s.root, mine: slices.Repeat([]int64{me}, s.elements)}
-	same := func(v int64) []int64 { return slices.Repeat([]int64{v}, s.elements) }
+	n, top := r.p.n, r.me == s.root
+	block := func(rank int) []int64 { return series(rank+1, 1, s.elements) }
+	u := &part{kind: k, root: s.root, mine: block(r.me)}
 	blocks := func() (all []int64) {
 		for rank := range n {
-			all = append(all, same(int64(rank))...)
+			all = append(all, block(rank)...)
 		}
 		return all
 	}
@@ -114,13 +127,13 @@ func (r *rank) part(s *shared, k Kind) *part {
 	case k == barrier:
 		u.mine = nil
 	case k == bcast:
-		u.got, u.want = u.mine, same(int64(s.root))
+		u.got, u.want = u.mine, block(s.root)
 	case k == allreduce || k == reduce && top:
-		u.got, u.want = u.mine, same(int64(n*(n-1)/2))
+		u.got, u.want = u.mine, series(n*(n+1)/2, n, s.elements)
 	case k == allgather || k == gather && top:
-		u.got, u.want = make([]int64, n*s.elements), blocks()
+		u.got, u.want = unwritten(n*s.elements), blocks()
 	case k == scatter:
-		if u.got, u.want = make([]int64, s.elements), same(me); top {
+		if u.got, u.want = unwritten(s.elements), block(r.me); top {
 			u.all = blocks()
 		}
 	case k > allgather:

@@ -6,8 +6,8 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// The collectives in which ranks exchange blocks over no tree, and scans. The block of rank a for rank b has
-// the number a*n+b in each place, and where lengths may differ up to two places more than the shortest.
+// The collectives in which ranks exchange blocks over no tree, and scans. The block of rank a for rank b is
+// the series of 1+a*n+b, and where lengths may differ has up to two places more than the shortest.
 
 // exchanging fills in this rank's part in one of them.
 func (r *rank) exchanging(u *part, elements int, top bool) {
@@ -18,7 +18,7 @@ func (r *rank) exchanging(u *part, elements int, top bool) {
 		}
 		return elements + (a+b)%3
 	}
-	block := func(a, b, length int) []int64 { return slices.Repeat([]int64{int64(a*n + b)}, length) }
+	block := func(a, b, length int) []int64 { return series(1+a*n+b, 1, length) }
 	switch u.kind {
 	case alltoall, alltoallv:
 		for rank := range n {
@@ -38,33 +38,33 @@ func (r *rank) exchanging(u *part, elements int, top bool) {
 		for rank := 0; rank < n && top; rank++ {
 			u.from = append(u.from, block(0, rank, length(0, rank)))
 		}
-		u.got = make([]int64, len(u.want))
+		u.got = unwritten(len(u.want))
 	case reduceScatter:
 		u.mine = nil
 		for rank := range n {
 			u.counts = append(u.counts, length(rank, 0))
 			u.mine = append(u.mine, block(me, rank, length(rank, 0))...)
 		}
-		u.want = slices.Repeat([]int64{int64(n*n*(n-1)/2 + n*me)}, u.counts[me])
-		u.got = make([]int64, len(u.want))
+		u.want = series(n*n*(n-1)/2+n*(1+me), n, u.counts[me])
+		u.got = unwritten(len(u.want))
 	case scan, exscan:
-		sum := me * (me - 1) / 2
-		if u.kind == scan {
-			sum += me
+		ranks := me
+		if u.kind == scan || me == 0 { // exscan leaves the lowest rank its own
+			ranks++
 		}
-		u.got, u.want = u.mine, slices.Repeat([]int64{int64(sum)}, elements)
+		u.got, u.want = u.mine, series(ranks*(ranks+1)/2, ranks, elements)
 	}
 }
 
 // add has the part get one more block.
 func (u *part) add(want []int64) {
-	u.to = append(u.to, make([]int64, len(want)))
+	u.to = append(u.to, want)
 	u.want = append(u.want, want...)
 }
 
 // places has the places for blocks lie in got.
 func (u *part) places() {
-	u.got = make([]int64, len(u.want))
+	u.got = unwritten(len(u.want))
 	at := 0
 	for i, block := range u.to {
 		u.to[i] = u.got[at : at+len(block)]
