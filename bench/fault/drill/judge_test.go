@@ -1,16 +1,29 @@
 package drill
 
 import (
+	"errors"
 	"io"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan"
 )
 
 // lone is a rank of n without a world.
 func lone(me, n int) *rank {
 	return &rank{p: &plan{n: n}, me: me, trace: memoryTrace(n), blamed: map[int]bool{}, out: io.Discard}
+}
+
+// simulated carries out a test's program at each of n ranks; its error is a finding.
+func simulated(t *testing.T, n int, program func(r *rank) error) error {
+	t.Helper()
+	return banyan.Simulate(n, banyan.Simulation{}, func(w *banyan.World) error {
+		r := lone(w.Comm().Rank(), n)
+		r.w, r.c = w, w.Comm()
+		return program(r)
+	})
 }
 
 // A collective that leaves a block of its result as it was, or that swaps segments, is a finding.
@@ -49,4 +62,42 @@ func TestWrongResultsOfCollectivesAreFound(t *testing.T) {
 		}
 	}
 	require.Positive(t, found)
+}
+
+// Uniform operations with wrong results are findings: here agreed failures are wrong.
+func TestWrongResultsOfUniformOperationsAreFound(t *testing.T) {
+	outcome := func(op uniformOp, root int, agreed uint64) error {
+		return simulated(t, 3, func(r *rank) error {
+			d, err := r.c.Dup()
+			if err != nil {
+				return err
+			}
+			if err := d.SetUniformity(banyan.UniformCollectives); err != nil {
+				return err
+			}
+			_, err = r.oneUniform(d, op, root, agreed)
+			return errors.Join(err, d.Free())
+		})
+	}
+	for op := range allBridge {
+		require.NoError(t, outcome(op, 1, 0), op)
+	}
+	require.ErrorContains(t, outcome(allAllreduce, 0, 1<<2), "gave")
+	require.ErrorContains(t, outcome(allBcast, 2, 1<<2), "gave")
+	require.ErrorContains(t, outcome(allSplit, 0, 1<<2), "has 2 members, want the ranks [0]")
+
+	r := lone(1, 3)
+	require.Equal(t, series(2, 1, 2), r.uniformResult(allAllreduce, 0, 0, errHang), "an error leaves the buffer")
+	require.Equal(t, series(6, 3, 2), r.uniformResult(allAllreduce, 0, 0, nil))
+	require.Equal(t, series(4, 2, 2), r.uniformResult(allAllreduce, 0, 1<<1, nil))
+	require.Equal(t, series(3, 1, 2), r.uniformResult(allBcast, 2, 1, nil))
+
+	bridge := func(n int) error {
+		return simulated(t, 3, func(r *rank) error {
+			r.p.n = n
+			return r.bridge(r.c)
+		})
+	}
+	require.NoError(t, bridge(3))
+	require.ErrorContains(t, bridge(2), "has 3 members, want the ranks [1 0]")
 }

@@ -3,6 +3,7 @@ package drill
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/banyan-hpc/banyan"
 )
@@ -14,8 +15,9 @@ const (
 	endedByRevoke
 )
 
-// uniform performs operations that have the same outcome at all survivors.
-func (r *rank) uniform(d *banyan.Comm, m *validation) error {
+// uniform performs operations that have the same outcome at all survivors. The ranks of agreed are
+// known to have failed.
+func (r *rank) uniform(d *banyan.Comm, m *validation, agreed uint64) error {
 	if err := d.SetUniformity(banyan.UniformCollectives); err != nil {
 		return err
 	}
@@ -34,14 +36,14 @@ func (r *rank) uniform(d *banyan.Comm, m *validation) error {
 		if last && len(m.revokers) > 0 && m.revokers[0] == r.me {
 			err = r.revoke(d)
 		} else {
-			class, err = r.oneUniform(d, op, m.root)
+			class, err = r.oneUniform(d, op, m.root, agreed)
 		}
 		if err != nil {
 			return err
 		}
 		r.notes = append(r.notes, note{Kind: op.kind(), Value: uint64(class)})
 		if class == endedByFailure && !last {
-			if _, err := r.validate(d, &plain); err != nil {
+			if agreed, err = r.validate(d, &plain); err != nil {
 				return err
 			}
 		}
@@ -69,10 +71,10 @@ func (r *rank) classified(d *banyan.Comm, err error) (int, error) {
 }
 
 // oneUniform performs one operation and returns the class of its outcome.
-func (r *rank) oneUniform(d *banyan.Comm, op uniformOp, root int) (int, error) {
+func (r *rank) oneUniform(d *banyan.Comm, op uniformOp, root int, agreed uint64) (int, error) {
 	r.step("uniform operation %d on %s", op, d.Name())
 	r.begin(op.kind())
-	data := []int64{1}
+	data := series(r.me+1, 1, 2)
 	var e *banyan.Comm
 	var err error
 	switch op {
@@ -92,12 +94,57 @@ func (r *rank) oneUniform(d *banyan.Comm, op uniformOp, root int) (int, error) {
 	r.done(op.kind(), err)
 	class, wrong := r.classified(d, err)
 	if e != nil {
-		wrong = errors.Join(wrong, e.Free())
+		wrong = errors.Join(wrong, r.consists(e, r.created(op, agreed)), e.Free())
 	}
 	if made := e != nil; wrong == nil && op.kind() == uniformCreation && made != (err == nil) {
 		wrong = fmt.Errorf("uniform operation %d made %v, with error %w", op, e, err)
 	}
+	if want := r.uniformResult(op, root, agreed, err); wrong == nil && !slices.Equal(data, want) {
+		wrong = fmt.Errorf("uniform operation %d without %#x gave %#x, want %#x, with error %w", op, agreed, data, want, err)
+	}
 	return class, wrong
+}
+
+// uniformResult is what the buffer of an operation then has: after an error what it had before. The
+// ranks of agreed take no part.
+func (r *rank) uniformResult(op uniformOp, root int, agreed uint64, err error) []int64 {
+	sum, ranks := r.me+1, 1
+	switch {
+	case err != nil:
+	case op == allBcast && agreed>>root&1 == 0:
+		sum = root + 1
+	case op == allAllreduce:
+		sum, ranks = 0, 0
+		for rank := range r.p.n {
+			if agreed>>rank&1 == 0 {
+				sum, ranks = sum+rank+1, ranks+1
+			}
+		}
+	}
+	return series(sum, ranks, 2)
+}
+
+// consists returns an error if a communicator has other members than these ranks of the world, in
+// their order.
+func (r *rank) consists(c *banyan.Comm, want []int) error {
+	g, err := r.c.Group().Include(want...)
+	if err == nil && c.Group().Compare(g) != banyan.Identical {
+		err = fmt.Errorf("%s has %d members, want the ranks %v", c.Name(), c.Size(), want)
+	}
+	return err
+}
+
+// created are the ranks of a communicator that an operation makes.
+func (r *rank) created(op uniformOp, agreed uint64) (ranks []int) {
+	for rank := range r.p.n {
+		if op != allSplit || rank%2 == r.me%2 && agreed>>rank&1 == 0 {
+			ranks = append(ranks, rank)
+		}
+	}
+	if op == allSplit {
+		slices.Reverse(ranks)
+	}
+	return ranks
 }
 
 // bridge makes an intercommunicator of the even ranks and the odd ones, and merges it.
@@ -132,13 +179,23 @@ func (r *rank) bridge(d *banyan.Comm) error {
 		}
 		r.notes = append(r.notes, note{Kind: uniformCreation, Value: uint64(class)})
 		if merged != nil {
-			err = merged.Free()
+			err = errors.Join(r.consists(merged, r.oddFirst()), merged.Free())
 		}
 		if err := errors.Join(err, inter.Free()); err != nil {
 			return err
 		}
 	}
 	return half.Free()
+}
+
+// oddFirst are all ranks, the odd ones first.
+func (r *rank) oddFirst() (ranks []int) {
+	for i := range 2 * r.p.n {
+		if rank := i % r.p.n; rank%2 == 1-i/r.p.n {
+			ranks = append(ranks, rank)
+		}
+	}
+	return ranks
 }
 
 // ranged exchanges messages on a communicator of half of the ranks, which failures within a range

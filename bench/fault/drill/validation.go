@@ -98,7 +98,7 @@ func (r *rank) validation(m *validation) error {
 		}
 	}
 	if err == nil {
-		err = r.uniform(d, m)
+		err = r.uniform(d, m, agreed)
 	}
 	if err != nil {
 		return err
