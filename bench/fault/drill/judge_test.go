@@ -101,3 +101,17 @@ func TestWrongResultsOfUniformOperationsAreFound(t *testing.T) {
 	require.NoError(t, bridge(3))
 	require.ErrorContains(t, bridge(2), "has 3 members, want the ranks [1 0]")
 }
+
+// Data of a rank that may die are compared where a wait for all has succeeded.
+func TestWrongDataOfADoomedSenderAreFound(t *testing.T) {
+	err := simulated(t, 2, func(r *rank) error {
+		r.p.doomed = map[int]doom{0: {aim: noKind}}
+		m := &transfer{src: 0, dst: 1, tag: firstTag, size: 8, seed: 1, send: isend, recv: irecv}
+		if r.me == 1 {
+			return r.awaitAll(waitAll, []under{r.post(m, &phase{})}, nil)
+		}
+		m.seed = 2
+		return r.c.Send(m.fill(), m.dst, m.tag)
+	})
+	require.ErrorContains(t, err, "8 bytes of ")
+}

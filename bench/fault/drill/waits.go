@@ -175,12 +175,13 @@ func (r *rank) awaitAll(how Kind, ops []under, wild map[int]*transfer) error {
 			}
 		}
 	}
+	well := err == nil
 	if r.done(how, err) != nil {
 		err = r.excuseSome(err, named)
 	}
 	for _, u := range named {
 		r.done(u.kind, nil) // the error does not name the failed ones
-		if u.buf != nil && !r.p.dies(u.t.src) {
+		if u.buf != nil && (!r.p.dies(u.t.src) || well && !r.null(u.on, u.t.src)) {
 			err = errors.Join(err, u.t.intact(u.buf))
 		}
 		err = errors.Join(err, u.over())
