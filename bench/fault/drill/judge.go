@@ -41,7 +41,7 @@ func (r *rank) blame(err error, ranks []int) error {
 func (r *rank) excuseAny(err error) error {
 	r.failed++
 	var failed *banyan.ProcFailedError
-	if errors.As(err, &failed) {
+	if errors.As(err, &failed) && len(failed.Ranks) > 0 {
 		return r.blameFailed(failed)
 	}
 	if errors.Is(err, banyan.ErrProcFailedPending) && len(r.p.doomed) > 0 {

@@ -115,3 +115,21 @@ func TestWrongDataOfADoomedSenderAreFound(t *testing.T) {
 	})
 	require.ErrorContains(t, err, "8 bytes of ")
 }
+
+// An error of a communicator of two is translated if it names the other one alone. One that names no
+// rank is no excuse.
+func TestErrorsThatNameOtherRanksAreFound(t *testing.T) {
+	r := lone(0, 4)
+	r.p.doomed = map[int]doom{3: {aim: noKind}}
+	for _, c := range []struct {
+		ranks []int
+		good  bool
+	}{{[]int{0}, true}, {[]int{3}, false}, {nil, false}, {[]int{0, 1}, false}} {
+		err := r.excuse(renamed(&banyan.ProcFailedError{Ranks: c.ranks}, 0, 3), 3)
+		require.Equal(t, c.good, err == nil, "%v: %v", c.ranks, err)
+	}
+	require.Equal(t, errHang, renamed(errHang, 0, 3))
+	require.NoError(t, renamed(nil, 0, 3))
+	require.NoError(t, r.excuseAny(&banyan.ProcFailedError{Ranks: []int{3}}))
+	require.Error(t, r.excuseAny(&banyan.ProcFailedError{}))
+}

@@ -247,18 +247,29 @@ func (r *rank) across(out, in *transfer, buf []byte) (st banyan.Status, err erro
 		remote = 1
 	}
 	inter, err := one.CreateInter(0, two, remote, tag)
-	if err == nil {
-		st, err = inter.Sendrecv(out.fill(), 0, out.tag, buf, 0, in.tag)
-		err = errors.Join(err, inter.Free())
+	if err != nil {
+		return st, renamed(err, remote, out.dst)
 	}
-	var failed *banyan.ProcFailedError
-	if errors.As(err, &failed) { // with ranks of one of the small communicators
-		named := *failed
-		named.Ranks = []int{out.dst}
-		err = &named
+	st, err = inter.Sendrecv(out.fill(), 0, out.tag, buf, 0, in.tag)
+	if err == nil && st.Source != 0 {
+		err = fmt.Errorf("%s: got %+v, want the source 0", inter.Name(), st)
 	}
 	st.Source = in.src
-	return st, err
+	return st, errors.Join(renamed(err, 0, out.dst), inter.Free())
+}
+
+// renamed is an error with the number of a rank in the world. An error that names another rank than
+// was, or more, stays as it is.
+func renamed(err error, was, world int) error {
+	var failed *banyan.ProcFailedError
+	if !errors.As(err, &failed) {
+		return err
+	}
+	named := *failed
+	if named.Ranks = []int{world}; !slices.Equal(failed.Ranks, []int{was}) {
+		return fmt.Errorf("names ranks %v, want %d: %v", failed.Ranks, was, err) //nolint:errorlint // it is no excuse
+	}
+	return &named
 }
 
 // pause yields the core between two polls.
