@@ -133,3 +133,15 @@ func TestErrorsThatNameOtherRanksAreFound(t *testing.T) {
 	require.NoError(t, r.excuseAny(&banyan.ProcFailedError{Ranks: []int{3}}))
 	require.Error(t, r.excuseAny(&banyan.ProcFailedError{}))
 }
+
+// The runs that look for the smallest plan that fails are not counted.
+func TestAttemptsAreNoRuns(t *testing.T) {
+	d := &Driver{Config: Config{Min: 2, Max: 2, Fabrics: []string{"shm"}, Profiles: []banyan.Profile{banyan.ULFM}}}
+	p := newPlan(script{Config: d.Config, Seed: 3, Aim: noKind})
+	clear(p.doomed)
+	require.NoError(t, d.simulateSmallest(p))
+	require.Equal(t, 1, d.Report.Runs)
+	p.phases[0].shared = shared{kind: bcast, rounds: 1, root: p.n, elements: 1}
+	require.ErrorContains(t, d.simulateSmallest(p), "the smallest plan that fails: ")
+	require.Equal(t, 1, d.Report.Runs)
+}

@@ -70,11 +70,16 @@ func (d *Driver) Simulate(seed uint64, k Kind) error {
 	if err := d.Check(); err != nil {
 		return err
 	}
-	p := newPlan(script{Config: d.Config, Seed: seed, Aim: k})
+	return d.simulateSmallest(newPlan(script{Config: d.Config, Seed: seed, Aim: k}))
+}
+
+// simulateSmallest carries out a plan, and finds the smallest part of it that fails if it does.
+func (d *Driver) simulateSmallest(p *plan) error {
 	err := d.simulate(p)
 	if err != nil {
-		p = p.smaller(func(q *plan) bool { return d.simulate(q) != nil })
-		err = errors.Join(err, fmt.Errorf("the smallest plan that fails: %w", d.simulate(p)))
+		var attempts Driver // which are no runs of the report
+		p = p.smaller(func(q *plan) bool { return attempts.simulate(q) != nil })
+		err = errors.Join(err, fmt.Errorf("the smallest plan that fails: %w", attempts.simulate(p)))
 	}
 	return err
 }
