@@ -135,3 +135,10 @@ func TestFaultUndetected(t *testing.T) {
 	code, _, errs = ftbench(t, "fault", "reduce", "-n", "8", "--undetected")
 	require.Equal(t, 2, code, errs)
 }
+
+// The time may also be over before a job in the simulator, which does not end by itself.
+func TestFaultUnknownSimulatedIsCut(t *testing.T) {
+	code, out, errs := ftbench(t, "fault", "barrier", "-n", "4", "--unknown", "--fabric", "sim", "--max-time", "1ns")
+	require.Equal(t, exitFailed, code, out)
+	require.Contains(t, errs, "nothing was measured: cut by --max-time 1ns: 0 of ")
+}

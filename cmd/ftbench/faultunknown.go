@@ -36,8 +36,12 @@ func (c *collectiveOptions) measureUnknown(jobs []fault.Collective, to *call) (a
 	defer free()
 	var results unknownResults
 	for i, o := range jobs {
-		deaths, err := o.MeasureUnknown(ctx, i, start(i, o), out, func() { bar.Step(1) })
-		if err != nil && budget.Ended(ctx) {
+		var deaths []fault.Death
+		over := o.Budget.Over() // the simulator does not see it during a job
+		if !over {
+			deaths, err = o.MeasureUnknown(ctx, i, start(i, o), out, func() { bar.Step(1) })
+		}
+		if over || err != nil && budget.Ended(ctx) {
 			results.Cut = o.Budget.Cut(i, len(jobs), "jobs")
 			break
 		}
