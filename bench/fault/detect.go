@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"time"
 
@@ -88,16 +89,16 @@ func (o Detection) round(ctx context.Context, seen *observer, victim int, startL
 	if err != nil {
 		return r, fmt.Errorf("fault detect: kill rank %d, process %d: %w", victim, ready[victim].PID, err)
 	}
-	noticed, err := seen.collect(ctx, stage{victim, true}, o.Ranks-1, o.Timeout)
-	if errors.Is(err, errTimeout) {
-		missing := o.missing(noticed, victim, false)
+	noticed, err := seen.collect(ctx, stage{victim, true}, o.Ranks-1, o.Timeout+reportTime)
+	if err != nil && !errors.Is(err, errTimeout) {
+		return r, err
+	}
+	maps.DeleteFunc(noticed, func(_ int, s sighting) bool { return time.Duration(s.At-killed) > o.Timeout })
+	if missing := o.missing(noticed, victim, false); len(missing) > 0 {
 		return r, fmt.Errorf("fault detect: %v after the death of rank %d (wait: %s) %d of %d survivors "+
 			"had not noticed it: ranks %s; --timeout waits longer", o.Timeout, victim, o.Wait, len(missing), o.Ranks-1, some(missing))
 	}
-	if err == nil {
-		err = resume(noticed)
-	}
-	if err != nil {
+	if err := resume(noticed); err != nil {
 		return r, err
 	}
 	r.Survivors = make([]time.Duration, o.Ranks-1)

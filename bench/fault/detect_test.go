@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"math"
 	"os"
+	"os/exec"
 	"os/signal"
 	"testing"
 	"time"
@@ -63,6 +65,27 @@ func TestDetectNamesLateRanks(t *testing.T) {
 	o.Ranks = 40
 	_, err = o.Measure(t.Context(), noRanks, io.Discard, Watch{})
 	require.ErrorContains(t, err, "13 14 15] and 24 more were not ready for the death of rank 39")
+}
+
+// The limit of detection is a survivor's, not that of its report, which comes later.
+func TestDetectTimeout(t *testing.T) {
+	o := Detection{Ranks: 2, Kills: 1, PerJob: 1, Wait: ForVictim, Timeout: 5 * time.Millisecond}
+	victim := exec.Command("sleep", "1000")
+	require.NoError(t, victim.Start())
+	arriving := make(chan sighting, 1)
+	var words []string
+	seen := newObserver(arriving, func(text string) {
+		if len(words) == 0 { // the survivor is late by far, and its report comes
+			arriving <- sighting{PID: victim.Process.Pid, Cause: 1, At: math.MaxInt64}
+		}
+		words = append(words, text)
+	})
+	seen.at(stage{cause: 1})[0] = sighting{Cause: 1}
+	seen.at(stage{cause: 1})[1] = sighting{Rank: 1, PID: victim.Process.Pid, Cause: 1}
+	_, err := o.round(t.Context(), seen, 1, time.Hour)
+	require.ErrorContains(t, err, "5ms after the death of rank 1 (wait: victim) 1 of 1 survivors had not noticed it: ranks [0]")
+	require.Error(t, victim.Wait(), "it was killed")
+	require.Contains(t, words, "0 of 1 ranks know of the death, 1.025s at most")
 }
 
 // A start may take longer than a survivor's detection: its limit is separate and grows with the job.

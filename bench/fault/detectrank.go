@@ -150,6 +150,9 @@ func (o Detection) survive(c *banyan.Comm, victim int, out io.Writer, resumed <-
 // that reads reports would delay the survivors that have not noticed yet.
 const reportAfter = 20 * time.Millisecond
 
+// reportTime bounds the time from a survivor's error to the arrival of its report.
+const reportTime = reportAfter + time.Second
+
 // hold keeps a survivor idle until all have noticed: where ranks share cores, its work would delay
 // the others. The limit lets a job with a failed rank end by itself with that rank's error.
 func hold(resumed <-chan os.Signal, most time.Duration) {
