@@ -167,7 +167,7 @@ func (c *faultDrillCmd) drill(cfg drill.Config, aim drill.Kind, to *call) (err e
 	announce(to.err, "fault drill", time.Duration(c.Runs)*c.runTime(), c.MaxTime)
 	broken := c.runs(ctx, d, aim, &results, to)
 	if broken != nil && budget.Ended(ctx) {
-		results.Cut = limit.Cut(d.Report.Runs, c.Runs, "runs")
+		results.Cut = limit.Cut(d.Report.Runs+len(results.Findings), c.Runs, "runs")
 		if broken = results.Cut.Nothing(); broken != nil {
 			return broken
 		}

@@ -44,6 +44,24 @@ func TestFaultDrillFinds(t *testing.T) {
 	require.Contains(t, out, "# seeds from 77: 1 findings\n")
 }
 
+// A drill that --max-time ends has results also if all of its runs are findings.
+func TestFaultDrillOfFindingsIsCut(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	t.Setenv("BANYAN_SHM_RING_LINES", "none") // no number: Init of every rank fails
+	file := filepath.Join(t.TempDir(), "drill.json")
+	code, out, errs := ftbench(t, "fault", "drill", "--keep-going", "--max-time", "3s", "--runs", "1000000", "-n", "2",
+		"--fabric", "shm", "--exits", "off", "--json", file)
+	require.Equal(t, 1, code, errs)
+	require.Contains(t, out, "cut by --max-time 3s: ")
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var stored struct{ Results drillResults }
+	require.NoError(t, json.Unmarshal(text, &stored))
+	require.Zero(t, stored.Results.Runs)
+	require.NotEmpty(t, stored.Results.Findings)
+	require.Len(t, stored.Results.Findings, stored.Results.Cut.Done)
+}
+
 // In the simulator a seed is always the same run.
 func TestFaultDrillSimulated(t *testing.T) {
 	drill := func() string {
