@@ -237,8 +237,8 @@ func (c *faultDrillCmd) runs(ctx context.Context, d *drill.Driver, aim drill.Kin
 
 // again is the command that carries a run out once more.
 func (c *faultDrillCmd) again(seed uint64) string {
-	text := fmt.Sprintf("ftbench fault drill --runs 1 --seed %d -n %v --fabric %s --profile %s --unauthenticated %v --exits %s",
-		seed, c.N, strings.Join(c.Fabric, ","), strings.Join(c.Profile, ","), c.Unauthenticated, c.Exits)
+	text := fmt.Sprintf("ftbench fault drill --runs 1 --seed %d -n %v --fabric %s --profile %s --unauthenticated %v --patience %v --exits %s",
+		seed, c.N, strings.Join(c.Fabric, ","), strings.Join(c.Profile, ","), c.Unauthenticated, c.Patience, c.Exits)
 	if c.Within != "" {
 		text += fmt.Sprintf(" --within %q", c.Within)
 	}

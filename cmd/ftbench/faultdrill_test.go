@@ -40,7 +40,7 @@ func TestFaultDrillFinds(t *testing.T) {
 	require.Equal(t, 1, code, errs)
 	require.Contains(t, errs, "FINDING seed 77: rank ")
 	require.Contains(t, errs, "shm.ring.lines = none")
-	require.Contains(t, errs, "again: ftbench fault drill --runs 1 --seed 77 -n 2-2 --fabric shm --profile rts --unauthenticated 100 --exits off --within \"Send\"\n")
+	require.Contains(t, errs, "again: ftbench fault drill --runs 1 --seed 77 -n 2-2 --fabric shm --profile rts --unauthenticated 100 --patience 30s --exits off --within \"Send\"\n")
 	require.Contains(t, out, "# seeds from 77: 1 findings\n")
 }
 

@@ -28,8 +28,8 @@ type Driver struct {
 	Prepare func(spec *launch.Spec, hosts int) error
 	// Flood makes unauthenticated connections to a port until the context ends; nil: none.
 	Flood func(ctx context.Context, to netip.AddrPort) error
-	// Patience is the time without the end of an operation after which ranks count as hanging. 0:
-	// half a minute.
+	// Patience is the time without the end of an operation after which ranks count as hanging, beside
+	// that for which ranks sleep. 0: half a minute.
 	Patience time.Duration
 
 	Report Report
@@ -143,8 +143,7 @@ func (d *Driver) launch(ctx context.Context, p *plan, tr *trace, dir string, wor
 			floods.Go(func() { flooded <- d.Flood(ctx, to) })
 		}
 	}
-	patience := cmp.Or(d.Patience, usualPatience)
-	off := watchdog(patience, tr, signals, cancel)
+	off := watchdog(d.patience(p), tr, signals, cancel)
 	result, err := launch.Run(ctx, spec)
 	off()
 	words.stop()
@@ -158,6 +157,11 @@ func (d *Driver) launch(ctx context.Context, p *plan, tr *trace, dir string, wor
 		err = errors.Join(err, ferr)
 	}
 	return result, err
+}
+
+// patience is the time after which ranks of a plan count as hanging.
+func (d *Driver) patience(p *plan) time.Duration {
+	return cmp.Or(d.Patience, usualPatience) + p.sleep()
 }
 
 var errHang = errors.New("ranks hang")

@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -144,4 +145,13 @@ func TestAttemptsAreNoRuns(t *testing.T) {
 	p.phases[0].shared = shared{kind: bcast, rounds: 1, root: p.n, elements: 1}
 	require.ErrorContains(t, d.simulateSmallest(p), "the smallest plan that fails: ")
 	require.Equal(t, 1, d.Report.Runs)
+}
+
+// Ranks that sleep do not hang: one may sleep twice.
+func TestPatienceIncludesSleep(t *testing.T) {
+	d := &Driver{Patience: time.Second}
+	p := &plan{naps: []nap{{rank: 1, at: 2, long: time.Minute}, {rank: 1, at: 2, long: time.Hour}}}
+	require.Equal(t, time.Second+p.nap(1, 2), d.patience(p))
+	d.Patience = 0
+	require.Equal(t, usualPatience, d.patience(&plan{}))
 }

@@ -40,6 +40,14 @@ func (p *plan) nap(rank, at int) (long time.Duration) {
 	return long
 }
 
+// sleep is how long the ranks sleep in all: no rank sleeps longer at once.
+func (p *plan) sleep() (long time.Duration) {
+	for _, n := range p.naps {
+		long += n.long
+	}
+	return long
+}
+
 // detection returns the environment variable of the detector; nil: none.
 func (p *plan) detection() []string {
 	if len(p.naps) == 0 {

@@ -152,11 +152,7 @@ func (p *plan) simulation(machine **sim.Sim) banyan.Simulation {
 		Configure: func(c *sim.Config) {
 			c.Topology.ProcsPerNode, c.LossAtDeath = perNode, loss
 			c.Detection.Max, c.Detection.Min = slow, min(c.Detection.Min, slow)
-			most := simMost + 1000*launcher.Latency
-			for _, n := range p.naps {
-				most += n.long
-			}
-			c.MaxTime = fabric.Time(most)
+			c.MaxTime = fabric.Time(simMost + 1000*launcher.Latency + p.sleep())
 		},
 		Faults: func(m *sim.Sim) error {
 			*machine = m
