@@ -84,8 +84,8 @@ unfinished line, a prompt, comes after 50 ms. Output that cannot be written does
 unless --on-failure=abort: the launcher reports it and ends with code 1, or 141 for a closed pipe. Without
 a reader it waits for one; after a Ctrl-C that kills no longer than a second.
 
-A pair of ranks uses shared memory where the kernel allows it, else a Unix-domain socket, else TCP;
---fabric restricts that, and ftbench doctor shows it. The events of --json are started, exited, failure
+A pair of ranks uses shared memory where the kernel allows it, else RDMA, else a Unix-domain socket, else
+TCP; --fabric restricts that, and ftbench doctor shows it. The events of --json are started, exited, failure
 and ended; docs/benchmarks.md has their fields.
 
 With --hosts or --hostfile the launcher starts ftbench on each host through ssh, or the command of --rsh,
