@@ -167,18 +167,18 @@ func (c *Comm) Counters() CommCounters {
 // duplicate a communicator in the same order. It sends nothing.
 func (c *Comm) Dup() (*Comm, error) {
 	c, ctx, err := c.enter("Dup")
-	if err == nil {
-		err = c.awaitTurns(ctx, "Dup")
-	}
 	if err != nil {
 		return nil, err
 	}
-	core, err := c.core.Dup()
-	d := c.derived(core)
-	if err = cmp.Or(c.core.Unrevoked(), err); err == nil {
-		err = c.attrs.copyTo(c, d)
+	p := c.parent()
+	core, met, err := c.dupCore(ctx, p)
+	if err != nil {
+		return nil, err
 	}
-	p, met := c.parent(), err
+	d := c.derived(core)
+	if met = cmp.Or(c.core.Unrevoked(), met); met == nil {
+		met = c.attrs.copyTo(c, d)
+	}
 	if ctx != nil {
 		return c.dupApart(ctx, p, d, met)
 	}

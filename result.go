@@ -104,7 +104,7 @@ func WaitEach(reqs []Request, out []Outcome) error {
 // errand is such an operation.
 type errand struct {
 	do   func() error
-	drop func() // frees a result whose caller has returned; nil: nothing to free
+	drop func() // in the turn, frees a result whose caller has returned; nil: nothing to free
 	left bool   // the caller has returned; under the engine's lock
 }
 
@@ -127,15 +127,16 @@ func (c *Comm) apart(ctx context.Context, op string, turns bool, o *errand) erro
 		e.Unlock()
 		err := o.do()
 		e.Lock()
+		if o.left && err == nil && o.drop != nil {
+			e.Unlock()
+			o.drop()
+			e.Lock()
+		}
 		if turns {
 			c.core.EndTurn(turn)
 		}
 		promise.Complete(err)
-		dropped := o.left && err == nil
 		e.Unlock()
-		if dropped && o.drop != nil {
-			o.drop()
-		}
 	})
 	return c.errandOf(h, ctx, op, o)
 }
@@ -207,6 +208,43 @@ func (c *Comm) barrierOther() error {
 	return c.collective(debug.Plain("Barrier"), nil, func(c *Comm, m manner) error { return c.doBarrier(m) })
 }
 
+// dupCore is the first half of Dup. It waits for earlier operations with turns, until the context ends if there
+// is one, and compares the call. Met is the error of this rank's duplication. If the caller has returned, the
+// goroutine takes its part in the outcome.
+func (c *Comm) dupCore(ctx context.Context, p create.Parent) (core *p2p.Comm, met, err error) {
+	call := coll.Call{InTurn: ctx != nil, Check: c.comparison(debug.Plain("Dup"))}
+	if ctx == nil {
+		c.core.AwaitTurns()
+		if err = c.coll.Compare(c.core, call); err == nil {
+			core, met = c.core.Dup()
+		}
+		return core, met, c.notifyOf("Dup", err)
+	}
+	var made struct {
+		core *p2p.Comm
+		err  error
+	}
+	err = c.apart(ctx, "Dup", true, &errand{
+		do: func() error {
+			err := c.coll.Compare(c.core, call)
+			if err == nil {
+				made.core, made.err = c.core.Dup()
+			}
+			return c.opError("Dup", err)
+		},
+		drop: func() {
+			_ = p.Outcome(repair.Dup, made.core, made.err)
+			if made.core != nil {
+				_ = create.Free(c.e, c.world.job.Repair, made.core)
+			}
+		},
+	})
+	if err != nil {
+		return nil, nil, err // the other goroutine may still use made
+	}
+	return made.core, made.err, nil
+}
+
 // dupApart is the second half of Dup on a view: d and met are the results of this rank's first
 // half.
 func (c *Comm) dupApart(ctx context.Context, p create.Parent, d *Comm, met error) (*Comm, error) {
@@ -237,18 +275,6 @@ func (c *Comm) dupApart(ctx context.Context, p create.Parent, d *Comm, met error
 		return nil, err
 	}
 	return d, nil
-}
-
-// awaitTurns waits for earlier operations with turns, until the context ends if there is one. Then it
-// compares the call.
-func (c *Comm) awaitTurns(ctx context.Context, op string) error {
-	call := coll.Call{Check: c.comparison(debug.Plain(op))}
-	if ctx == nil {
-		c.core.AwaitTurns()
-		return c.notifyOf(op, c.coll.Compare(c.core, call))
-	}
-	call.InTurn = true
-	return c.apart(ctx, op, true, &errand{do: func() error { return c.opError(op, c.coll.Compare(c.core, call)) }})
 }
 
 // orLeave waits for an operation of several ranks, which continues if a context ends. Left: its

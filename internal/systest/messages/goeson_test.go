@@ -62,6 +62,50 @@ func TestCollectivesGoOn(t *testing.T) {
 	}))
 }
 
+// A duplication that its caller has left while it waited for another operation takes its place among the
+// communicators that are made from this one.
+func TestDupThatWasLeftCounts(t *testing.T) {
+	for name, of := range map[string]struct {
+		level   banyan.Uniformity
+		barrier bool // the duplication waits for it, else for the comparison of the debug setting
+	}{
+		"turn": {banyan.UniformNothing, true}, "uniform": {banyan.UniformCreation, true},
+		"debug": {banyan.UniformNothing, false},
+	} {
+		first, cancelFirst := context.WithCancel(t.Context())
+		second, cancelSecond := context.WithCancel(t.Context())
+		setting := banyan.Simulation{Options: []banyan.Option{banyan.WithDebug(!of.barrier)}}
+		require.NoError(t, banyan.Simulate(3, setting, func(w *banyan.World) error {
+			c := w.Comm()
+			err := c.SetUniformity(of.level)
+			if c.Rank() == 2 {
+				for _, cancel := range []func(){cancelFirst, cancelSecond} {
+					w.Sleep(time.Millisecond)
+					cancel()
+				}
+				w.Sleep(time.Millisecond)
+				if of.barrier {
+					err = errors.Join(err, c.Barrier())
+				}
+				late, failed := c.Dup()
+				err = errors.Join(err, failed, expect(late.Name(), "world.1"))
+			} else {
+				if left := c.WithContext(first).Barrier; of.barrier && !errors.Is(left(), context.Canceled) {
+					return errors.New("the barrier was not left")
+				}
+				if _, left := c.WithContext(second).Dup(); !errors.Is(left, context.Canceled) {
+					return fmt.Errorf("dup: %w", left)
+				}
+			}
+			d, failed := c.Dup()
+			if err = errors.Join(err, failed); err != nil {
+				return err
+			}
+			return errors.Join(sum(d, 3), expect(d.Name(), "world.2"))
+		}), name)
+	}
+}
+
 // An agreement that follows a uniform barrier that its caller has left waits for it: both end with an agreement of
 // the communicator, and other ranks call them in this order.
 func TestAgreementsFollowUniformCollectives(t *testing.T) {
