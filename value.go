@@ -82,20 +82,20 @@ func RecvValue[T any](c *Comm, src, tag int, opts ...ValueOption) (v T, st Statu
 	if err != nil {
 		return v, Status{}, err
 	}
-	if src == ProcNull {
-		return v, m.Status(), nil
+	if st = m.Status(); st.Source == ProcNull {
+		return v, st, nil
 	}
 	if c.debugs() {
 		return recvNamed[T](c, m, o, src, tag)
 	}
-	n := m.Status().Count
+	n := st.Count
 	if l, plain := o.codec.(*layout); plain {
 		if o.limit = n; n != header+l.size {
-			return v, m.Status(), c.dropValue(m, src, tag, l.misfit(n))
+			return v, st, c.dropValue(m, src, tag, l.misfit(n))
 		}
 	}
 	if err := o.tooLong(reflect.TypeFor[T](), n); err != nil {
-		return v, m.Status(), c.dropValue(m, src, tag, err)
+		return v, st, c.dropValue(m, src, tag, err)
 	}
 	b := make([]byte, n)
 	if st, err = m.Recv(b); err != nil {

@@ -232,6 +232,14 @@ func TestQueriesOfFailures(t *testing.T) {
 
 // In the RTS profile acknowledged failed ranks behave like ProcNull.
 func TestRunThrough(t *testing.T) {
+	for _, debug := range []bool{false, true} {
+		runThrough(t, banyan.WithProfile(banyan.RTS), banyan.WithDebug(debug))
+	}
+	err := banyan.Simulate(1, banyan.Simulation{Options: []banyan.Option{banyan.WithProfile(7)}}, nil)
+	require.ErrorIs(t, err, banyan.ErrArgument)
+}
+
+func runThrough(t *testing.T, opts ...banyan.Option) {
 	require.NoError(t, ranktest.WithDeath(3, func(c *banyan.Comm) error {
 		if c.Rank() == 1 {
 			return nil
@@ -249,10 +257,18 @@ func TestRunThrough(t *testing.T) {
 		if st.Source != banyan.ProcNull || st.Count != 0 || err != nil {
 			return fmt.Errorf("%+v, %w", st, err)
 		}
+		for _, c := range []*banyan.Comm{c, c.WithContext(t.Context())} {
+			n, st, err := banyan.RecvValue[int](c, 2, 1)
+			if n != 0 || st.Source != banyan.ProcNull || err != nil {
+				return fmt.Errorf("a number: %d, %+v, %w", n, st, err)
+			}
+			text, st, err := banyan.RecvValue[string](c, 2, 1)
+			if text != "" || st.Source != banyan.ProcNull || err != nil {
+				return fmt.Errorf("a string: %q, %+v, %w", text, st, err)
+			}
+		}
 		return nil
-	}, banyan.WithProfile(banyan.RTS)))
-	err := banyan.Simulate(1, banyan.Simulation{Options: []banyan.Option{banyan.WithProfile(7)}}, nil)
-	require.ErrorIs(t, err, banyan.ErrArgument)
+	}, opts...))
 }
 
 // Faults of the package's constructors happen to the named ranks, at their time or step; ranks that
