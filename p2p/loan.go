@@ -193,7 +193,7 @@ func (g *Message) View(alone bool) *Loan {
 	e.p.Lock()
 	defer e.p.Unlock()
 	m := g.m
-	if m == nil || !m.lent || m.total == 0 || g.comm.state.Load()&stateRevoked != 0 || m.link.ep.State != progress.Alive {
+	if m == nil || !m.lent || m.total == 0 || g.comm.state.Load()&stateRevoked != 0 || g.lost() != nil {
 		return nil
 	}
 	l, view := m.link, m.link.ep.Viewer()

@@ -56,7 +56,7 @@ var errReceived = fmt.Errorf("%w: the probed message has been received", ft.ErrA
 func (g *Message) Status() Status { return g.st }
 
 // Recv receives the message into buf. Errors: ft.ErrTruncate; ft.ErrProcFailed if the sender failed
-// before the message was complete; ft.ErrArgument if it has been received before; ft.ErrRevoked.
+// before the message was complete; ft.ErrArgument if it has been received before; ft.ErrRevoked; ft.ErrClosed.
 func (g *Message) Recv(buf []byte) (Status, error) {
 	if g.st.Source == ProcNull {
 		return g.st, nil
@@ -81,18 +81,30 @@ func (g *Message) Irecv(buf []byte) Handle {
 	case g.comm.state.Load()&stateRevoked != 0:
 		g.m = nil // the revocation discarded it
 		r.fail(g.comm.revokedError())
-	case (m.rts || m.got < m.total) && m.link.ep.State != progress.Alive:
-		r.matched(m.from, m.imm)
-		r.fail(g.comm.peerEndedError(m.link))
-		g.m = nil
-		e.unexpected.unclaim(m)
-		e.discard(m)
 	default:
+		err := g.lost()
 		g.m = nil
 		e.unexpected.unclaim(m)
-		e.take(r, m)
+		if err != nil {
+			r.matched(m.from, m.imm)
+			r.fail(err)
+			e.discard(m)
+		} else {
+			e.take(r, m)
+		}
 	}
 	return h
+}
+
+// lost is the error of a message that will not come any more, or nil. Precondition: it has not been received.
+func (g *Message) lost() error {
+	switch m, e := g.m, g.comm.e; {
+	case e.closed:
+		return e.closedErr
+	case (m.rts || m.got < m.total) && m.link.ep.State != progress.Alive:
+		return g.comm.peerEndedError(m.link)
+	}
+	return nil
 }
 
 // probe looks for a message, removes it from matching unless kind is reqProbe, and waits for one if

@@ -222,3 +222,44 @@ func probedDeath(size int, step uint64, whole, lost *int) error {
 		return nil
 	})
 }
+
+// After Finalize a message that was taken out of matching is not received any more: no frame would answer.
+func TestProbedMessagesAfterFinalize(t *testing.T) {
+	require.NoError(t, banyan.Simulate(1, banyan.Simulation{}, func(w *banyan.World) error {
+		c := w.Comm()
+		r := c.Issend([]byte{1}, 0, 1)
+		m, err := c.Mprobe(0, 1)
+		if err = errors.Join(err, w.Finalize()); err != nil {
+			return err
+		}
+		for _, want := range []error{banyan.ErrClosed, banyan.ErrArgument} { // it is received once
+			if _, err := m.Recv(make([]byte, 1)); !errors.Is(err, want) {
+				return fmt.Errorf("got %v, want %w", err, want)
+			}
+		}
+		if _, err := r.Wait(); !errors.Is(err, banyan.ErrClosed) {
+			return fmt.Errorf("the send: %v", err)
+		}
+		return nil
+	}))
+	require.NoError(t, banyan.Simulate(2, banyan.Simulation{}, func(w *banyan.World) error {
+		c := w.Comm()
+		large := make([]byte, 1<<20)
+		if c.Rank() == 0 {
+			c.Isend(large, 1, 1)
+			c.Ilend(large, 1, 1)
+			return nil
+		}
+		sent, err := c.Mprobe(0, 1)
+		lent, failed := c.Mprobe(0, 1)
+		if err = errors.Join(err, failed, w.Finalize()); err != nil {
+			return err
+		}
+		for _, m := range []*banyan.Message{sent, lent} {
+			if _, err := m.Borrow(); !errors.Is(err, banyan.ErrClosed) {
+				return fmt.Errorf("borrow: %v", err)
+			}
+		}
+		return nil
+	}))
+}
