@@ -251,15 +251,16 @@ func (c *Comm) Compare(o *Comm) Comparison {
 // communicator; the groups of different callers may differ if they have no member in common. A rank
 // outside its group gets nil. It sends nothing.
 func (c *Comm) Create(g Group) (*Comm, error) {
-	return c.create(debug.Plain("Create"), false, ft.Args{}, func(p create.Parent) (*p2p.Comm, error) { return p.Group(g.g) })
+	return c.create(debug.Plain("Create"), nil, ft.Args{}, func(p create.Parent) (*p2p.Comm, error) { return p.Group(g.g) })
 }
 
 // CreateGroup makes a communicator of a group of this one's ranks. Only the members call it, with
 // the same tag, so it works when other ranks have failed or are busy. It sends nothing. A rank
 // outside the group gets nil, as from Create; for the empty group every rank does.
 func (c *Comm) CreateGroup(g Group, tag int) (*Comm, error) {
-	n := c.valid().core.CountAmong(g.g, tag) // before a context can end this call: calls count in order
-	return c.create(debug.Plain("CreateGroup"), true, ft.Args{arg("tag", tag)},
+	var n uint32
+	count := func(c *p2p.Comm) { n = c.CountAmong(g.g, tag) }
+	return c.create(debug.Plain("CreateGroup"), count, ft.Args{arg("tag", tag)},
 		func(p create.Parent) (*p2p.Comm, error) { return p.Among(g.g, tag, n) })
 }
 
@@ -270,7 +271,7 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 	if c.Rank() == Undefined {
 		return nil, c.valid().notifyOf("Split", errAbsent)
 	}
-	return c.create(debug.Plain("Split"), false, ft.Args{arg("color", color), arg("key", key)},
+	return c.create(debug.Plain("Split"), nil, ft.Args{arg("color", color), arg("key", key)},
 		func(p create.Parent) (*p2p.Comm, error) { return p.Split(color, key) })
 }
 
@@ -292,7 +293,7 @@ func (c *Comm) CreateInter(leader int, peer *Comm, remote, tag int) (*Comm, erro
 		over = new(peer.valid().parent())
 	}
 	d := debug.Collective{Op: "CreateInter", Root: leader, Length: debug.None}
-	return c.create(d, false, ft.Args{arg("leader", leader), arg("remote", remote), arg("tag", tag)},
+	return c.create(d, nil, ft.Args{arg("leader", leader), arg("remote", remote), arg("tag", tag)},
 		func(p create.Parent) (*p2p.Comm, error) { return p.Inter(leader, over, remote, tag) })
 }
 
@@ -302,7 +303,7 @@ func (c *Comm) CreateInter(leader int, peer *Comm, remote, tag int) (*Comm, erro
 // those not agreed to have failed, [Comm.Validate]) has failed or finalized, the error is
 // ErrProcFailed or ErrDeparted at all ranks of this side.
 func (c *Comm) Merge(high bool) (*Comm, error) {
-	return c.create(debug.Plain("Merge"), false, ft.Args{}, func(p create.Parent) (*p2p.Comm, error) { return p.Merge(high) })
+	return c.create(debug.Plain("Merge"), nil, ft.Args{}, func(p create.Parent) (*p2p.Comm, error) { return p.Merge(high) })
 }
 
 // parent describes this communicator to package create.

@@ -155,19 +155,22 @@ func (c *Comm) errandOf(h p2p.Handle, ctx context.Context, op string, o *errand)
 	return c.notify(err)
 }
 
-// create makes a communicator from this one. Alone: it needs no collective of this communicator, so
-// it has no turn and is not compared.
+// create makes a communicator from this one. Count, if not nil, takes the number of a creation that needs no
+// collective of this communicator, so has no turn and is not compared. It is called before a context can end the
+// call, so that calls count in order.
 func (c *Comm) create(
-	d debug.Collective, alone bool, args ft.Args, made func(create.Parent) (*p2p.Comm, error),
+	d debug.Collective, count func(*p2p.Comm), args ft.Args, made func(create.Parent) (*p2p.Comm, error),
 ) (*Comm, error) {
 	c, ctx, err := c.enter(d.Op)
 	if err != nil {
 		return nil, err
 	}
-	p := c.parent()
+	p, alone := c.parent(), count != nil
 	p.InTurn = ctx != nil && !alone
 	var call coll.Call
-	if !alone {
+	if alone {
+		count(c.core)
+	} else {
 		call = coll.Call{InTurn: p.InTurn, Check: c.comparison(d)}
 	}
 	if ctx == nil {

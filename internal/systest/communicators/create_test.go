@@ -137,15 +137,18 @@ func TestCreate(t *testing.T) {
 	})
 }
 
-// A call that its context has ended before the others came counts like theirs: the next one of the same group
-// and tag gives all members the same communicator.
+// A call that its context ends before the others come counts like theirs, and one with a context that has ended
+// does not: the next one of the same group and tag gives all members the same communicator.
 func TestCreateGroupThatWasLeft(t *testing.T) {
 	ended, end := context.WithCancel(context.Background())
 	end()
 	ranktest.EverySize(t, func(c *banyan.Comm) error {
 		of := c
 		if c.Rank() == 0 {
-			of = c.WithContext(ended)
+			if _, err := c.WithContext(ended).CreateGroup(c.Group(), 4); !errors.Is(err, context.Canceled) {
+				return fmt.Errorf("an ended context: %w", err)
+			}
+			of = c.WithContext(ranktest.EndsOnceAsked())
 		}
 		if _, err := of.CreateGroup(c.Group(), 4); c.Rank() > 0 && err != nil {
 			return err

@@ -178,28 +178,12 @@ func flagByte(err error) byte {
 	return 0
 }
 
-// asked is a context that has ended when it is asked for the second time: after the operation has started.
-type asked struct {
-	context.Context
-	before bool
-}
-
-func (a *asked) Err() error {
-	if !a.before {
-		a.before = true
-		return nil
-	}
-	return a.Context.Err()
-}
-
 // A creation that the context of one rank has ended may still give the others a window. It is revoked.
 func TestCreationThatOneRankHasLeft(t *testing.T) {
 	assert.NoError(t, banyan.Simulate(3, banyan.Simulation{Seed: 3}, func(w *banyan.World) error {
 		c := w.Comm()
 		if c.Rank() == 0 {
-			ctx, cancel := context.WithCancel(context.Background())
-			cancel()
-			_, err := c.WithContext(&asked{Context: ctx}).AllocWindow(64)
+			_, err := c.WithContext(ranktest.EndsOnceAsked()).AllocWindow(64)
 			if !errors.Is(err, context.Canceled) {
 				return fmt.Errorf("create: %w", err)
 			}
