@@ -301,15 +301,14 @@ func (as *attributes) take(key any) (a attribute) {
 func (as *attributes) put(c *Comm, a attribute) (replaced attribute, err error) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
-	if as.closed {
-		return nil, fmt.Errorf("%w: the communicator has been freed", ErrClosed)
+	if as.closed || !c.world.holders.add(c) {
+		return nil, fmt.Errorf("%w: the communicator has been freed, or the library finalized", ErrClosed)
 	}
 	if i := as.find(a.key()); i >= 0 {
 		replaced, as.list[i] = as.list[i], a
 		return replaced, nil
 	}
 	as.list = append(as.list, a)
-	c.world.holders.add(c)
 	return nil, nil
 }
 
@@ -349,16 +348,19 @@ func (as *attributes) close(c *Comm) error {
 // holders are the communicators of a world that may have attributes, in the order in which they
 // first got one.
 type holders struct {
-	mu   sync.Mutex
-	list []*Comm
+	mu     sync.Mutex
+	list   []*Comm
+	closed bool // then the list is empty
 }
 
-func (h *holders) add(c *Comm) {
+// add enters a communicator; false: close has been called.
+func (h *holders) add(c *Comm) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !slices.Contains(h.list, c) {
+	if !h.closed && !slices.Contains(h.list, c) {
 		h.list = append(h.list, c)
 	}
+	return !h.closed
 }
 
 func (h *holders) remove(c *Comm) {
@@ -367,13 +369,14 @@ func (h *holders) remove(c *Comm) {
 	h.list = slices.DeleteFunc(h.list, func(o *Comm) bool { return o == c })
 }
 
-// close deletes the attributes of all communicators.
+// close deletes the attributes of all communicators; later ones are refused.
 func (h *holders) close() error {
 	var errs []error
 	for {
 		h.mu.Lock()
 		n := len(h.list)
 		if n == 0 {
+			h.closed = true
 			h.mu.Unlock()
 			return errors.Join(errs...)
 		}

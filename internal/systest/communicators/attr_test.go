@@ -163,3 +163,20 @@ func TestAttributesCommunicateAtTheEnd(t *testing.T) {
 	}))
 	require.Equal(t, []int{6, 6, 6}, sums)
 }
+
+// After Finalize nothing would delete an attribute, so there is none.
+func TestNoAttributesAfterFinalize(t *testing.T) {
+	single(t, func(w *banyan.World) error {
+		key := banyan.NewKey[int](nil, func(*banyan.Comm, int) error { return errors.New("it was set") })
+		if err := w.Finalize(); err != nil {
+			return err
+		}
+		if err := banyan.SetAttr(w.Comm(), key, 1); !errors.Is(err, banyan.ErrClosed) {
+			return fmt.Errorf("set: %v", err)
+		}
+		if _, ok := banyan.Attr(w.Comm(), key); ok {
+			return errors.New("there is an attribute")
+		}
+		return nil
+	})
+}
