@@ -152,3 +152,23 @@ func TestClosed(t *testing.T) {
 		return nil
 	})
 }
+
+// A request that is left to the engine returns to the pool with the one before it.
+func TestDetachedRequestsAreReused(t *testing.T) {
+	simulated(t, 1, Limits{}, func(e *Engine, c *Comm) error {
+		e.Lock()
+		defer e.Unlock()
+		for range 8 {
+			before, first := e.NewPromise(c, "before")
+			promise, then := e.NewPromise(c, "then")
+			verdict := func(err error) error { return err }
+			e.Detach(e.WrapAfter(first, verdict, then, func(st Status, err error) (Status, error) { return st, err }))
+			before.Complete(nil)
+			promise.Complete(nil)
+		}
+		if n := len(e.requests); n > 4 {
+			return fmt.Errorf("%d requests were made", n)
+		}
+		return nil
+	})
+}

@@ -171,12 +171,15 @@ func (h Handle) Stays() bool {
 // ErrorOf is the error of a wait for an active request with a cause. Precondition: the lock is held.
 func (h Handle) ErrorOf(cause error) error { return h.awaited().r.opError(cause) }
 
-// Detach leaves a send to the engine, which frees it some time after its completion. Until then the
+// Detach leaves a send, or an operation of a layer above, to the engine, which frees it some time after its completion. Until then the
 // engine may read its buffer.
 //
 // Precondition: the lock is held.
 func (e *Engine) Detach(h Handle) {
 	if w := h.wrapping(); w != nil {
+		if w.undecided {
+			e.Detach(w.before)
+		}
 		e.Detach(w.inner)
 		w.leave()
 		return
