@@ -36,13 +36,13 @@ func Alloc[T Number](w *World, n int) ([]T, error) {
 	return numbers[T](b), nil
 }
 
-// Free frees memory of Alloc, as a whole. No slice of it may be used afterwards: an access may end the process.
+// Free frees memory of Alloc as a whole, of which the slice may be the beginning. No slice of it may be used afterwards: an access may end the process.
 // Error: ErrArgument for other memory, and while a message uses it; operations on windows are not checked.
 func Free[T Number](w *World, memory []T) error {
 	if w.absent() {
 		return misuse("Free", errNoWorld)
 	}
-	b := Bytes(memory)
+	b := w.job.Heap.Whole(Bytes(memory))
 	if w.job.P2P.Uses(b) || w.checks != nil && w.checks.Lends(b) {
 		return misuse("Free", fmt.Errorf("%w: it is in a message that is under way, or lent: wait for its request", ErrArgument))
 	}
@@ -269,8 +269,7 @@ func (c *Comm) newWindow(op string, o windowOptions, wrong error, opts []WindowO
 	return w, nil
 }
 
-// makeWindow exchanges cards over c, so a revocation of c ends the call. A rank with an error takes part,
-// so that all ranks get one.
+// makeWindow exchanges cards over c, so a revocation of c ends the call. A rank with an error takes part: all get one.
 func (c *Comm) makeWindow(o windowOptions, wrong error, m manner) (*Window, error) {
 	if c.IsInter() {
 		return nil, fmt.Errorf("%w: an intercommunicator has no windows", ErrArgument)

@@ -205,6 +205,17 @@ func (a *area) give(e extent) {
 	}
 }
 
+// Whole is the memory of Alloc that begins with b, and is rounded up; nil for other memory.
+func (h *Heap) Whole(b []byte) []byte {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p, ok := h.used[unsafe.SliceData(b)]
+	if cap(b) == 0 || !ok {
+		return nil
+	}
+	return p.of.mem[p.at:][:p.n]
+}
+
 // Free frees memory of Alloc, as a whole. It must not be used any more. Error: ErrForeign.
 func (h *Heap) Free(b []byte) error {
 	if cap(b) == 0 {

@@ -213,9 +213,11 @@ func TestFreeOfMemoryInUse(t *testing.T) {
 			_, err := c.Recv(memory, 0, 0)
 			return errors.Join(err, banyan.Free(w, memory))
 		}
-		r := c.Isend(memory, 1, 0)
-		if err := banyan.Free(w, memory); !errors.Is(err, banyan.ErrArgument) {
-			return fmt.Errorf("free of a message's memory: %w", err)
+		r := c.Isend(memory[1:], 1, 0)
+		for _, part := range [][]byte{memory, memory[:1], memory[:1:1]} { // the whole is freed
+			if err := banyan.Free(w, part); !errors.Is(err, banyan.ErrArgument) {
+				return fmt.Errorf("free of a message's memory: %w", err)
+			}
 		}
 		_, err = r.Wait()
 		return errors.Join(err, banyan.Free(w, memory))
