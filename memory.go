@@ -245,6 +245,10 @@ func (c *Comm) newWindow(op string, o windowOptions, wrong error, opts []WindowO
 		return nil, err
 	}
 	for _, opt := range opts {
+		if opt == nil {
+			wrong = fmt.Errorf("%w: nil for an option", ErrArgument)
+			continue
+		}
 		opt(&o)
 	}
 	if o.notices < 0 || o.notices > maxNotices {

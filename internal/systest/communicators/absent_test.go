@@ -158,6 +158,7 @@ func withoutArguments(c *banyan.Comm) map[string]error {
 		"Ireduce, none":          waited(banyan.Ireduce(c, one, one, nil, 0)),
 		"Iallreduce, none":       waited(banyan.Iallreduce(c, one, one, nil)),
 		"SetAttr, zero":          banyan.SetAttr(new(banyan.Comm), key, 1),
+		"AllocWindow, no option": second(c.AllocWindow(8, nil)),
 		"SetAttr, no key":        banyan.SetAttr[int](c, nil, 1),
 		"DeleteAttr, no key":     banyan.DeleteAttr[int](c, nil),
 		"ValidateMultiple":       second(banyan.ValidateMultiple(nil)),
