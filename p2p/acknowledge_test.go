@@ -106,8 +106,6 @@ func directed(rank int) map[string]func(c *Comm) error {
 	return map[string]func(c *Comm) error{
 		"send":      func(c *Comm) error { return Send[Aware](c, nil, rank, 1) },
 		"send long": func(c *Comm) error { return Send[Aware](c, long, rank, 1) },
-		"ssend":     func(c *Comm) error { return Ssend[Aware](c, nil, rank, 1) },
-		"rsend":     func(c *Comm) error { return Rsend[Aware](c, long[:9], rank, 1) },
 		"isend":     func(c *Comm) error { return wait(c, Isend[Aware](c, long[:8], rank, 1)) },
 		"issend":    func(c *Comm) error { return wait(c, Issend[Aware](c, long[:8], rank, 1)) },
 		"recv":      func(c *Comm) error { _, err := Recv[Aware](c, nil, rank, 1); return err },
