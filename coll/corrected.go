@@ -39,17 +39,13 @@ type correction struct {
 	turn    bool // it has the turn to call its parts
 }
 
-const (
-	// sizeLen is the length of the number before the first piece of a broadcast: the length of all, in bytes. So
-	// ranks with other lengths take as many pieces as there are.
-	sizeLen = 8
-	// spoiled is the number of a root with wrong arguments, which has no data.
-	spoiled = 1<<64 - 1
-)
+// Before the first piece of a broadcast is the length of all, in bytes. So ranks with other lengths take as many
+// pieces as there are. A root with wrong arguments has no data: its length is spoiled.
+const spoiled = 1<<64 - 1
 
 // piecesOf is the number of pieces of a broadcast of so many bytes. All ranks call all of them, after any outcome
 // of one, so that the next operation has the same number everywhere.
-func piecesOf(length int) int { return (length+sizeLen)/corrected.MaxValue + 1 }
+func piecesOf(length int) int { return (length+corrected.LengthBytes)/corrected.MaxValue + 1 }
 
 // corrects reports whether an operation is one of that design.
 func (o *Comm) corrects(c *p2p.Comm, call Call) bool {
@@ -124,7 +120,8 @@ func (x *correction) piece() {
 			size = spoiled
 		}
 		if x.pieces == 0 {
-			value = binary.LittleEndian.AppendUint64(make([]byte, 0, sizeLen+min(len(x.buf), corrected.MaxValue)), size)
+			value = make([]byte, 0, min(corrected.LengthBytes+len(x.buf), corrected.MaxValue))
+			value = binary.LittleEndian.AppendUint64(value, size)
 		}
 		if x.err == nil {
 			value = append(value, x.buf[x.at:min(len(x.buf), x.at+corrected.MaxValue-len(value))]...)
@@ -145,7 +142,7 @@ func (x *correction) Done(outcome corrected.Outcome, value []byte) {
 	}
 	room := corrected.MaxValue
 	if x.pieces == 0 {
-		room -= sizeLen
+		room -= corrected.LengthBytes
 		value = x.size(value, outcome)
 	}
 	if x.err = cmp.Or(x.err, err); x.err == nil && !x.roots() {
@@ -173,8 +170,8 @@ func (x *correction) size(value []byte, outcome corrected.Outcome) (rest []byte)
 		return nil
 	}
 	size := uint64(0)
-	if len(value) >= sizeLen {
-		size, rest = binary.LittleEndian.Uint64(value), value[sizeLen:]
+	if len(value) >= corrected.LengthBytes {
+		size, rest = binary.LittleEndian.Uint64(value), value[corrected.LengthBytes:]
 	}
 	switch {
 	case size > 1<<62:

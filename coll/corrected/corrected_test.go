@@ -216,6 +216,18 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+// 1 KiB beside its length goes with the corrections; what is longer is offered.
+func TestInline(t *testing.T) {
+	for bytes, offers := range map[int]bool{LengthBytes + 1024: false, LengthBytes + 1025: true} {
+		m, offered := New(0, 4, 0), false
+		m.Bcast(0, make([]byte, bytes))
+		for a, ok := m.Next(); ok; a, ok = m.Next() {
+			offered = offered || a.Kind == Send && len(a.Payload) < bytes
+		}
+		require.Equal(t, offers, offered, bytes)
+	}
+}
+
 // The values kept for other ranks are bounded.
 func TestKept(t *testing.T) {
 	w := newWorld(job{n: 4})

@@ -8,6 +8,8 @@ import (
 const (
 	// MaxValue is the longest value of a broadcast, in bytes.
 	MaxValue = 64 << 10
+	// LengthBytes is the room that a caller takes of a value, for the length of all values that make up its data.
+	LengthBytes = 8
 	// Period is the distance of the barriers of the machine's own, in operations.
 	Period = 16
 	// window is how far a rank may be ahead of the last barrier that it has seen.
@@ -16,7 +18,7 @@ const (
 	// window, counted from a barrier to which this rank has contributed.
 	maxAhead = 2 * window
 	// inline is the longest value that a correction carries, in bytes. A longer one is offered.
-	inline = 1024
+	inline = LengthBytes + 1024
 )
 
 // Outcome is the outcome of an operation at this rank.
