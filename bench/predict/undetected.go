@@ -2,6 +2,7 @@ package predict
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/banyan-hpc/banyan/coll/corrected"
 	"github.com/banyan-hpc/banyan/coll/tree"
@@ -27,7 +28,8 @@ const correctionDelay = 200 * sim.Microsecond
 
 // Unseen follows one barrier or broadcast of rank 0 that starts with undetected dead ranks. All living ranks detect
 // all of them at the time detection. A message costs its sender and its receiver their overheads, and takes the
-// latency and the bytes of the link; there are no ports and no credits.
+// latency and the bytes of the link; there are no ports and no credits. A corrected broadcast is one operation of
+// package coll/corrected, so its length is bounded.
 func Unseen(j Job, detection sim.Picos) (Undetected, error) {
 	design, dead := j.Design, j.Dead
 	if j.Design == tree.Unaware {
@@ -39,6 +41,9 @@ func Unseen(j Job, detection sim.Picos) (Undetected, error) {
 	a := tree.Except(j.Ranks, dead...)
 	if j.Op != Barrier && j.Op != Bcast || !a.Has(0) || j.Root != 0 {
 		return Undetected{}, errors.New("predict: want a barrier, or a broadcast of rank 0, which lives")
+	}
+	if most := corrected.MaxValue - corrected.LengthBytes; design == tree.Corrected && j.Op == Bcast && j.Bytes > most {
+		return Undetected{}, fmt.Errorf("predict: a corrected broadcast of %d bytes, want a --size of up to %d", j.Bytes, most)
 	}
 	u := &unseen{job: &j, alive: a, ranks: make([]unseenRank, j.Ranks), detection: detection}
 	for rank := range u.ranks {
@@ -183,7 +188,7 @@ func (u *unseen) tree() {
 // corrected follows the machines of package coll/corrected.
 func (u *unseen) corrected() Undetected {
 	u.result.Living = u.alive.Count()
-	value := make([]byte, min(u.job.Bytes, corrected.MaxValue))
+	value := make([]byte, corrected.LengthBytes+u.job.Bytes)
 	for rank := range u.ranks {
 		if !u.alive.Has(rank) {
 			continue

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan/bench/kill"
+	"github.com/banyan-hpc/banyan/coll/corrected"
 	"github.com/banyan-hpc/banyan/coll/tree"
 	"github.com/banyan-hpc/banyan/fabric/sim"
 )
@@ -57,4 +58,10 @@ func TestUnseen(t *testing.T) {
 	}
 	_, err := Unseen(Job{Machine: m, Op: Reduce}, detection)
 	require.Error(t, err)
+	j := Job{Machine: m, Op: Bcast, Bytes: corrected.MaxValue, Design: tree.Corrected} // takes two operations
+	_, err = Unseen(j, detection)
+	require.ErrorContains(t, err, "--size of up to 65528")
+	j.Ranks, j.Bytes = 2, corrected.MaxValue-corrected.LengthBytes
+	_, err = Unseen(j, detection)
+	require.NoError(t, err)
 }

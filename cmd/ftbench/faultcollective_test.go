@@ -133,7 +133,10 @@ func TestFaultUndetected(t *testing.T) {
 	require.Greater(t, got.Results.Rows[1].All, 3e6)
 	require.Less(t, got.Results.Rows[2].All, 1e3)
 	code, _, errs = ftbench(t, "fault", "reduce", "-n", "8", "--undetected")
-	require.Equal(t, 2, code, errs)
+	require.Equal(t, exitUsage, code, errs)
+	code, _, errs = ftbench(t, "fault", "bcast", "-n", "8", "--undetected", "--size", "65536", "--design", "corrected")
+	require.Equal(t, exitUsage, code, errs)
+	require.Contains(t, errs, "--size")
 }
 
 // The time may also be over before a job in the simulator, which does not end by itself.

@@ -95,7 +95,7 @@ func (c *collectiveOptions) undetectedJob(o fault.Collective, results *undetecte
 		}
 		u, err := predict.Unseen(j, sim.Picos(c.Detection.Nanoseconds())*sim.Nanosecond)
 		if err != nil {
-			return err
+			return usage(err)
 		}
 		micros := func(p sim.Picos) float64 { return float64(p) / float64(sim.Microsecond) }
 		row := undetectedRow{o.Failures, o.Kill, l, u.Living, u.Reached, u.Messages, micros(u.Time), micros(u.Complete)}
