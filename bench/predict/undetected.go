@@ -96,6 +96,7 @@ type unseenRank struct {
 // unseenFrame is a frame of a machine; of a tree it has no payload.
 type unseenFrame struct {
 	from, to int32
+	bytes    int
 	payload  []byte
 }
 
@@ -130,7 +131,7 @@ func (u *unseen) send(now sim.Picos, from, to, bytes int, payload []byte) {
 	} else {
 		u.frames = append(u.frames, unseenFrame{})
 	}
-	u.frames[slot] = unseenFrame{int32(from), int32(to), payload}
+	u.frames[slot] = unseenFrame{int32(from), int32(to), bytes, payload}
 	u.queue.push(event{at: r.busy + l.Latency + wire, what: arrives, rank: slot})
 }
 
@@ -139,7 +140,7 @@ func (u *unseen) receive(e event) (f unseenFrame, at sim.Picos) {
 	f = u.frames[e.rank]
 	u.frames[e.rank] = unseenFrame{}
 	u.free = append(u.free, e.rank)
-	l, core, _ := u.cost(int(f.from), int(f.to), len(f.payload))
+	l, core, _ := u.cost(int(f.from), int(f.to), f.bytes)
 	r := &u.ranks[f.to]
 	r.busy = max(r.busy, e.at) + l.RecvOverhead + core
 	return f, r.busy

@@ -8,6 +8,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/coll/corrected"
 	"github.com/banyan-hpc/banyan/coll/tree"
+	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/sim"
 )
 
@@ -64,4 +65,15 @@ func TestUnseen(t *testing.T) {
 	j.Ranks, j.Bytes = 2, corrected.MaxValue-corrected.LengthBytes
 	_, err = Unseen(j, detection)
 	require.NoError(t, err)
+}
+
+// Both cores of a link are charged for the bytes, and so is the link.
+func TestUnseenBytes(t *testing.T) {
+	const bytes = 64 << 10
+	m := profile(t, "infiniband", 2)
+	m.Topology.ProcsPerNode, m.Topology.NodesPerSwitch = 1, 2
+	l := m.Links[fabric.LinkSwitch]
+	u, err := Unseen(Job{Machine: m, Op: Bcast, Bytes: bytes, Design: tree.Rebalance}, sim.Second)
+	require.NoError(t, err)
+	require.Equal(t, l.SendOverhead+l.RecvOverhead+l.Latency+bytes*(2*m.CPU.PerByte+l.GapPerByte), u.Time)
 }
