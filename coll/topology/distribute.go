@@ -2,12 +2,17 @@ package topology
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/banyan-hpc/banyan"
 )
 
-// refused is the number of words of a rank with wrong arguments: all ranks learn of them.
-const refused = -1
+const (
+	// refused is the number of words of a rank with wrong arguments: all ranks learn of them.
+	refused = -1
+	// maxWords bounds the words of edges that one rank gives another.
+	maxWords = 1 << 24
+)
 
 // distributed sends each edge to the ranks at its ends and returns those of this rank.
 func distributed(c *banyan.Comm, edges []Edge) (e Edges, err error) {
@@ -23,9 +28,10 @@ func distributed(c *banyan.Comm, edges []Edge) (e Edges, err error) {
 		}
 	}
 	for rank := range counts {
-		if counts[rank] = len(words[rank]); wrong != nil {
-			counts[rank] = refused
-		}
+		counts[rank] = len(words[rank])
+	}
+	if wrong = cmp.Or(wrong, bounded("NewDistGraph", slices.Max(counts))); wrong != nil {
+		counts = slices.Repeat([]int{refused}, n)
 	}
 	come := make([]int, n)
 	if err := banyan.Alltoall(c, counts, come); err != nil {
@@ -33,8 +39,8 @@ func distributed(c *banyan.Comm, edges []Edge) (e Edges, err error) {
 	}
 	got := make([][]int, n)
 	for rank, count := range come {
-		if count < 0 || count%3 != 0 {
-			return e, cmp.Or(wrong, misuse("NewDistGraph", "rank %d gave edges of ranks that do not exist", rank))
+		if count < 0 || count > maxWords || count%3 != 0 {
+			return e, cmp.Or(wrong, misuse("NewDistGraph", "rank %d gave wrong edges", rank))
 		}
 		got[rank] = make([]int, count)
 	}
@@ -53,6 +59,14 @@ func distributed(c *banyan.Comm, edges []Edge) (e Edges, err error) {
 		}
 	}
 	return e, nil
+}
+
+// bounded returns an error for more words than a rank may give another.
+func bounded(op string, words int) error {
+	if words > maxWords {
+		return misuse(op, "%d numbers of edges for one rank, want at most %d", words, maxWords)
+	}
+	return nil
 }
 
 func checkedEdges(edges []Edge, n int) error {
@@ -86,7 +100,7 @@ func adjacent(c *banyan.Comm, e Edges, wrong error) (*Graph, error) {
 func gathered(c *banyan.Comm, e Edges, wrong error) ([]*Edges, error) {
 	mine := e.words()
 	count := len(mine)
-	if wrong != nil {
+	if wrong = cmp.Or(wrong, bounded("NewAdjacent", count)); wrong != nil {
 		count = refused
 	}
 	counts := make([]int, c.Size())
@@ -95,7 +109,7 @@ func gathered(c *banyan.Comm, e Edges, wrong error) ([]*Edges, error) {
 	}
 	words := make([][]int, c.Size())
 	for rank, count := range counts {
-		if count < 0 {
+		if count < 0 || count > maxWords {
 			return nil, cmp.Or(wrong, misuse("NewAdjacent", "rank %d gave wrong edges", rank))
 		}
 		words[rank] = make([]int, count)

@@ -82,8 +82,8 @@ func newSymmetric(op string, edges [][]int, ranks int) (graph, error) {
 // wait forever.
 //
 // Errors: ErrArgument, for ranks that c does not have and numbers of weights that do not fit. With reorder
-// it is the same at all ranks, and includes edges that only one side passes. Those of Comm.Dup or
-// Comm.Split.
+// it is the same at all ranks, and includes edges that only one side passes, and millions of edges of one
+// rank. Those of Comm.Dup or Comm.Split.
 func NewAdjacent(c *banyan.Comm, e Edges, reorder bool) (*Graph, error) {
 	e, err := e.checked("NewAdjacent", c.Size())
 	if !reorder {
@@ -99,8 +99,8 @@ func NewAdjacent(c *banyan.Comm, e Edges, reorder bool) (*Graph, error) {
 // its own (MPI_Dist_graph_create). One all-to-all exchange sends the edges to their ranks. A rank has its
 // edges in the order of the ranks that passed them, and in the order of each rank's list.
 //
-// Errors: ErrArgument, at all ranks, for an edge of a rank that c does not have; those of a collective, and
-// of Comm.Dup or Comm.Split.
+// Errors: ErrArgument, at all ranks, for an edge of a rank that c does not have, and for millions of edges from
+// one rank to another; those of a collective, and of Comm.Dup or Comm.Split.
 func NewDistGraph(c *banyan.Comm, edges []Edge, reorder bool) (*Graph, error) {
 	e, err := distributed(c, edges)
 	if err != nil {

@@ -1,6 +1,7 @@
 package topologies
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -148,6 +149,21 @@ func TestReorder(t *testing.T) {
 		}))
 		require.Equal(t, want, crossing, "%d on a node", perNode)
 		require.Equal(t, perNode == 4, moved)
+	}
+}
+
+// A rank that announces more edges than can be, as one that calls another operation does, is refused.
+func TestAbsurdCounts(t *testing.T) {
+	for _, count := range []int{3 << 60, 3 << 40, 3 << 23} {
+		require.NoError(t, banyan.Simulate(2, banyan.Simulation{}, func(w *banyan.World) error {
+			c, counts := w.Comm(), make([]int, 2)
+			if c.Rank() == 1 {
+				return errors.Join(banyan.Alltoall(c, []int{count, 0}, counts), banyan.Allgather(c, []int{count}, counts))
+			}
+			require.ErrorIs(t, second(topology.NewDistGraph(c, nil, false)), banyan.ErrArgument)
+			require.ErrorIs(t, second(topology.NewAdjacent(c, topology.Edges{}, true)), banyan.ErrArgument)
+			return nil
+		}), count)
 	}
 }
 
