@@ -92,7 +92,7 @@ func (o *Comm) correctNow(c *p2p.Comm, call Call, k Kind, buf []byte, root int) 
 // many a broadcast has is known when the first has come.
 func (x *correction) start() {
 	x.turn = true
-	switch err := x.w.CollReady(); {
+	switch err := x.ready(); {
 	case err != nil && !errors.Is(err, ft.ErrClosed): // after Free it continues
 		x.end(err)
 	case x.kind == Bcast:
@@ -102,6 +102,9 @@ func (x *correction) start() {
 		x.leave()
 	}
 }
+
+// ready is the check of an operation that has been called before: a revocation ends it also after Free.
+func (x *correction) ready() error { return cmp.Or(x.c.RevokedLocked(), x.w.CollReady()) }
 
 // leave has the next operation start, once.
 func (x *correction) leave() {
@@ -195,7 +198,7 @@ func (x *correction) cause(outcome corrected.Outcome) error {
 		return fmt.Errorf("%w: other ranks called another collective than this rank, or with another root: "+
 			"all ranks must call the same", ft.ErrArgument)
 	}
-	return cmp.Or(x.c.UnrevokedLocked(), x.w.CollReady(), ft.ErrRevoked)
+	return cmp.Or(x.ready(), ft.ErrRevoked)
 }
 
 // end completes the operation.

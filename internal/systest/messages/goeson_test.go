@@ -181,6 +181,31 @@ func TestFreeLeavesWhatGoesOn(t *testing.T) {
 	}
 }
 
+// Collectives of the corrected design under way, and those that wait for them, end with the revocation of a
+// communicator that this rank has freed.
+func TestRevocationEndsWhatFreeLeaves(t *testing.T) {
+	require.NoError(t, banyan.Simulate(2, banyan.Simulation{
+		Options: []banyan.Option{banyan.WithDesign(banyan.Corrected)},
+	}, func(w *banyan.World) error {
+		c, err := w.Comm().Dup()
+		if err != nil {
+			return err
+		}
+		if c.Rank() == 0 {
+			w.Sleep(time.Millisecond)
+			return errors.Join(c.Revoke(), w.Comm().Barrier())
+		}
+		under := []banyan.Request{c.Ibcast(make([]byte, 8), 0), c.Ibarrier()}
+		err = c.Free()
+		for _, q := range under {
+			if _, failed := q.Wait(); !errors.Is(failed, banyan.ErrRevoked) {
+				err = errors.Join(err, fmt.Errorf("under way: %w", failed))
+			}
+		}
+		return errors.Join(err, w.Comm().Barrier())
+	}))
+}
+
 // The same between processes, where small collectives go through shared memory: calls with and without
 // a context fit, and rank 1 comes after rank 0 has left.
 func TestProcessesLeaveCollectives(t *testing.T) { ranktest.Succeed(t, 2, "left") }
