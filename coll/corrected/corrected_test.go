@@ -285,11 +285,16 @@ func TestDiffers(t *testing.T) {
 	require.Equal(t, []Outcome{Value, Differs}, got)
 }
 
-// FuzzReceive: a frame of another rank is refused or harmless, and read back as it was sent.
+// FuzzReceive: a frame of another rank is refused or harmless, and read back as it was sent. A call ends once.
 func FuzzReceive(f *testing.F) {
 	f.Add((&frame{kind: kindUp, number: 1, flags: flagBarrier}).encode(9), (&frame{kind: kindDown, number: 2, value: []byte("v")}).encode(9))
 	f.Add((&frame{kind: kindOffer, number: 1, flags: flagLeft, root: 2}).encode(9), (&frame{kind: kindWant, number: 1, root: 2}).encode(9))
 	f.Add((&frame{kind: kindDiffers, number: 1}).encode(9), (&frame{kind: kindDown, number: 40, flags: flagLost, epoch: 2}).encode(9))
+	for _, number := range []uint32{2, 3, 40} { // releases without this rank
+		release := frame{kind: kindDown, flags: flagBarrier, number: number}
+		f.Add(release.encode(9), (&frame{kind: kindUp, flags: flagBarrier | flagHave, number: number}).encode(9))
+		f.Add((&frame{kind: kindUp, flags: flagBarrier | flagHave, number: number}).encode(9), release.encode(9))
+	}
 	f.Fuzz(func(t *testing.T, one, two []byte) {
 		m := New(9, 3, 1)
 		m.Bcast(0, nil)
@@ -309,7 +314,17 @@ func FuzzReceive(f *testing.F) {
 		}
 		m.Ended(0)
 		m.Ended(2)
-		m.Barrier()
+		require.Equal(t, uint32(2), m.Barrier())
 		require.LessOrEqual(t, m.Kept(), maxAhead+4)
+		ends := make([]int, 3)
+		for a, ok := m.Next(); ok; a, ok = m.Next() {
+			switch a.Kind {
+			case Done:
+				ends[a.Number]++
+			case Quit:
+				return // it ends all calls
+			}
+		}
+		require.Equal(t, []int{0, 1, 1}, ends)
 	})
 }

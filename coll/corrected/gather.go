@@ -13,7 +13,7 @@ func (m *Machine) step(o *op) {
 			m.contribute(o, 0)
 		}
 	case o.barrier:
-		if o.entered && m.before(o) && m.complete(o, 0) {
+		if m.ready(o) && m.complete(o, 0) {
 			m.contribute(o, 0)
 		}
 	case e == 0:
@@ -29,9 +29,12 @@ func (m *Machine) step(o *op) {
 	}
 }
 
-// before reports whether all operations before one have outcomes here; the release of a barrier
-// implies it.
-func (m *Machine) before(o *op) bool {
+// ready reports whether this rank has called a barrier, and all operations before it have outcomes here. Each rank
+// contributes then, so a barrier is not released before, unless this rank counts as failed elsewhere.
+func (m *Machine) ready(o *op) bool {
+	if !o.entered {
+		return false
+	}
 	for _, p := range m.ops[:o.number-m.base-1] {
 		if p.outcome == none {
 			return false
@@ -155,7 +158,7 @@ func (m *Machine) onUp(o *op, from int, f *frame) {
 	switch {
 	case !u.have:
 		m.want(o, from, f.epoch)
-	case o.barrier && o.outcome == none:
+	case o.barrier && o.outcome == none && m.ready(o):
 		m.finish(o, Value, nil, 0)
 	}
 	if o.outcome == none || !o.barrier {

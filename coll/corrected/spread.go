@@ -189,9 +189,9 @@ func (m *Machine) hear(o *op, from int, f *frame) {
 	}
 }
 
-// onDown handles an outcome. A sealed rank takes none that is older.
+// onDown handles an outcome. A sealed rank takes none that is older, and none a release for which it is not ready.
 func (m *Machine) onDown(o *op, from int, f *frame) {
-	if f.epoch < o.sealed && m.broken != unsealed {
+	if f.epoch < o.sealed && m.broken != unsealed || o.barrier && o.outcome == none && !m.ready(o) {
 		return
 	}
 	m.hear(o, from, f)
