@@ -55,6 +55,7 @@ type Driver struct {
 	busy       bool          // watch is not parked
 	exited     fabric.Parker // unparked when a goroutine has ended
 	running    int           // number of goroutines
+	job        uint64        // the engine's job under way when watch looked last
 	stopped    bool          // Stop was called, or this process ends
 	finalizing bool          // Finalizing was called
 
@@ -169,6 +170,11 @@ func (p *Driver) watch() {
 			return
 		}
 		now = p.e.Host().Now()
+		job := p.e.JobUnderWay()
+		if job != 0 && job == p.job {
+			p.m.Deaf(now)
+		}
+		p.job = job
 		p.checkRunning(p.m.Doubtful(), now)
 		p.m.Tick(now)
 		p.publish()

@@ -31,6 +31,7 @@ type detectorJob struct {
 	faults func(*sim.Sim) error
 	// busy processes make no call between their beginning and end.
 	busy      func(id proc.ID) bool
+	works     fabric.Time          // the time of a job of process 0
 	node      func(id proc.ID) int // nil: each process has a machine of its own
 	postponed bool                 // ends are postponed, and each process computes when it has learned of the first
 	// found is a process that 0 finds to have ended, right before it declares Finalizing; 0: none.
@@ -112,6 +113,7 @@ func (x *detectorJob) body(p *sim.Proc) {
 		p.Host().Pause(until)
 	} else {
 		e.Lock()
+		x.submit(p, e)
 		e.After(until, done.Finish)
 		e.Wait(&done)
 		e.Unlock()
@@ -124,6 +126,13 @@ func (x *detectorJob) body(p *sim.Proc) {
 	e.Depart()
 	if err := e.Close(); err != nil {
 		panic(err)
+	}
+}
+
+// submit has process 0 do its job.
+func (x *detectorJob) submit(p *sim.Proc, e *progress.Engine) {
+	if p.ID() == 0 && x.works > 0 {
+		e.Submit(&progress.Job{Run: func(*progress.Job) { p.Host().Pause(x.works) }, Done: func(*progress.Job) {}})
 	}
 }
 
@@ -160,14 +169,17 @@ func some(r *rand.Rand, n, k int) []proc.ID {
 	return ids
 }
 
-// A job without failures has none reported, whether its processes make calls or not.
+// A job without failures has none reported, whether its processes make calls or not, and while one of them works
+// without the lock.
 func TestNoFalseFailure(t *testing.T) {
 	for n := 2; n <= 17; n++ {
 		for _, busy := range []bool{false, true} {
-			x := detectorJob{n: n, seed: uint64(n), until: 10 * second,
-				busy: func(id proc.ID) bool { return busy && id%2 == 0 }}
-			require.NoError(t, x.run())
-			require.NoError(t, x.check(nil), "%d processes", n)
+			for _, works := range []fabric.Time{0, 8 * second} {
+				x := detectorJob{n: n, seed: uint64(n), until: 10 * second, works: works,
+					busy: func(id proc.ID) bool { return busy && (id%2 == 0) == (works == 0) }}
+				require.NoError(t, x.run())
+				require.NoError(t, x.check(nil), "%d processes, a job of %d s", n, works/second)
+			}
 		}
 	}
 }

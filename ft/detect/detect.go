@@ -243,16 +243,30 @@ func (m *Machine) advance(now fabric.Time) bool {
 	}
 	now = max(now, m.now)
 	if late := now - max(m.due, m.now); late > m.cfg.Period/8 && m.due != fabric.Forever && !m.broken.hurried {
-		m.heldTotal += late
-		m.heldLongest = max(m.heldLongest, late)
-		if late > m.cfg.Period/2 {
-			for i := range m.watches {
-				m.watches[i].queried = never
-			}
-		}
+		m.hold(late)
 	}
 	m.now = now
 	return true
+}
+
+// Deaf reports that this process has received nothing since the last input, as if it had not run. Its heartbeats
+// are sent.
+func (m *Machine) Deaf(now fabric.Time) {
+	if now > m.now && !m.ended {
+		m.hold(now - m.now)
+		m.now = now
+	}
+}
+
+// hold has the clock stand still for a time that has passed.
+func (m *Machine) hold(t fabric.Time) {
+	m.heldTotal += t
+	m.heldLongest = max(m.heldLongest, t)
+	if t > m.cfg.Period/2 {
+		for i := range m.watches {
+			m.watches[i].queried = never
+		}
+	}
 }
 
 // plan sets the time of the next Tick.

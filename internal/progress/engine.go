@@ -86,7 +86,8 @@ type Engine struct {
 	idlePolls        int            // polls of the others in a row without an event
 	async            *asyncProgress // nil without asynchronous progress
 	jobs             []*Job
-	running          int // jobs that run without the lock
+	running          int    // jobs that run without the lock
+	started          uint64 // jobs that have started
 	closed           bool
 }
 

@@ -82,6 +82,15 @@ func (e *Engine) Submit(j *Job) {
 	e.Kick()
 }
 
+// JobUnderWay gives the number of the job that runs, or 0. Nothing is received meanwhile. Precondition: the lock is
+// held.
+func (e *Engine) JobUnderWay() uint64 {
+	if e.running == 0 {
+		return 0
+	}
+	return e.started
+}
+
 // Wait returns when c is done. The calling goroutine progresses for all, or parks while another
 // does.
 //
@@ -291,6 +300,7 @@ func (e *Engine) runJob() int {
 		j.Begin(j)
 	}
 	e.running++
+	e.started++
 	e.Unlock()
 	j.Run(j)
 	e.Lock()
