@@ -285,6 +285,19 @@ func TestDiffers(t *testing.T) {
 	require.Equal(t, []Outcome{Value, Differs}, got)
 }
 
+// Questions and requests that are repeated are kept once for each rank.
+func TestRepeatedFrames(t *testing.T) {
+	m := New(9, 3, 1)
+	m.Bcast(0, nil)
+	for range 1000 {
+		for _, k := range []kind{kindUp, kindWant, kindAsk, kindOffer} {
+			require.NoError(t, m.Receive(2, (&frame{kind: k, number: 1}).encode(9)))
+		}
+	}
+	o := m.ops[0]
+	require.Equal(t, []int{1, 1, 1}, []int{len(o.ups), len(o.wanted), len(o.askers)})
+}
+
 // FuzzReceive: a frame of another rank is refused or harmless, and read back as it was sent. A call ends once.
 func FuzzReceive(f *testing.F) {
 	f.Add((&frame{kind: kindUp, number: 1, flags: flagBarrier}).encode(9), (&frame{kind: kindDown, number: 2, value: []byte("v")}).encode(9))

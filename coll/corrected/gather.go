@@ -174,6 +174,11 @@ func (m *Machine) want(o *op, from, epoch int) {
 	case o.outcome != none && (o.barrier || o.stamp >= epoch) && m.broken != forgetful:
 		m.down(o, from, 0)
 	default:
-		o.wanted = append(o.wanted, want{from, epoch})
+		i := slices.IndexFunc(o.wanted, func(w want) bool { return w.rank == from })
+		if i < 0 {
+			o.wanted = append(o.wanted, want{from, epoch})
+			return
+		}
+		o.wanted[i].epoch = max(o.wanted[i].epoch, epoch)
 	}
 }

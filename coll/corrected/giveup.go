@@ -1,5 +1,7 @@
 package corrected
 
+import "slices"
+
 // Ask asks a rank that this one waits for whether it will call an operation.
 func (m *Machine) Ask(to int, number uint32) {
 	if number > m.base && number <= m.called {
@@ -22,7 +24,7 @@ func (m *Machine) onAsk(o *op, from int) {
 		m.emit(Action{Kind: Asked, To: from, Number: o.number})
 	case o.quit:
 		m.send(o, from, kindQuit, 0, nil)
-	default:
+	case !slices.Contains(o.askers, from):
 		o.askers = append(o.askers, from)
 	}
 }

@@ -335,7 +335,13 @@ func (c *Corrected) perform(k *correctedComm, a corrected.Action) {
 			k.m.Ask(a.To, a.Number)
 		}
 	case corrected.Asked:
-		k.asked = append(k.asked, a)
+		i := slices.IndexFunc(k.asked, func(o corrected.Action) bool { return o.To == a.To })
+		switch { // a refusal of the last one counts for all that are under way
+		case i < 0:
+			k.asked = append(k.asked, a)
+		case int32(a.Number-k.asked[i].Number) > 0:
+			k.asked[i] = a
+		}
 		c.answer(k)
 	case corrected.Quit:
 		calls := k.calls

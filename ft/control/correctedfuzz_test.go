@@ -61,6 +61,25 @@ func FuzzCorrected(f *testing.F) {
 	})
 }
 
+// The questions of a member about operations that have not been called here are kept once.
+func TestRepeatedQuestions(t *testing.T) {
+	x := &fuzzJob{class: fabric.ClassCorrected}
+	var c *Corrected
+	x.start = func(e *progress.Engine, out *Outbox) {
+		c = StartCorrected(e, out, Comms{
+			Members: func(uint32) agree.Group { return all(3) }, GaveUp: func(uint32) bool { return false },
+		}, nil)
+		e.Lock()
+		defer e.Unlock()
+		for range 1000 {
+			c.onWhole(5, 1, []byte{5, 0, 0, 0, 6, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})
+		}
+	}
+	x.look = func() { require.Equal(t, 1, len(c.open.Get(5).asked)) }
+	x.run(t)
+	require.Equal(t, proc.Departed, x.ended[0].Kind)
+}
+
 // Frames for a communicator that was freed before any of its operations are dropped, however many.
 func TestCorrectedFramesForTheFreed(t *testing.T) {
 	x := &fuzzJob{class: fabric.ClassCorrected}
