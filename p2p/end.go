@@ -53,7 +53,7 @@ func (e *Engine) onEnd(ep *progress.Endpoint, cause proc.Cause) {
 		}
 	})
 	e.giveUpFailed()
-	e.inquiries.pending.removeIf(func(q inquiry) bool { return q.from == ep.Proc })
+	e.inquiries.pending.removeIf(func(q inquiry) bool { return q.from == l })
 	if cause.Failed() {
 		e.inquireAll(ep.Proc)
 	}
@@ -116,7 +116,7 @@ func (e *Engine) dropQueue(l *link) {
 		l.held = o.next
 		e.freeOp(o)
 	}
-	l.loans, l.answers = loans{}, 0
+	l.loans = loans{}
 	l.open()
 }
 

@@ -102,7 +102,8 @@ type link struct {
 	held, lastHeld       *op      // sends that may not be announced yet, in order
 	kept, asked          int      // from the peer: unexpected units kept here, chunks asked for
 	waiting              int      // from the peer: announcements without a receive
-	answers              int      // control frames that wait for credit
+	answers              int      // control frames that wait for credit, but for those of inquiries
+	inquiries            int      // of the peer, unanswered, or with an answer that waits for credit
 	heardCount, finCount uint64   // see hasReplied
 	first, last          *op      // frames that wait for credit, in order
 	active               *Request // requests that end with the peer

@@ -50,8 +50,9 @@ const (
 	maxAnnounced = 4096
 	// fairChunk is the largest chunk that a sender may use before it knows the receiver's limits.
 	fairChunk = 2 << 20
-	// maxAnswers bounds the control frames that wait for credit. A correct peer causes fewer: an
-	// answer to each of its announcements, and an announcement and a withdrawal for each of ours.
+	// maxAnswers bounds the control frames that wait for credit, but for inquiries and the answers to
+	// them (giveup.go). A correct peer causes fewer: an answer to each of its announcements, and an
+	// announcement and a withdrawal for each of ours.
 	maxAnswers = 4*maxAnnounced + 64
 )
 

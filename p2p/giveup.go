@@ -38,7 +38,7 @@ type collStream struct {
 // inquiry is the inquiry of a peer that waits for this process.
 type inquiry struct {
 	collStream
-	from proc.ID
+	from *link
 }
 
 // inquiryState is the engine's part in giving up collectives. It is empty until a process fails.
@@ -53,27 +53,20 @@ type inquiryState struct {
 type inquirySet struct {
 	order []inquiry
 	known map[inquiry]struct{}
-	count map[proc.ID]int // by peer
 }
 
-// maxInquiries bounds the inquiries of one peer. A communicator has no more than 1<<taskBits
-// collectives under way, which is as many as there are tags.
+// maxInquiries bounds the inquiries of one peer that wait for an answer, or whose answer waits for
+// credit. A communicator has no more than 1<<taskBits collectives under way, which is as many as
+// there are tags.
 const maxInquiries = 2 << taskBits
 
-// add adds an inquiry unless it is known. It reports false if the peer has too many.
-func (s *inquirySet) add(q inquiry) bool {
-	if _, ok := s.known[q]; ok {
-		return true
-	}
-	if s.count[q.from] == maxInquiries {
-		return false
-	}
+// add adds an inquiry that is not known.
+func (s *inquirySet) add(q inquiry) {
 	if s.known == nil {
-		s.known, s.count = make(map[inquiry]struct{}), make(map[proc.ID]int)
+		s.known = make(map[inquiry]struct{})
 	}
 	s.order, s.known[q] = append(s.order, q), struct{}{}
-	s.count[q.from]++
-	return true
+	q.from.inquiries++
 }
 
 // removeIf removes the inquiries for which done returns true.
@@ -83,9 +76,7 @@ func (s *inquirySet) removeIf(done func(inquiry) bool) {
 			return false
 		}
 		delete(s.known, q)
-		if s.count[q.from]--; s.count[q.from] == 0 {
-			delete(s.count, q.from)
-		}
+		q.from.inquiries--
 		return true
 	})
 }
@@ -146,19 +137,23 @@ func (e *Engine) inquireAll(failed proc.ID) {
 
 // onInquiry handles a peer's inquiry.
 func (e *Engine) onInquiry(l *link, s collStream) {
-	q := inquiry{s, l.peer}
+	q := inquiry{s, l}
+	_, known := e.inquiries.pending.known[q]
 	switch {
 	case s.ctx&collContext == 0 || s.tag != 0 && s.tag < TaskTag || s.tag > MaxTag || s.tag&rootMask != 0:
 		e.refused++
+	case known:
+	case l.inquiries == maxInquiries:
+		e.cutOff(l)
 	case e.gaveUp(s):
 		e.answerInquiry(q)
-	case !e.inquiries.pending.add(q):
-		e.cutOff(l)
+	default:
+		e.inquiries.pending.add(q)
 	}
 }
 
 func (e *Engine) answerInquiry(q inquiry) {
-	if l := e.findLink(q.from); l != nil && l.ep.State == progress.Alive && !l.shut {
+	if l := q.from; l.ep.State == progress.Alive && !l.shut {
 		e.control(l, fabric.ClassFlow, flowGaveUp, appendUint64(e.scratch[:0], q.name()))
 	}
 }

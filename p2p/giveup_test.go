@@ -199,10 +199,31 @@ func TestInquiriesAreChecked(t *testing.T) {
 	require.Equal(t, []proc.Cause{{Kind: proc.Corrupt}}, s.cut)
 	s.down = 1
 	e.poll()
-	require.Zero(t, len(e.inquiries.pending.order)+len(e.inquiries.pending.known)+len(e.inquiries.pending.count))
+	require.Zero(t, len(e.inquiries.pending.order)+len(e.inquiries.pending.known)+e.findLink(1).inquiries)
 }
 
-// All inquiries of a peer are answered when this process begins no collectives any more.
+// Inquiries wait for credit, one for each request, however many they are.
+func TestInquiriesNotTaken(t *testing.T) {
+	s, e, c, kill := fourRanks(t)
+	w, number, err := c.Join()
+	require.NoError(t, err)
+	s.full = true
+	post := func() {
+		for range maxAnswers + 2 {
+			Irecv[Aware](w, nil, 1, TagOf(number))
+		}
+	}
+	post()
+	kill(2)
+	post()
+	require.Empty(t, s.cut)
+	s.full = false
+	e.poll()
+	require.Equal(t, 2*(maxAnswers+2), s.count(fabric.ClassFlow, flowInquire))
+}
+
+// All inquiries of a peer are answered when this process begins no collectives any more, with credit or without, and so
+// are later ones. A peer that asks on and takes no answer is cut off.
 func TestInquiriesAreAnsweredOnLeaving(t *testing.T) {
 	s, e, c, _ := fourRanks(t)
 	const many = 1<<16 + 9
@@ -211,10 +232,29 @@ func TestInquiriesAreAnsweredOnLeaving(t *testing.T) {
 		s.inbox = append(s.inbox, frame{fabric.ClassFlow, flowInquire, appendUint64(nil, name)})
 	}
 	e.poll()
+	s.full = true
 	e.StopCollectives()
-	require.Equal(t, many, s.count(fabric.ClassFlow, flowGaveUp))
-	require.Zero(t, len(e.inquiries.pending.order)+len(e.inquiries.pending.known)+len(e.inquiries.pending.count))
+	later := frame{fabric.ClassFlow, flowInquire,
+		appendUint64(nil, collStream{ctx: c.firstCollContext(), tag: uint32(TagOf(0))}.name())}
+	s.inbox = []frame{later}
+	e.poll()
+	l := e.findLink(1)
+	require.Empty(t, s.cut)
+	require.Equal(t, many+1, l.inquiries)
+	s.full = false
+	e.poll()
+	require.Equal(t, many+1, s.count(fabric.ClassFlow, flowGaveUp))
+	require.Zero(t, len(e.inquiries.pending.order)+len(e.inquiries.pending.known)+l.inquiries)
 	require.Zero(t, e.refused)
+
+	s.full = true
+	l.inquiries = maxInquiries - 1
+	s.inbox = []frame{later}
+	e.poll()
+	require.Empty(t, s.cut)
+	s.inbox = []frame{later}
+	e.poll()
+	require.Equal(t, []proc.Cause{{Kind: proc.Corrupt}}, s.cut)
 }
 
 // The tags of collectives contain the number and the root.

@@ -17,7 +17,7 @@ type op struct {
 	how manner // of a held send
 	// handedOver: no frame; it completes when all frames before it have left this process.
 	handedOver Promise
-	answer     bool               // counted in link.answers
+	counter    *int               // of its link, which counts it, or nil
 	small      [controlBytes]byte // holds the data of control frames
 	next       *op
 }
@@ -35,7 +35,10 @@ func (e *Engine) newOp() *op {
 }
 
 func (e *Engine) freeOp(o *op) {
-	o.data, o.req, o.frags, o.how, o.answer, o.handedOver = nil, nil, false, standard, false, Promise{}
+	if o.counter != nil {
+		*o.counter--
+	}
+	o.data, o.req, o.frags, o.how, o.counter, o.handedOver = nil, nil, false, standard, nil, Promise{}
 	o.next = e.freeOps
 	e.freeOps = o
 }
@@ -48,8 +51,14 @@ func (e *Engine) control(l *link, class fabric.Class, imm uint64, payload []byte
 	o := e.newOp()
 	o.class, o.imm = class, imm
 	o.data = o.small[:copy(o.small[:], payload)]
-	if class != fabric.ClassFirst { // First frames are bounded by the budget of messages
-		o.answer = true
+	switch flow := class == fabric.ClassFlow; {
+	case class == fabric.ClassFirst: // bounded by the budget of messages
+	case flow && imm == flowInquire: // bounded by the requests of this process
+	case flow && imm == flowGaveUp: // bounded by maxInquiries
+		o.counter = &l.inquiries
+		l.inquiries++
+	default:
+		o.counter = &l.answers
 		if l.answers++; l.answers > maxAnswers {
 			e.cutOff(l)
 		}
@@ -135,9 +144,6 @@ func (e *Engine) shift(l *link) {
 	l.first = o.next
 	if l.first == nil {
 		l.open()
-	}
-	if o.answer {
-		l.answers--
 	}
 	o.handedOver.Complete(nil)
 	if r := o.req; r != nil && r.lent > 0 {
