@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/banyan-hpc/banyan/fabric"
@@ -26,21 +27,20 @@ func (c *Comm) Free() error {
 }
 
 func (c *Comm) free() {
-	e, known := c.e, c
+	e := c.e
 	switch w := c.coll.Load(); {
 	case c.parent != nil:
-		known = nil // no revocation needs it: its parent is known
 	case w != nil:
 		w.freeWhenIdle()
 	default:
-		e.dropContext(c.firstCollContext(), nil)
+		e.dropContext(c.firstCollContext(), c)
 	}
 	c.state.Or(stateFreed)
 	c.leaveSegment(false)
 	c.wakeValidateWaiters()
 	e.comms.remove(c)
 	e.links.forget(c)
-	e.dropContext(c.Context(), known)
+	e.dropContext(c.Context(), cmp.Or(c.parent, c))
 	e.answerInquiries()
 	if w := c.coll.Load(); c.parent == nil && w != nil {
 		e.collFreed(w, false)
@@ -57,9 +57,9 @@ func (e *Engine) collFreed(w *Comm, validated bool) {
 	}
 }
 
-// dropContext drops the messages of a context, now and later.
-func (e *Engine) dropContext(ctx uint32, known *Comm) {
-	e.freed.add(ctx, known)
+// dropContext drops the messages of a context, now and later. It is one of c, or of its collectives.
+func (e *Engine) dropContext(ctx uint32, c *Comm) {
+	e.freed.add(ctx, c)
 	delete(e.revoked.known, ctx)
 	e.dropUnexpected(ctx)
 }
@@ -85,7 +85,7 @@ type freedContexts struct {
 	next  int
 }
 
-// freed is a freed communicator, nil for one of collectives, and its place in the ring.
+// freed is a freed communicator, or the parent of one of collectives, and its place in the ring.
 type freed struct {
 	c  *Comm
 	at int

@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/banyan-hpc/banyan/ft"
@@ -231,7 +232,7 @@ func (e *Engine) onRejected(l *link, r *Request) {
 	e.endAnnouncement(l, r)
 	r.Finish()
 	if !withdrawn {
-		e.RevokeContext(c.Context())
+		e.RevokeContext(cmp.Or(c.parent, c).Context())
 	}
 }
 
@@ -290,6 +291,6 @@ func (e *Engine) wasRevoked(imm uint64) bool {
 	if _, ok := e.revoked.known[ctx]; ok || e.revoked.isRecent(imm) {
 		return true
 	}
-	c := e.freed.known[ctx&^collContext].c
-	return c != nil && c.state.Load()&stateRevoked != 0 && !e.contextInUse(ctx) && !e.contextInUse(ctx&^collContext)
+	c := e.freed.known[ctx].c
+	return c != nil && c.state.Load()&stateRevoked != 0 && !e.contextInUse(ctx)
 }

@@ -198,6 +198,33 @@ func TestRevokeDropsUnexpected(t *testing.T) {
 	}
 }
 
+// The sender of an announcement for collectives that a validate or Free has ended hears of the revocation, not that its
+// message was matched.
+func TestRevokeRejectsForEndedCollectives(t *testing.T) {
+	s, e, c := newScripted(t)
+	announced := func(ctx uint32) int {
+		s.inbox = []frame{{fabric.ClassRTS, uint64(ctx)<<32 | 5, appendRTS(nil, rts{sender: 7, total: 300})}}
+		e.poll()
+		require.Zero(t, e.unexpected.n)
+		return s.count(fabric.ClassFlow, flowRevoked)
+	}
+	first := c.Coll().Context()
+	require.NoError(t, c.validate(1))
+	second := c.Coll().Context()
+	require.Zero(t, announced(first), "it is not revoked yet")
+	require.Equal(t, 1, s.count(fabric.ClassFin, 7))
+	require.NoError(t, c.Revoke())
+	require.Equal(t, 1, announced(first))
+	require.Equal(t, 2, announced(second))
+	require.NoError(t, c.Free())
+	require.Equal(t, 3, announced(first))
+	require.Equal(t, 4, announced(second))
+	require.Equal(t, 1, s.count(fabric.ClassFin, 7))
+	_, err := e.NewComm("again", WorldGroup(2), 0, 1)
+	require.NoError(t, err)
+	require.False(t, e.wasRevoked(uint64(first)<<32), "a context that is used once more is a new one")
+}
+
 // A message of a matched probe is received once, or dropped once.
 func TestProbedMessageOfARevokedCommunicator(t *testing.T) {
 	s, e, c := newScripted(t)
@@ -228,7 +255,17 @@ func TestProbedMessageOfARevokedCommunicator(t *testing.T) {
 // A sender that is notified that its message will not be received revokes the communicator and
 // notifies others. A synchronous send never passes for matched (ULFM 17.3.1).
 func TestRejectedSend(t *testing.T) {
+	for _, validated := range []bool{false, true} {
+		testRejectedSend(t, validated)
+	}
+}
+
+// testRejectedSend rejects a send of a collective, before the first validate or after it.
+func testRejectedSend(t *testing.T, validated bool) {
 	s, e, c := newScripted(t)
+	if validated {
+		require.NoError(t, c.validate(1))
+	}
 	told := 0
 	e.OnRevoke(func(*Comm) { told++ })
 	h := Issend[Aware](c.Coll(), nil, 1, 5)
