@@ -241,6 +241,9 @@ func (e *Engine) Take(h Handle) (Status, error) {
 	if r == nil || r.gen != h.gen {
 		return e.takeStale(h)
 	}
+	if r.awaited { // also if it is done: that goroutine has not looked yet
+		return Status{}, r.twoWaiters()
+	}
 	if !r.Done() || r.pending {
 		if err := e.await(r); err != nil {
 			return Status{}, err
@@ -254,9 +257,6 @@ func (e *Engine) Take(h Handle) (Status, error) {
 
 // await waits until the request can be taken or is in doubt.
 func (e *Engine) await(r *Request) error {
-	if r.awaited {
-		return r.twoWaiters()
-	}
 	r.awaited = true
 	var err error
 	switch {

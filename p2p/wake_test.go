@@ -41,26 +41,51 @@ func TestEndedByAnother(t *testing.T) {
 }
 
 // Of two goroutines that wait for one request the second gets an error, and so does one that tests
-// it.
+// it, also if the request is complete and the first has not run yet.
 func TestTwoWaiters(t *testing.T) {
 	simulated(t, 1, Limits{}, func(e *Engine, c *Comm) error {
 		h := Irecv[Aware](c, make([]byte, 8), 0, 1)
-		var second, tested error
-		e.aside(func() {
-			_, second = e.Wait(h)
-			_, _, tested = e.Test(h)
-			if err := Send[Aware](c, []byte("message"), 0, 1); err != nil {
-				panic(err)
-			}
-		})
-		if st, err := e.Wait(h); err != nil || st.Count != 7 {
-			return fmt.Errorf("the first: %+v, %w", st, err)
-		}
-		if !errors.Is(second, ft.ErrArgument) || !errors.Is(tested, ft.ErrArgument) {
-			return fmt.Errorf("the others: %v, %v", second, tested)
-		}
-		return nil
+		verdict := func(err error) error { return err }
+		finish := func(st Status, err error) (Status, error) { return st, err }
+		wrapped := e.WrapAfter(Irecv[Aware](c, make([]byte, 8), 0, 1), verdict, Handle{}, finish)
+		return errors.Join(twoWaiters(e, h, 4), twoWaiters(e, wrapped, 3))
 	})
+}
+
+// twoWaiters gives the first waiter's error, and one if the others got fewer errors. A test of a wrapped request that is
+// not complete gets none.
+func twoWaiters(e *Engine, h Handle, errs int) error {
+	var others []error
+	again := func() {
+		_, err := e.Wait(h)
+		others = append(others, err)
+		if _, done, err := e.Test(h); done || err != nil {
+			others = append(others, err)
+		}
+	}
+	e.aside(func() {
+		again()
+		e.Lock()
+		abandoned := e.Abandon(h)
+		e.Unlock()
+		if abandoned {
+			others = append(others, nil)
+		}
+		e.Cancel(h)
+		again()
+	})
+	if _, err := e.Wait(h); err != nil {
+		return fmt.Errorf("the first: %w", err)
+	}
+	if len(others) != errs {
+		return fmt.Errorf("the others: %v", others)
+	}
+	for _, err := range others {
+		if !errors.Is(err, ft.ErrArgument) {
+			return fmt.Errorf("the others: %v", others)
+		}
+	}
+	return nil
 }
 
 // dyingPeer is a provider whose peer 1 fails at the next poll.

@@ -141,7 +141,8 @@ func (w *Watch) Interrupter() func() {
 // Host is the clock and scheduler of the process.
 func (e *Engine) Host() fabric.Host { return e.p.Host() }
 
-// Abandon ends an unmatched request and reports whether it did; other requests stay as they are.
+// Abandon ends an unmatched request and reports whether it did; other requests stay as they are, and
+// so do those that a goroutine waits for.
 //
 // Precondition: the lock is held.
 func (e *Engine) Abandon(h Handle) bool {
@@ -152,7 +153,7 @@ func (e *Engine) Abandon(h Handle) bool {
 		w.leave()
 		return true
 	}
-	if h.r == nil || h.r.gen != h.gen || !e.cancel(h.r) {
+	if h.r == nil || h.r.gen != h.gen || h.r.awaited || !e.cancel(h.r) {
 		return false
 	}
 	e.recycle(h.r)

@@ -56,16 +56,17 @@ func (h Handle) awaited() Handle {
 	}
 }
 
-// decide takes the outcome of the operation before; false: it is bound and has not completed.
-func (e *Engine) decide(w *wrapping) (decided bool) {
-	if w.undecided {
-		_, err := e.Take(w.before)
-		if err == ErrBound {
-			return false
-		}
-		w.undecided, w.err = false, w.verdict(err)
+// decide takes the outcome of the operation before. The error is that of a wait that has not ended it.
+func (e *Engine) decide(w *wrapping) error {
+	if !w.undecided {
+		return nil
 	}
-	return true
+	_, err := e.Take(w.before)
+	if err != nil && e.State(w.before) != Ended {
+		return err
+	}
+	w.undecided, w.err = false, w.verdict(err)
+	return nil
 }
 
 // takeStale is Take of a handle whose record has another generation.
@@ -74,8 +75,8 @@ func (e *Engine) takeStale(h Handle) (Status, error) {
 	if w == nil {
 		return Status{}, nil
 	}
-	if !e.decide(w) {
-		return Status{}, ErrBound
+	if err := e.decide(w); err != nil {
+		return Status{}, err
 	}
 	if w.err != nil {
 		if e.State(w.inner) == Pending {
@@ -129,7 +130,9 @@ func (e *Engine) stateStale(h Handle) State {
 		if e.State(w.before) == Pending {
 			return Pending
 		}
-		e.decide(w)
+		if e.decide(w) != nil {
+			return Complete // a goroutine waits for it
+		}
 	}
 	if w.err != nil {
 		return Complete
