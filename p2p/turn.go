@@ -30,9 +30,10 @@ func (c *Comm) TakeTurn() Turn {
 // AwaitTurn waits for the turns before one, also on a freed communicator. Precondition: the lock is held.
 func (c *Comm) AwaitTurn(t Turn) { c.awaitTurn(t.number, stateFinal) }
 
-// awaitTurn waits for the turns before one, until a bit of until is set in the state.
+// awaitTurn waits for the turns before one, until a bit of until is set in the state. Later turns may have ended, too,
+// when its goroutine runs again.
 func (c *Comm) awaitTurn(turn, until uint32) {
-	for c.ftState.over+1 != turn && c.state.Load()&until == 0 {
+	for int32(turn-c.ftState.over-1) > 0 && c.state.Load()&until == 0 {
 		var done progress.Completion
 		c.ftState.validateWaiters = append(c.ftState.validateWaiters, &done)
 		c.e.p.Wait(&done)

@@ -40,6 +40,27 @@ func TestEndedByAnother(t *testing.T) {
 	})
 }
 
+// A wait for the turns under way ends although further ones begin and end before its goroutine runs again, also where
+// the numbers wrap around.
+func TestTurnsPass(t *testing.T) {
+	simulated(t, 1, Limits{}, func(e *Engine, c *Comm) error {
+		c.ftState = &ftState{turns: 1<<32 - 2, over: 1<<32 - 2}
+		e.Lock()
+		first := c.TakeTurn()
+		e.Unlock()
+		e.aside(func() {
+			e.Lock()
+			defer e.Unlock()
+			c.EndTurn(first)
+			for range 3 {
+				c.EndTurn(c.TakeTurn())
+			}
+		})
+		c.AwaitTurns()
+		return nil
+	})
+}
+
 // Of two goroutines that wait for one request the second gets an error, and so does one that tests
 // it, also if the request is complete and the first has not run yet.
 func TestTwoWaiters(t *testing.T) {
