@@ -237,16 +237,17 @@ func (c *Comm) link(rank int) *link {
 	return nil
 }
 
-// connect fills a rank's entry in the table of links.
+// connect connects to a rank at the first call, and fills its entry in the table of links.
 //
 // Preconditions: the lock is not held; the rank is in range.
 func (c *Comm) connect(rank int) (*link, error) {
-	l, err := c.e.linkTo(c.peers.proc(rank))
+	ep, err := c.e.p.Endpoint(c.peers.proc(rank))
 	if err != nil {
 		return nil, err
 	}
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
+	l := c.e.linkFor(ep)
 	if !c.isNullLocked(rank) { // recognized meanwhile: the table has no entry for it
 		c.setLink(rank, l)
 	}

@@ -117,18 +117,6 @@ type link struct {
 // findLink returns the link to a connected peer, or nil. Precondition: the lock is held.
 func (e *Engine) findLink(peer proc.ID) *link { return e.links.get(peer) }
 
-// linkTo returns the link to a peer and connects at the first call. Precondition: the lock is not
-// held.
-func (e *Engine) linkTo(peer proc.ID) (*link, error) {
-	ep, err := e.p.Endpoint(peer)
-	if err != nil {
-		return nil, err
-	}
-	e.p.Lock()
-	defer e.p.Unlock()
-	return e.linkFor(ep), nil
-}
-
 // linkFor returns the link of an endpoint and makes it at the first call.
 func (e *Engine) linkFor(ep *progress.Endpoint) *link {
 	if l := e.findLink(ep.Proc); l != nil {

@@ -15,9 +15,6 @@ func Exchange[M Mode](c *Comm, sbuf []byte, dst int, rbuf []byte, src, tag int) 
 	return st, cmp.Or(err, serr)
 }
 
-// Wait waits for a request of any communicator of the same engine; see Engine.Wait.
-func (c *Comm) Wait(h Handle) (Status, error) { return c.e.Wait(h) }
-
 // Sendrecv sends and receives at once; neither waits for the other.
 func Sendrecv[M Mode](c *Comm, sbuf []byte, dst, stag int, rbuf []byte, src, rtag int) (Status, error) {
 	h := Irecv[M](c, rbuf, src, rtag)

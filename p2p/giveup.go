@@ -105,7 +105,7 @@ func (r *Request) endsWithPeerOnly() bool {
 // mustInquire reports whether a request of a collective may wait for a rank that has given up,
 // because a member has failed.
 func (r *Request) mustInquire() bool {
-	return r.comm.parent != nil && r.comm.state.Load()&stateFailed != 0 && r.endsWithPeerOnly()
+	return r.comm.state.Load()&stateFailed != 0 && r.endsWithPeerOnly()
 }
 
 // inquire asks a peer whether it has given up the collective of a request that waits for it.
@@ -117,7 +117,7 @@ func (e *Engine) inquire(l *link, r *Request) {
 
 // inquireAll sends the inquiries that the failure of a process calls for.
 func (e *Engine) inquireAll(failed proc.ID) {
-	concerned := func(r *Request) bool { return r.comm.parent != nil && r.endsWithPeerOnly() && r.comm.has(failed) }
+	concerned := func(r *Request) bool { return r.endsWithPeerOnly() && r.comm.has(failed) }
 	e.posted.all(func(r *Request) {
 		if concerned(r) {
 			e.inquire(e.findLink(r.src), r)

@@ -15,7 +15,7 @@ import (
 // the communicators that contain the failed process.
 func (e *Engine) withdrawCollectives(failed proc.ID) {
 	e.withdraw(failed, func(r *Request) error {
-		if !r.inCollectiveWith(failed) || r.endsWithPeerOnly() {
+		if r.comm.parent == nil || !r.comm.has(failed) || r.endsWithPeerOnly() {
 			return nil
 		}
 		return r.comm.failedMembersError()
@@ -48,10 +48,6 @@ func (e *Engine) withdrawFrom(l *link, why func(*Request) error) {
 		}
 	}
 }
-
-// inCollectiveWith reports whether a request carries a message of a collective in a communicator
-// that contains the process.
-func (r *Request) inCollectiveWith(p proc.ID) bool { return r.comm.parent != nil && r.comm.has(p) }
 
 // dropHeld ends the held sends for which why returns an error.
 func (e *Engine) dropHeld(l *link, why func(*Request) error) {
