@@ -15,9 +15,8 @@ type group struct {
 	w      *banyan.World
 	c      *banyan.Comm
 	buf    []byte
-	kind   Datatype      // of sums
-	sums   []byte        // the result of a reduction, in memory of its own as in OSU's programs
-	cost   time.Duration // of a read of the clock
+	kind   Datatype // of sums
+	sums   []byte   // the result of a reduction, in memory of its own as in OSU's programs
 	op     operation
 	out    []byte   // as long as buf, where an operation receives bytes apart
 	from   [][]byte // the blocks of buf, by rank or by neighbour
@@ -91,7 +90,7 @@ func (g *group) bcast(buf []byte) error {
 }
 
 func newGroup(w *banyan.World, o *Options, op operation) *group {
-	g := &group{w: w, c: w.Comm(), op: op, cost: clockCost(w), tests: o.Tests, kind: cmp.Or(o.Type, Int),
+	g := &group{w: w, c: w.Comm(), op: op, tests: o.Tests, kind: cmp.Or(o.Type, Int),
 		roots: o.Root, inPlace: o.InPlace}
 	n, length := g.c.Size(), o.Max
 	if op.around {
@@ -110,7 +109,7 @@ func newGroup(w *banyan.World, o *Options, op operation) *group {
 	}
 	g.counts = make([]int, n)
 	if op.start != nil {
-		g.computer = newComputer(w, g.cost)
+		g.computer = newComputer(w, clockCost(w))
 	}
 	if op.unit == number {
 		g.sums = pages(o.Max)
@@ -161,7 +160,7 @@ func (g *group) calls(size, n int, keep []time.Duration) (time.Duration, error) 
 		if err := g.op.call(g, size); err != nil {
 			return 0, err
 		}
-		took := g.w.Now() - start - g.cost
+		took := g.w.Now() - start
 		total += took
 		if i < len(keep) {
 			keep[i] = took
@@ -269,7 +268,7 @@ func (g *group) measure(size, n int, o *Options) (Point, []time.Duration, error)
 		}
 		more := raised(n, time.Duration(high), o.MinTime) // alike on all ranks
 		if more == n {
-			g.own = max(0, mine) / time.Duration(n)
+			g.own = mine / time.Duration(n)
 			each := func(total float64) float64 { return total / 1e9 / float64(n) }
 			return Point{
 				Size: size, Iterations: n,

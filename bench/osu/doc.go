@@ -44,8 +44,9 @@
 // are of the ranks' means. Between two broadcasts and between two sums there is a barrier, which is not timed:
 // a root could otherwise begin the next while others are in this one. Barriers follow each other. Sums replace
 // the operands (OSU's option -l); the library allocates memory of the same length in each call, and that is in
-// the time. The median cost of reading the clock is subtracted from each call. Percentiles are of single calls
-// of all ranks; OSU's are of means over the ranks.
+// the time. A call has a read of the clock in its time, and so has each part of a call beside a computation: some
+// 30 ns, as in OSU, which matter for the shortest calls. Percentiles are of single calls of all ranks; OSU's are of
+// means over the ranks.
 //
 // A non-blocking collective is measured alone and then, as often, beside a computation that is as long as a
 // call took at this rank. OSU's computes until the clock has reached a time; this one does as many steps as

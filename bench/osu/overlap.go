@@ -76,7 +76,6 @@ const (
 // stopwatch adds up the times of parts.
 type stopwatch struct {
 	w     *banyan.World
-	cost  time.Duration // of a read of the clock
 	last  time.Duration
 	spent [parts]time.Duration
 }
@@ -84,7 +83,7 @@ type stopwatch struct {
 // lap ends a part.
 func (s *stopwatch) lap(p part) {
 	now := s.w.Now()
-	s.spent[p] += now - s.last - s.cost
+	s.spent[p] += now - s.last
 	s.last = now
 }
 
@@ -122,7 +121,7 @@ func (g *group) overlap(pt Point, warmup int, keep []time.Duration) (*Overlap, e
 	if err := g.c.Barrier(); err != nil {
 		return nil, err
 	}
-	s := stopwatch{w: g.w, cost: g.cost}
+	s := stopwatch{w: g.w}
 	for i := -warmup; i < pt.Iterations; i++ {
 		if i == 0 {
 			s.spent = [parts]time.Duration{}

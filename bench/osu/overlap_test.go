@@ -1,6 +1,7 @@
 package osu
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -53,6 +54,19 @@ func TestComputationHidesCommunication(t *testing.T) {
 	o.Tests = 50
 	with := points(t, "iallreduce", 16, o)[0]
 	require.Less(t, with.Overlap.Wait, without.Overlap.Wait)
+}
+
+// Calls have the clock in their times, as in OSU's programs: none takes less than nothing.
+func TestCallsHaveTheClock(t *testing.T) {
+	w, err := banyan.Init()
+	require.NoError(t, err)
+	g := newGroup(w, &Options{}, operation{call: func(*group, int) error { return nil }})
+	kept := make([]time.Duration, 10_000)
+	total, err := g.calls(0, len(kept), kept)
+	require.NoError(t, err)
+	require.Positive(t, total)
+	require.GreaterOrEqual(t, slices.Min(kept), time.Duration(0))
+	require.NoError(t, w.Finalize())
 }
 
 // The steps of the computation are counted, not timed: a computation that is interrupted is not
