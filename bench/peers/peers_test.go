@@ -258,6 +258,13 @@ func TestSamplerFindsAndAdapts(t *testing.T) {
 	_, err = s.Sample(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, s.Job.Iters)
+	require.Equal(t, 1, r.jobs[len(r.jobs)-1].Warmup, "a window of few is warmed up")
+
+	s.Target, s.Job.Iters = firstIters*r.each, 0 // what is tried first fits
+	_, err = s.Sample(t.Context())
+	require.NoError(t, err)
+	last = r.jobs[len(r.jobs)-1]
+	require.Equal(t, []int{firstIters, 1}, []int{last.Iters, last.Warmup})
 }
 
 // A rank that starts after the end of the driver ends.

@@ -31,7 +31,7 @@ const (
 // samples that follow.
 func (s *Sampler) Sample(ctx context.Context) (float64, error) {
 	if s.Job.Iters == 0 {
-		s.Job.Iters = max(1, min(firstIters, firstBytes/max(1, s.Job.Size*s.Job.Window)))
+		s.iterate(min(firstIters, firstBytes/max(1, s.Job.Size*s.Job.Window)))
 		for {
 			d, err := s.Runner.Run(ctx, s.Job)
 			if err != nil {
@@ -52,15 +52,20 @@ func (s *Sampler) Sample(ctx context.Context) (float64, error) {
 }
 
 // adapt changes the number of iterations when d is off the target by more than a factor of two, and
-// reports whether it did. The warm-up is a tenth.
+// reports whether it did.
 func (s *Sampler) adapt(d time.Duration) bool {
 	factor := float64(s.Target) / float64(max(1, d))
 	if factor > 0.5 && factor < 2 {
 		return false
 	}
-	n := int(float64(s.Job.Iters) * min(factor, 50))
-	n = min(max(1, n), maxIters)
-	changed := n != s.Job.Iters
-	s.Job.Iters, s.Job.Warmup = n, n/10
-	return changed
+	before := s.Job.Iters
+	s.iterate(int(float64(before) * min(factor, 50)))
+	return s.Job.Iters != before
+}
+
+// iterate sets the number of iterations within its limits. The warm-up is a tenth, and at least one: the first
+// messages make connections.
+func (s *Sampler) iterate(n int) {
+	s.Job.Iters = min(max(1, n), maxIters)
+	s.Job.Warmup = max(1, s.Job.Iters/10)
 }
