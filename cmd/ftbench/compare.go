@@ -45,7 +45,7 @@ Examples:
   ftbench compare --only match --entries 10,1000,100000
   ftbench compare --only startup -n 128
   ftbench compare --only rma --max-time 30s
-  ftbench compare --only verbs --no-seek
+  ftbench compare --only verbs
   ftbench compare --only many --many-ranks 16 --many-sizes 8,65536
   ftbench compare --only crowd --crowd-ranks 65,128
   ftbench compare --only hosts
@@ -63,7 +63,7 @@ have results of their own. Printed is the median of the paired ratios with its 9
 interval, and whether the bounds of docs/status.md are met. A measure ends when its
 interval's half-width is 3 % (0.3 % for aware against unaware, 10 % for rma) on near
 cores and on far ones, which the host moves by itself, or its time is spent; with
---no-seek on those that were met.
+--no-seek, and in group verbs, on those that were met.
 
 Groups:
   latency, bw  8-byte latency, and bandwidth of six sizes with a window of 64

@@ -33,7 +33,7 @@ var elsewhere = map[string][]string{
 		"CGO_ENABLED=1 go build -o bin/ftbench-verbs ./cmd/ftbench",
 		"fabric/verbs/testbed/rdma-vm -- bin/ftbench-verbs run -n 2 --fabric verbs -- bin/ftbench-verbs osu latency -m 1:8",
 	},
-	"TestComparison of fabric/verbs/testbed runs it: make test-rdma-vm": {"ftbench compare --only verbs --no-seek"},
+	"TestComparison of fabric/verbs/testbed runs it: make test-rdma-vm": {"ftbench compare --only verbs"},
 	"it needs a cluster; TestLaunchersKubernetes has its pods as namespaces": {
 		"kubectl create secret generic ring --from-file=secret=$HOME/.banyan-secret",
 		"kubectl apply -f docs/kubernetes.yaml",

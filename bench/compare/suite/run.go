@@ -145,6 +145,7 @@ func (c *Comparison) group(ctx context.Context, group string, r *compare.Runner,
 	plans := c.plans(group)
 	if group == groupVerbs {
 		r = &compare.Runner{Measure: noControl, Limits: r.Limits, Progress: r.Progress}
+		r.Limits.Seek = false // there is one distance
 	}
 	if group == groupFlood {
 		var err error

@@ -109,7 +109,7 @@ func TestJob(t *testing.T) {
 // Banyan beside perftest, as docs/benchmarks.md shows it: each measure has samples of all programs.
 func TestComparison(t *testing.T) {
 	ftbench := command(t)
-	got := start(t, "-m", "2048", "-t", "600", "--", ftbench, "compare", "--only", "verbs", "--no-seek", "--max-time", "1ms",
+	got := start(t, "-m", "2048", "-t", "600", "--", ftbench, "compare", "--only", "verbs", "--max-time", "1ms",
 		"--sample", "1ms", "--json", "-")
 	require.Contains(t, []int{0, 3}, got.status, got) // so few samples may miss a bound
 	var stored struct{ Results suite.Results }
