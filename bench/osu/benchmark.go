@@ -182,14 +182,14 @@ func bandwidthPass(o *Options) pass {
 
 // bothWaysPass: the messages of both directions count.
 func bothWaysPass(o *Options) pass {
+	windows := func(p *Pair, size, n int) error {
+		return p.bothWindows(p.sbuf[:size], p.rbuf[:size], p.reqs[:2*o.Window], n)
+	}
 	return pass{
 		run: func(p *Pair, size, n int) (time.Duration, error) {
-			return p.timed(func() error { return p.bothWindows(p.sbuf[:size], p.rbuf[:size], p.reqs, n) })
+			return p.timed(func() error { return windows(p, size, n) })
 		},
-		singles: oneByOne(func(p *Pair, size int) error {
-			return p.bothWindows(p.sbuf[:size], p.rbuf[:size], p.reqs,
-				1)
-		}),
+		singles:  oneByOne(func(p *Pair, size int) error { return windows(p, size, 1) }),
 		check:    (*Pair).checkBothWindows,
 		count:    2 * o.Window,
 		abreast:  1,

@@ -206,6 +206,15 @@ func TestVaryWindow(t *testing.T) {
 	}
 	require.Greater(t, got[0].Seconds, got[1].Seconds, "a longer window hides the answer")
 	require.Greater(t, got[1].Seconds, got[2].Seconds)
+
+	o = small(Find("bibw"))
+	o.Min, o.Max, o.Windows = 8, 8, []int{1, 16}
+	both := points(t, "bibw", 2, o)
+	for i, window := range o.Windows {
+		o := o
+		o.Window, o.Windows = window, nil
+		require.InEpsilon(t, points(t, "bibw", 2, o)[0].Seconds, both[i].Seconds, 0.02, "window %d", window)
+	}
 }
 
 // Rank 0 decides how often, and all ranks do it.
