@@ -194,7 +194,7 @@ func (c *Chart) withBars(lo, hi float64) (float64, float64) {
 	for _, s := range c.Series {
 		for _, p := range s.Points {
 			switch {
-			case s.Band: // the whole of it: an area has no arrow
+			case s.Band && p.bar(): // the whole of it: an area has no arrow
 				lo, hi = min(lo, p.Low), max(hi, p.High)
 			case p.bar():
 				lo, hi = min(lo, max(p.Low, least)), max(hi, min(p.High, most))

@@ -200,6 +200,13 @@ func TestBand(t *testing.T) {
 	require.NotEmpty(t, areas)
 	require.Contains(t, texts(t, written(t, "svg", c)), "500")
 	require.Contains(t, texts(t, written(t, "svg", designs())), "16")
+
+	c.Y.Unit = Decimal // which has no zero
+	before := texts(t, written(t, "svg", c))
+	c.Series[0].Points = append(c.Series[0].Points, Point{X: 3, Y: 10}) // without an interval
+	require.Equal(t, before, texts(t, written(t, "svg", c)))
+	c.Series[0].Points = c.Series[0].Points[4:]
+	written(t, "svg", c)
 }
 
 // Counts have whole numbers at their marks.
