@@ -25,7 +25,8 @@ type Options struct {
 	// Pairs is how many pairs of ranks measure at once: rank i with rank Pairs+i. 0: all ranks of
 	// the job.
 	Pairs int `json:"pairs,omitempty"`
-	// Senders and Receivers are numbers of goroutines, on rank 0 and on rank 1.
+	// Senders and Receivers are numbers of goroutines, on rank 0 and on rank 1. Iterations are rounded up to a
+	// multiple of Senders.
 	Senders   int `json:"senders,omitempty"`
 	Receivers int `json:"receivers,omitempty"`
 	// Tests is how often a request is tested during the computation beside a non-blocking collective.

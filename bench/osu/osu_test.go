@@ -217,6 +217,21 @@ func TestVaryWindow(t *testing.T) {
 	}
 }
 
+// All threads that send do as many round trips, so that none is alone at the end of the time.
+func TestSendersDoTheSame(t *testing.T) {
+	o := small(Find("latency_mt"))
+	o.Senders, o.Iterations = 8, 20
+	s := sweep{Pair: &Pair{pairs: 1}, o: &o, bound: bound{o: &o}, pass: threadPass(&o)}
+	s.run = func(_ *Pair, _, n int) (time.Duration, error) {
+		most := (n + o.Senders - 1) / o.Senders // of a sender
+		return time.Duration(most) * 2 * time.Microsecond, nil
+	}
+	pt, err := s.point(8)
+	require.NoError(t, err)
+	require.Equal(t, 24, pt.Iterations)
+	require.InDelta(t, 1e-6, pt.Seconds, 1e-12)
+}
+
 // Rank 0 decides how often, and all ranks do it.
 func TestMinTime(t *testing.T) {
 	for name, ranks := range map[string]int{"latency": 2, "multi_lat": 4} {

@@ -97,9 +97,10 @@ func (s *sweep) perMessage(seconds float64) float64 {
 }
 
 // measure does n iterations, and again with more of them until they take the least requested time.
-// Only rank 0 has the time, so it decides.
+// Only rank 0 has the time, so it decides. The number is rounded up so that each of those abreast does as many.
 func (s *sweep) measure(size, n int) (int, time.Duration, error) {
 	for {
+		n = (n + s.abreast - 1) / s.abreast * s.abreast
 		mine, err := s.run(s.Pair, size, n)
 		if err != nil {
 			return n, 0, err
