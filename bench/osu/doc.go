@@ -61,7 +61,8 @@
 // For the other benchmarks the clock is read twice per size, around all iterations. Percentiles, on request,
 // come from a second pass that reads the clock once per iteration: that read costs about 30 ns, a large part of
 // a short round trip, and must not be in the mean. Its median cost is subtracted from each value; a percentile
-// is of single round trips (halved) or of single windows, over all pairs.
+// is of single round trips (halved) or of single windows, over all pairs. A window's bandwidth is that of its pair,
+// or of rank 0 and all its peers in a fan, and not of all pairs together: that of no moment is known.
 //
 // Validation, on request, is a third pass: before each message the sender fills the buffer with a pattern of
 // the iteration and the receiver fills its own with other bytes; after it each byte is checked. In a window

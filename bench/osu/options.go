@@ -267,7 +267,8 @@ type Point struct {
 	// Percentiles of the calls beside a computation.
 	Overlap *Overlap `json:"overlap,omitempty"`
 	// Percentiles of the same, one for each that was asked for, over the iterations of all pairs,
-	// or the calls of all ranks. Of bandwidth they are of time too: a high one is a slow window.
+	// or the calls of all ranks. Of bandwidth they are of time too: a high one is a slow window, and
+	// a window's time is over the messages of its own pair.
 	Percentiles []float64 `json:"percentiles,omitempty"`
 	// Errors counts bytes that arrived wrong, on all ranks.
 	Errors int `json:"errors"`

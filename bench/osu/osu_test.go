@@ -80,12 +80,13 @@ func TestLoans(t *testing.T) {
 func TestPairsAddUp(t *testing.T) {
 	o := func(name string) Options {
 		o := small(Find(name))
-		o.Min, o.Max, o.Iterations = 8, 8, 1000
+		o.Min, o.Max, o.Iterations, o.Percentiles = 8, 8, 1000, []int{50}
 		return o
 	}
 	one, three := points(t, "mbw_mr", 2, o("mbw_mr"))[0], points(t, "mbw_mr", 6, o("mbw_mr"))[0]
 	require.InEpsilon(t, one.Seconds/3, three.Seconds, 0.02,
 		"three pairs move three times as much; the last barrier is in the time")
+	require.InEpsilon(t, one.Percentiles[0], three.Percentiles[0], 0.02, "a window is of one pair")
 	require.Equal(t, one.Seconds, points(t, "bw", 2, o("bw"))[0].Seconds, "a single pair is osu_bw")
 	alone, mean := points(t, "latency", 2, o("latency"))[0], points(t, "multi_lat", 6, o("multi_lat"))[0]
 	require.InEpsilon(t, alone.Seconds, mean.Seconds, 0.02)

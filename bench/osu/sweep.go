@@ -62,7 +62,11 @@ func (s *sweep) point(size int) (Point, error) {
 		return pt, err
 	}
 	pt.Iterations = n
-	pt.Seconds = s.perMessage(elapsed.Seconds() / float64(n) * float64(s.abreast))
+	pairs := 1
+	if s.total {
+		pairs = s.pairs
+	}
+	pt.Seconds = s.perMessage(elapsed.Seconds()/float64(n)*float64(s.abreast), pairs)
 	if len(s.o.Percentiles) > 0 {
 		if pt.Percentiles, err = s.tail(size, n); err != nil {
 			return pt, err
@@ -88,12 +92,9 @@ func (s *sweep) uncounted(size, n int) (time.Duration, error) {
 	return time.Duration(shared), err
 }
 
-// perMessage converts the seconds of an iteration to those of a message.
-func (s *sweep) perMessage(seconds float64) float64 {
-	if s.total {
-		seconds /= float64(s.pairs)
-	}
-	return seconds / float64(s.count)
+// perMessage converts the seconds of an iteration of so many pairs to those of a message.
+func (s *sweep) perMessage(seconds float64, pairs int) float64 {
+	return seconds / float64(pairs) / float64(s.count)
 }
 
 // measure does n iterations, and again with more of them until they take the least requested time.

@@ -13,7 +13,8 @@ const maxSingles = 1 << 20
 
 // tail times n iterations one by one and returns the percentiles on rank 0, in seconds per message.
 // The times are kept and sorted into the histogram afterwards, so the loop has one read of the
-// clock more than the one for the mean and nothing else.
+// clock more than the one for the mean and nothing else. A time is of one pair, or of one rank and all
+// its peers in a fan: pairs that take turns have no such bandwidth together.
 func (s *sweep) tail(size, n int) ([]float64, error) {
 	mine, err := s.singles(s.Pair, size, min(n, maxSingles/s.pairs))
 	if err != nil {
@@ -23,9 +24,13 @@ func (s *sweep) tail(size, n int) ([]float64, error) {
 	if err != nil || s.c.Rank() != 0 {
 		return nil, err
 	}
+	pairs := 1
+	if s.fan != nil {
+		pairs = len(s.fan.peers)
+	}
 	out := percentiles(all, s.o.Percentiles)
 	for i, seconds := range out {
-		out[i] = s.perMessage(seconds)
+		out[i] = s.perMessage(seconds, pairs)
 	}
 	return out, nil
 }

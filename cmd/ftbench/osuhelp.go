@@ -21,7 +21,8 @@ var osuWords = map[string]osuHelp{
 		"both directions together.",
 		[]string{"-m 65536: --min-time 500ms", "-c"}},
 	"mbw_mr": {"As bw, by several pairs at once, rank i with rank pairs+i: the bandwidth and the\nmessages per " +
-		"second of all pairs together, until the last of them is done.",
+		"second of all pairs together, until the last of them is done. The percentiles of -z\nare of single " +
+		"windows: the bandwidth of one pair.",
 		[]string{"-n 4", "-p 2 -m 8:8 --min-time 1s", "-V -R 0 -m 8:4096"}},
 	"multi_lat": {"As latency, by several pairs at once, rank i with rank pairs+i: the mean of the\npairs.",
 		[]string{"-n 4", "-p 2 -z"}},
