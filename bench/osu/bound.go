@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/bench/budget"
 )
 
@@ -37,14 +36,14 @@ type bound struct {
 }
 
 // next begins a size. The error ends the sweep: with twice the bytes not one iteration would fit, or
-// the time of the whole sweep is over.
-func (b *bound) next(size int, c *banyan.Comm) error {
+// the time of the whole sweep is over, on which agree has all ranks that measure agree.
+func (b *bound) next(size int, agree func() (over bool, err error)) error {
 	last := b.each
 	b.each = 0
 	if b.o.MaxTime > 0 && 2*last > b.o.MaxTime {
 		return &CutError{Size: size, Last: last, Max: b.o.MaxTime}
 	}
-	over, err := b.o.Budget.Agree(c)
+	over, err := agree()
 	if over && b.done > 0 {
 		return &CutError{Size: size, Budget: b.o.Budget.Cut(b.done, b.done+b.o.sizes(size), "sizes")}
 	}

@@ -197,7 +197,7 @@ func (g *group) sweep(o *Options, emit func(Point) error) error {
 	}
 	limit := bound{o: o}
 	for size := low; size <= high; size = next(size) {
-		if err := limit.next(size, g.c); err != nil {
+		if err := limit.next(size, func() (bool, error) { return o.Budget.Agree(g.c) }); err != nil {
 			return err
 		}
 		pt, err := g.point(size, o, &limit)

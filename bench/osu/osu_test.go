@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/budget"
 )
 
 // inSim runs body as n simulated ranks.
@@ -404,6 +405,25 @@ func TestSweepsEndInTime(t *testing.T) {
 		for _, p := range points(t, c.name, c.ranks, o) {
 			require.Equal(t, 100, p.Iterations)
 		}
+	}
+}
+
+// When the time of the sweep is over, those that measure agree on its end without the others.
+func TestBudgetOfSomeRanks(t *testing.T) {
+	for name, pairs := range map[string]int{"mbw_mr": 1, "multi_lat": 2, "bw_fan_in": 0, "bcast": 0} {
+		o := small(Find(name))
+		o.Pairs, o.Budget = pairs, budget.Start(1)
+		inSim(t, 5, func(w *banyan.World) error {
+			err := Find(name).Run(w, o, func(Point) error { return nil })
+			if pairs == 0 || w.Comm().Rank() < 2*pairs {
+				var cut *CutError
+				require.ErrorAs(t, err, &cut, name)
+				require.Equal(t, 1, cut.Budget.Done, name)
+			} else {
+				require.NoError(t, err)
+			}
+			return w.Comm().Barrier()
+		})
 	}
 }
 

@@ -16,7 +16,7 @@ type sweep struct {
 
 func (s *sweep) all(emit func(Point) error) error {
 	for size := s.o.first(s.o.unit(1)); size <= s.o.Max; size = next(size) {
-		if err := s.bound.next(size, s.c); err != nil {
+		if err := s.bound.next(size, s.over); err != nil {
 			return err
 		}
 		s.renew(size)
@@ -35,6 +35,20 @@ func (s *sweep) all(emit func(Point) error) error {
 		}
 	}
 	return nil
+}
+
+// over reports to all ranks that measure whether the time of the sweep is over at rank 0. Other ranks have gone on,
+// and would not be in a broadcast.
+func (s *sweep) over() (bool, error) {
+	if s.o.Budget.Max() == 0 {
+		return false, nil
+	}
+	over := int64(0)
+	if s.o.Budget.Over() {
+		over = 1
+	}
+	over, err := s.share(over)
+	return over == 1, err
 }
 
 // given emits a point on rank 0 and reports whether bytes arrived wrong.
