@@ -21,7 +21,8 @@
 // The winner is then confirmed: the new value against the default, as a program would use them, with
 // processes that are started anew again and again. Two pairs of processes differ by some percent
 // just by the place of their memory, and one of twenty intervals is wrong. Only a value that is
-// better there too is a [Finding] that changes something.
+// better there too is a [Finding] that changes something. An algorithm of a collective that has won is measured
+// against the default once more in the same job, both on new communicators.
 //
 // # Limits
 //

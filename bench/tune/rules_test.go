@@ -3,11 +3,14 @@ package tune
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/osu"
 	"github.com/banyan-hpc/banyan/coll/choose"
 )
 
@@ -103,6 +106,43 @@ func TestCollectiveCharts(t *testing.T) {
 		"memory": "[{8 1 0 0}]", "chain": "[{8 2 0 0} {64 0.5 0 0}]", "straight": "[{64 1 0 0}]",
 		"chosen": "[{8 1 0 0} {64 0.5 0 0}]",
 	}, points)
+}
+
+// An algorithm that wins by chance is not confirmed, on other communicators, and the default stays.
+func TestAlgorithmsAreConfirmed(t *testing.T) {
+	for _, confirmed := range []bool{true, false} {
+		require.NoError(t, banyan.Simulate(2, banyan.Simulation{}, func(w *banyan.World) error {
+			m := &measuring{w: w, o: &CollectiveOptions{}, op: choose.Allreduce}
+			require.NoError(t, m.open())
+			var fits [][]forced
+			m.times = func(_ *osu.Trial, fit []forced) (times [][]float64, err error) {
+				fits = append(fits, fit)
+				for i := range fit {
+					each := 2.0
+					if i == len(fit)-1 && (len(fits) == 1 || confirmed) {
+						each = float64(len(fits)) / 2
+					}
+					times = append(times, slices.Repeat([]float64{each}, 6))
+				}
+				return times, nil
+			}
+			p, err := m.point(osu.Find("allreduce"), 1<<20)
+			require.NoError(t, err)
+			require.Len(t, fits, 2)
+			fastest := fits[0][len(fits[0])-1]
+			require.NotEqual(t, p.Default, fastest.by)
+			require.Equal(t, []string{p.Default, fastest.by}, []string{fits[1][0].by, fits[1][1].by})
+			require.NotSame(t, fastest.c, fits[1][1].c)
+			if confirmed {
+				require.Equal(t, fastest.by, p.Chosen)
+				require.InDelta(t, 0.5, p.Way(p.Chosen).Ratio, 1e-9)
+			} else {
+				require.Equal(t, p.Default, p.Chosen)
+				require.InDelta(t, 1, p.Way(fastest.by).Ratio, 1e-9)
+			}
+			return m.free()
+		}))
+	}
 }
 
 // Too few rounds, or a time that is lost in noise, keep the default.

@@ -57,9 +57,9 @@ type tuneCollCmd struct {
 func (tuneCollCmd) Help() string {
 	return `Measures each algorithm of each collective that the ranks have, in turn, in one job, and
 prints a table of those that are faster than the default by 3 % or more, significantly so
-(95 % interval of the rounds' ratios). Programs take it by coll.algorithms, by
-BANYAN_COLL_ALGORITHMS or by WithAlgorithms; docs/tuning.md has the format, and a table may be
-written by hand or put together of several.
+(95 % interval of the rounds' ratios), and are so once more on new communicators. Programs
+take it by coll.algorithms, by BANYAN_COLL_ALGORITHMS or by WithAlgorithms; docs/tuning.md has
+the format, and a table may be written by hand or put together of several.
 
 It starts its ranks itself, or is the program of a job of ftbench run or another launcher, for
 several nodes. --fabric sim measures in virtual time, where nothing is shared in memory.
