@@ -4,10 +4,10 @@
 // # Method
 //
 // A [Plan] names the implementations ([Source]) of one measure and the bounds on their ratios. A
-// [Runner] samples the sources in turn, A B, B A, A B, …, so that drift meets them alike, and runs a
-// control (a plain cache-line ping-pong) before and after each sample. A sample around which the
-// control changed is dropped, and so is a pair whose two controls differ. The rest is sorted by core
-// distance: the host moves the cores, and ratios differ between its placements, so near and far cores
+// [Runner] samples the sources in turn, A B, B A, A B, …, so that drift and the caches that the last one
+// leaves meet them alike, and runs a control (a plain cache-line ping-pong) before and after each
+// sample. A sample around which the control changed is dropped, and so is a pair whose two controls
+// differ. The rest is sorted by core distance: the host moves the cores, and ratios differ between its placements, so near and far cores
 // have results of their own and no pair spans two distances.
 //
 // The statistic is the median of the paired ratios with an exact 95 % interval

@@ -74,9 +74,10 @@ func (v *values) at(k int) Sample {
 	return s
 }
 
-// turn samples each source once, between controls. The order rotates, so that none always has the
-// same neighbour: with two sources A B, B A, A B. Sources in failed are left out; one that fails is
-// entered there, but the first source's failure is an error.
+// turn samples each source once, between controls. The order rotates, and every second one is
+// backwards, so that none always follows the same: A B, B A, A B of two sources, A B C, B A C, C A B of
+// three. Sources in failed are left out; one that fails is entered there, but the first source's
+// failure is an error.
 func (r *Runner) turn(ctx context.Context, sources []SweepSource, points, i int, failed map[string]string) ([]values,
 	error) {
 	var out []values
@@ -85,7 +86,11 @@ func (r *Runner) turn(ctx context.Context, sources []SweepSource, points, i int,
 		return nil, err
 	}
 	for k := range sources {
-		src := &sources[(i+k)%len(sources)]
+		at := i + k
+		if i%2 == 1 {
+			at = i - k + len(sources)
+		}
+		src := &sources[at%len(sources)]
 		if _, skip := failed[src.Name]; skip {
 			continue
 		}

@@ -110,6 +110,28 @@ func TestDistancesApart(t *testing.T) {
 	require.InDelta(t, 0.32e-6, res.Rows[1].Subject, 0.02e-6)
 }
 
+// Each source is at each place as often, and comes after others in turn.
+func TestOrderOfSources(t *testing.T) {
+	m := newMachine()
+	p := &Plan{Name: "x", Sources: []Source{m.source("a", 1), m.source("b", 1), m.source("c", 1), m.source("d", 1)}}
+	_, err := m.runner(8).Run(t.Context(), p)
+	require.NoError(t, err)
+	before, places := map[string]int{}, map[string][4]int{}
+	for i, name := range m.order {
+		at := places[name]
+		at[i%4]++
+		places[name] = at
+		if i%4 > 0 {
+			before[m.order[i-1]+name]++
+		}
+	}
+	require.Len(t, places, 4)
+	for name, at := range places {
+		require.Equal(t, [4]int{2, 2, 2, 2}, at, name)
+	}
+	require.Equal(t, map[string]int{"ab": 4, "bc": 2, "cd": 4, "da": 2, "ba": 4, "cb": 2, "dc": 4, "ad": 2}, before)
+}
+
 // One bound that is decided does not end the sampling for another.
 func TestEnoughIsForAllBounds(t *testing.T) {
 	bound := Bound{Limit: 1}

@@ -48,7 +48,7 @@ func TestSweep(t *testing.T) {
 	r.Progress = func(string) { parts++ }
 	c, err := r.Sweep(t.Context(), testSweep(m))
 	require.NoError(t, err)
-	require.Equal(t, []string{"ours", "a", "b", "ours", "a", "b", "a", "b", "ours"}, m.order[:9],
+	require.Equal(t, []string{"ours", "a", "b", "ours", "a", "b", "a", "ours", "b"}, m.order[:9],
 		"all parts in each round, and the order rotates")
 	require.Len(t, c.Points, 3)
 	require.Equal(t, 2*len(c.Points[0].Rounds), parts)
