@@ -274,7 +274,7 @@ func TestRanksTellEachOther(t *testing.T) {
 			require.NoError(t, err)
 			require.EqualValues(t, n*(n+1)/2, total)
 			mine := []time.Duration{time.Duration(rank), time.Duration(10 * rank)}
-			if !p.First() {
+			if !p.first {
 				mine = nil
 			}
 			all, err := p.collect(mine)

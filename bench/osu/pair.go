@@ -111,9 +111,6 @@ func (p *Pair) nth(b []byte, message int) []byte {
 	return b[:cap(b)][message*len(b):][:len(b)]
 }
 
-// First reports whether this is the side that starts and has the times.
-func (p *Pair) First() bool { return p.first }
-
 // Latency exchanges n round trips of size bytes and returns how long they took on the first side,
 // and 0 on the other.
 func (p *Pair) Latency(size, n int) (time.Duration, error) {
