@@ -1,7 +1,7 @@
 // Package stats has the statistics of the measurements: medians, percentiles, confidence intervals
 // of medians and of paired ratios, and the distribution of times.
 //
-//	v := stats.RatioInterval(subject, baseline) // paired observations
+//	v := stats.MedianInterval(stats.Ratios(subject, baseline)) // paired observations
 //	fmt.Println(v.Median, v.Low, v.High, v.Sameness(0.05))
 //
 //	h := stats.NewHistogram()

@@ -45,9 +45,6 @@ func DifferenceInterval(xs []float64) Interval {
 	return v
 }
 
-// RatioInterval is the [MedianInterval] of the ratios of paired observations, subject over base.
-func RatioInterval(subject, base []float64) Interval { return MedianInterval(Ratios(subject, base)) }
-
 // Ratios divides paired observations. Precondition: base is at least as long as subject.
 func Ratios(subject, base []float64) []float64 {
 	out := make([]float64, len(subject))

@@ -24,7 +24,7 @@ func TestSignTestRank(t *testing.T) {
 
 func TestPairedIntervals(t *testing.T) {
 	a, b := []float64{2, 6, 12}, []float64{1, 2, 3}
-	require.Equal(t, 3.0, RatioInterval(a, b).Median)
+	require.Equal(t, []float64{2, 3, 4}, Ratios(a, b))
 	require.Equal(t, []float64{1, 4, 9}, Differences(a, b))
 }
 
@@ -40,7 +40,7 @@ func TestMedianInterval(t *testing.T) {
 	for want, v := range map[string]Interval{
 		`{"median":5,"low":2,"high":8,"n":9}`:          v,
 		`{"median":3,"low":null,"high":null,"n":5}`:    few,
-		`{"median":null,"low":null,"high":null,"n":1}`: RatioInterval([]float64{1}, []float64{0}),
+		`{"median":null,"low":null,"high":null,"n":1}`: MedianInterval(Ratios([]float64{1}, []float64{0})),
 	} {
 		got, err := json.Marshal(v)
 		require.NoError(t, err)
