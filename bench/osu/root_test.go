@@ -36,7 +36,7 @@ func TestRootsAndPlaces(t *testing.T) {
 		}
 	}
 	require.Equal(t, 10, rooted, "reduce, gather(v), scatter(v), blocking and not")
-	require.Equal(t, 14+14+11, placed, "all but barrier, bcast and neighbours; scan; persistent ones")
+	require.Equal(t, 14+14+12, placed, "all but barrier, bcast and neighbours; scans; persistent ones")
 }
 
 // The root's place is used: its data there are sent, and received data are left there.
