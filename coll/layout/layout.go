@@ -2,6 +2,7 @@ package layout
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/banyan-hpc/banyan"
@@ -25,7 +26,7 @@ type dim struct{ count, stride int }
 const maxDims = 16
 
 // Vector selects count blocks of so many elements, which begin stride elements apart (MPI_Type_vector). Error:
-// ErrArgument for a negative number, or blocks that overlap.
+// ErrArgument for a negative number, blocks that overlap, or an extent that no slice has.
 func Vector(count, block, stride int) (Layout, error) {
 	if count < 0 || block < 0 || stride < block && count > 1 {
 		return Layout{}, fmt.Errorf("%w: %d blocks of %d elements, %d apart", banyan.ErrArgument, count, block, stride)
@@ -34,17 +35,18 @@ func Vector(count, block, stride int) (Layout, error) {
 		return Layout{}, nil
 	}
 	if stride == block || count == 1 {
-		block, count = block*count, 1
+		block, count = plus(0, block, count), 1
 	}
-	l := Layout{block: block, count: count * block, extent: (count-1)*stride + block}
+	l := Layout{block: block, count: plus(0, count, block), extent: plus(block, count-1, stride)}
 	if count > 1 {
 		l.dims = []dim{{count, stride}}
 	}
-	return l, nil
+	return l.checked()
 }
 
 // Indexed selects a block of lengths[i] elements at each places[i] (MPI_Type_indexed), in that order. Blocks of a view
-// that is received into do not overlap. Errors: ErrArgument for lists of different lengths, or a negative number.
+// that is received into do not overlap. Errors: ErrArgument for lists of different lengths, a negative number, or a count
+// or an extent that no slice has.
 func Indexed(places, lengths []int) (Layout, error) {
 	if len(places) != len(lengths) {
 		return Layout{}, fmt.Errorf("%w: %d places of blocks and %d lengths", banyan.ErrArgument, len(places), len(lengths))
@@ -54,40 +56,55 @@ func Indexed(places, lengths []int) (Layout, error) {
 		if n < 0 || places[i] < 0 {
 			return Layout{}, fmt.Errorf("%w: a block of %d elements at %d", banyan.ErrArgument, n, places[i])
 		}
-		if l.count += n; n > 0 {
-			l.extent = max(l.extent, places[i]+n)
+		if l.count = plus(l.count, 1, n); n > 0 {
+			l.extent = max(l.extent, plus(places[i], 1, n))
 		}
 	}
-	return l, nil
+	return l.checked()
 }
 
 // Subarray selects a part of an array of any number of dimensions up to 16, of which the last one lies side by side
 // (MPI_Type_create_subarray with MPI_ORDER_C): in each dimension of a size the elements start … start+part-1. Error:
-// ErrArgument for lists of different lengths, or a part that is not within.
+// ErrArgument for lists of different lengths, a part that is not within, or an extent that no slice has.
 func Subarray(sizes, part, start []int) (Layout, error) {
 	if len(sizes) != len(part) || len(sizes) != len(start) || len(sizes) > maxDims {
 		return Layout{}, fmt.Errorf("%w: %d sizes, %d of the part and %d starts, of at most %d dimensions",
 			banyan.ErrArgument, len(sizes), len(part), len(start), maxDims)
 	}
-	l := Layout{block: 1, count: 1}
-	stride, last := 1, 0
+	l := Layout{block: 1, count: 1, extent: 1}
+	stride := 1
 	for d := len(sizes) - 1; d >= 0; d-- {
-		if part[d] < 0 || start[d] < 0 || start[d] > sizes[d]-part[d] {
+		if min(sizes[d], part[d], start[d]) < 0 || start[d] > sizes[d]-part[d] {
 			return Layout{}, fmt.Errorf("%w: dimension %d has %d elements, not %d from %d on", banyan.ErrArgument, d,
 				sizes[d], part[d], start[d])
 		}
-		if l.count *= part[d]; l.count > 0 {
-			l.first += start[d] * stride
-			last += (start[d] + part[d] - 1) * stride
+		if l.count = plus(0, l.count, part[d]); l.count > 0 {
+			l.first = plus(l.first, start[d], stride)
+			l.extent = plus(l.extent, start[d]+part[d]-1, stride)
 			l.repeat(part[d], stride)
 		}
-		stride *= sizes[d]
+		stride = plus(0, stride, sizes[d])
 	}
 	if l.count == 0 {
 		return Layout{}, nil
 	}
 	slices.Reverse(l.dims)
-	l.extent = last + 1
+	return l.checked()
+}
+
+// plus gives n + count*size of numbers that are not negative, or MaxInt if that is more.
+func plus(n, count, size int) int {
+	if count > 0 && size > (math.MaxInt-n)/count {
+		return math.MaxInt
+	}
+	return n + count*size
+}
+
+// checked gives an error for a layout of more elements than any slice has.
+func (l Layout) checked() (Layout, error) {
+	if max(l.count, l.extent) == math.MaxInt {
+		return Layout{}, fmt.Errorf("%w: a layout of more elements than a slice has", banyan.ErrArgument)
+	}
 	return l, nil
 }
 

@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -160,4 +161,40 @@ func TestWrongLayouts(t *testing.T) {
 	} {
 		require.ErrorIs(t, call(), banyan.ErrArgument, name)
 	}
+}
+
+// Layouts that no slice has are refused, also if numbers that overflow would give them a short extent.
+func TestLayoutsBeyondAnySlice(t *testing.T) {
+	for name, call := range map[string]func() (Layout, error){
+		"vector":                    func() (Layout, error) { return Vector(1<<32, 1, 1<<32) },
+		"vector of touching blocks": func() (Layout, error) { return Vector(1<<32, 1<<32, 1<<32) },
+		"last block":                func() (Layout, error) { return Vector(2, 2, math.MaxInt-1) },
+		"place":                     func() (Layout, error) { return Indexed([]int{math.MaxInt}, []int{1}) },
+		"sum of lengths": func() (Layout, error) {
+			return Indexed(make([]int, 3), []int{math.MaxInt - 1, math.MaxInt - 1, 4})
+		},
+		"start": func() (Layout, error) {
+			return Subarray([]int{1 << 33, 1 << 33}, []int{1, 1}, []int{1 << 31, 0})
+		},
+		"part": func() (Layout, error) {
+			return Subarray([]int{1 << 33, 1 << 33}, []int{1 << 33, 1 << 33}, []int{0, 0})
+		},
+		"stride": func() (Layout, error) {
+			return Subarray([]int{2, 1 << 32, 1 << 32}, []int{2, 1, 1}, []int{0, 0, 0})
+		},
+		"negative size": func() (Layout, error) { return Subarray([]int{math.MinInt}, []int{1}, []int{0}) },
+	} {
+		_, err := call()
+		require.ErrorIs(t, err, banyan.ErrArgument, name)
+	}
+	// Only the elements that are selected count.
+	l, err := Subarray([]int{1 << 40, 1 << 40, 4}, []int{1, 1, 2}, []int{0, 0, 1})
+	require.NoError(t, err)
+	require.Equal(t, 3, l.Extent())
+	l, err = Subarray([]int{math.MaxInt, 1 << 40}, []int{0, 1 << 40}, []int{1 << 40, 0})
+	require.NoError(t, err)
+	require.Zero(t, l.Extent())
+	l, err = Indexed([]int{math.MaxInt, 2}, []int{0, 1})
+	require.NoError(t, err)
+	require.Equal(t, 3, l.Extent())
 }
