@@ -266,7 +266,8 @@ func (c *Comm) CreateGroup(g Group, tag int) (*Comm, error) {
 
 // Split makes one communicator for each color. Its members are the ranks that passed the color,
 // ordered by key, then by rank. Color is at least 0, or [Undefined], which returns nil. Failed
-// ranks that were agreed on ([Comm.Validate]) count as Undefined. It is collective.
+// ranks that were agreed on ([Comm.Validate]) count as Undefined. It is collective. A rank with a
+// wrong color takes part and belongs to no group; its error is ErrArgument.
 func (c *Comm) Split(color, key int) (*Comm, error) {
 	if c.Rank() == Undefined {
 		return nil, c.valid().notifyOf("Split", errAbsent)

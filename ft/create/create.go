@@ -93,7 +93,8 @@ func (p Parent) contains(g p2p.Group) error {
 }
 
 // Split makes a communicator for each color, of the ranks that gave it, ordered by key, then by
-// rank. Failed ranks that are agreed on count as Undefined.
+// rank. Failed ranks that are agreed on count as Undefined. A rank with a wrong color takes part,
+// and belongs to no group.
 func (p Parent) Split(color, key int) (*p2p.Comm, error) {
 	made, err := p.split(color, key)
 	return p.finish(repair.Split, made, err)
@@ -104,9 +105,7 @@ func (p Parent) split(color, key int) (*p2p.Comm, error) {
 	var wrong error
 	if color < 0 && color != Undefined {
 		wrong = fmt.Errorf("%w: color %d, want 0 or more, or Undefined", ft.ErrArgument, color)
-		if !p.uniform(nil) {
-			return nil, wrong
-		}
+		color = Undefined // the others must not wait for this rank
 	}
 	all := make([]byte, colorBytes*p.Core.Size())
 	for rank := range p.Core.Size() { // failed ranks give nothing
@@ -116,7 +115,6 @@ func (p Parent) split(color, key int) (*p2p.Comm, error) {
 	mine := all[colorBytes*p.Core.Rank():]
 	binary.LittleEndian.PutUint64(mine, uint64(int64(color)))
 	binary.LittleEndian.PutUint64(mine[8:], uint64(int64(key)))
-	// The others must not wait for a rank with wrong arguments.
 	if err := p.allgather(mine[:colorBytes], all); err != nil || wrong != nil {
 		return nil, cmp.Or(wrong, err)
 	}

@@ -72,3 +72,29 @@ func halves(w *banyan.World, dies, merge bool) error {
 	}
 	return nil
 }
+
+// A rank with a wrong color takes part in the split: the others get theirs without it, and the next split
+// gives all of them the same communicator.
+func TestSplitWithAWrongColor(t *testing.T) {
+	require.NoError(t, banyan.Simulate(3, banyan.Simulation{}, func(w *banyan.World) error {
+		c := w.Comm()
+		if c.Rank() == 1 {
+			require.ErrorIs(t, second(c.Split(-1, 0)), banyan.ErrArgument)
+		} else {
+			two, err := c.Split(0, 0)
+			if err != nil {
+				return err
+			}
+			require.Equal(t, []int{0, 2}, two.Group().Ranks())
+			if err := token(two, c); err != nil {
+				return err
+			}
+		}
+		all, err := c.Split(0, 0)
+		if err != nil {
+			return err
+		}
+		require.Equal(t, 3, all.Size())
+		return token(all, c)
+	}))
+}

@@ -66,6 +66,8 @@ var onFailed = []failingCall{
 	{func(c *banyan.Comm) error { return second(c.Iagree(1).Wait()) }, "Agree on mine", 1, killed, banyan.ErrProcFailed},
 	{func(c *banyan.Comm) error { return second(c.Split(1, 5)) },
 		"Split(color 1, key 5) on mine", 1, killed, banyan.ErrProcFailed},
+	{func(c *banyan.Comm) error { return second(c.Split(-1, 0)) },
+		"Split(color -1, key 0) on mine", noPeer, "wrong argument: color -1, want 0 or more, or Undefined", banyan.ErrArgument},
 }
 
 // onRevoked are operations on a revoked communicator.
@@ -89,8 +91,6 @@ var onArguments = []failingCall{
 	{func(c *banyan.Comm) error { return c.Bcast(nil, -1) },
 		"Bcast(root -1) on mine", noPeer, "wrong argument: root -1, want 0 … 1", banyan.ErrArgument},
 	{func(c *banyan.Comm) error { return second(c.Merge(true)) }, "Merge on mine", noPeer, "wrong argument: not an intercommunicator", banyan.ErrArgument},
-	{func(c *banyan.Comm) error { return second(c.Split(-1, 0)) },
-		"Split(color -1, key 0) on mine", noPeer, "wrong argument: color -1, want 0 or more, or Undefined", banyan.ErrArgument},
 	{func(c *banyan.Comm) error { return second(c.AckFailed(-1)) },
 		"AckFailed(n -1) on mine", noPeer, "wrong argument: -1 failures", banyan.ErrArgument},
 	{func(c *banyan.Comm) error {
