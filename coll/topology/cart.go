@@ -132,18 +132,19 @@ func (t *Cart) Shift(dim, distance int) (source, dest int, err error) {
 }
 
 // Sub makes the grids of the dimensions to keep, one for each place along the others, and returns the one of
-// this rank (MPI_Cart_sub). It is collective. Errors: ErrArgument, unless keep has all dimensions; those of
-// Comm.Split.
+// this rank (MPI_Cart_sub). It is collective. Errors: ErrArgument, unless keep has all dimensions, here and at all
+// other ranks of the new grid; those of Comm.Split.
 func (t *Cart) Sub(keep []bool) (*Cart, error) {
 	switch {
 	case t == nil:
 		return nil, none("Cart.Sub")
 	case len(keep) != len(t.g.dims):
+		_, _ = t.c.Split(banyan.Undefined, 0) // the others must not wait for this rank
 		return nil, misuse("Cart.Sub", "which of %d dimensions to keep, where there are %d", len(keep), len(t.g.dims))
 	}
 	s := t.g.sub(keep)
 	color, key := t.g.part(t.c.Rank(), keep)
-	return newCart(s)(whole(s.size())(t.c.Split(color, key)))
+	return newCart(s)(whole(t.c, s.size())(t.c.Split(color, key)))
 }
 
 // none is the error of a rank without a place.

@@ -28,7 +28,7 @@ func derived(
 	if at >= places {
 		color = banyan.Undefined
 	}
-	return whole(places)(c.Split(color, at))
+	return whole(c, places)(c.Split(color, at))
 }
 
 // place gives this rank's place by the nodes of all ranks, and whether any rank has another place than its number.
@@ -43,13 +43,18 @@ func place(
 	return order[c.Rank()], !slices.IsSorted(order), nil
 }
 
-// whole gives an error for a communicator that has fewer ranks than places: some were agreed to have failed.
-func whole(places int) func(c *banyan.Comm, err error) (*banyan.Comm, error) {
+// whole gives an error for a communicator that has fewer ranks than places: some of those from which it was made
+// were agreed to have failed, or gave wrong arguments.
+func whole(from *banyan.Comm, places int) func(c *banyan.Comm, err error) (*banyan.Comm, error) {
 	return func(c *banyan.Comm, err error) (*banyan.Comm, error) {
 		if c == nil || err != nil || c.Size() == places {
 			return c, err
 		}
-		err = fmt.Errorf("topology of %d places, and %d ranks are left: %w", places, c.Size(), banyan.ErrProcFailed)
+		cause := banyan.ErrProcFailed
+		if from.Failed().Size() == 0 {
+			cause = banyan.ErrArgument
+		}
+		err = fmt.Errorf("topology of %d places has %d ranks: %w", places, c.Size(), cause)
 		return nil, errors.Join(err, c.Free())
 	}
 }

@@ -105,6 +105,29 @@ func TestWrongTopologies(t *testing.T) {
 	}))
 }
 
+// A rank with wrong arguments takes part: the next grids are the same at all ranks.
+func TestSubWithWrongArguments(t *testing.T) {
+	require.NoError(t, banyan.Simulate(4, banyan.Simulation{}, func(w *banyan.World) error {
+		g, err := topology.NewCart(w.Comm(), []int{2, 2}, make([]bool, 2), false)
+		require.NoError(t, err)
+		keep := []bool{false, true}
+		if g.Comm().Rank() == 1 {
+			keep = nil
+		}
+		row, err := g.Sub(keep)
+		if g.Comm().Rank() < 2 {
+			require.ErrorIs(t, err, banyan.ErrArgument)
+			require.False(t, banyan.IsFailure(err))
+		} else {
+			require.NoError(t, err)
+			require.NoError(t, checkAll(row, []int{3}))
+		}
+		row, err = g.Sub([]bool{false, true})
+		require.NoError(t, err)
+		return checkAll(row, []int{3})
+	}))
+}
+
 // The edges of a graph come in the order of the ranks that give them.
 func TestDistGraph(t *testing.T) {
 	require.NoError(t, banyan.Simulate(3, banyan.Simulation{}, func(w *banyan.World) error {
