@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -86,13 +87,14 @@ func newSymmetric(op string, edges [][]int, ranks int) (graph, error) {
 // rank. Those of Comm.Dup or Comm.Split.
 func NewAdjacent(c *banyan.Comm, e Edges, reorder bool) (*Graph, error) {
 	e, err := e.checked("NewAdjacent", c.Size())
-	if !reorder {
-		if err != nil {
-			return nil, err
-		}
-		return newDistributed(e)(c.Dup())
+	if reorder {
+		return adjacent(c, e, err)
 	}
-	return adjacent(c, e, err)
+	d, derr := c.Dup() // of wrong edges, too: the next communicators are the same at all ranks
+	if err != nil && derr == nil {
+		derr = d.Free()
+	}
+	return newDistributed(e)(d, cmp.Or(err, derr))
 }
 
 // NewDistGraph makes a communicator of the ranks of c with a graph. Each rank passes any edges, not only

@@ -128,6 +128,22 @@ func TestSubWithWrongArguments(t *testing.T) {
 	}))
 }
 
+// A rank with wrong edges makes its communicator, too: the next graphs are the same at all ranks.
+func TestAdjacentWithWrongArguments(t *testing.T) {
+	require.NoError(t, banyan.Simulate(2, banyan.Simulation{}, func(w *banyan.World) error {
+		if w.Comm().Rank() == 1 {
+			wrong := topology.Edges{Dests: []int{2}}
+			require.ErrorIs(t, second(topology.NewAdjacent(w.Comm(), wrong, false)), banyan.ErrArgument)
+		} else {
+			require.NoError(t, second(topology.NewAdjacent(w.Comm(), topology.Edges{}, false)))
+		}
+		other := []int{1 - w.Comm().Rank()}
+		g, err := topology.NewAdjacent(w.Comm(), topology.Edges{Sources: other, Dests: other}, false)
+		require.NoError(t, err)
+		return checkAll(g, []int{3})
+	}))
+}
+
 // The edges of a graph come in the order of the ranks that give them.
 func TestDistGraph(t *testing.T) {
 	require.NoError(t, banyan.Simulate(3, banyan.Simulation{}, func(w *banyan.World) error {
