@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -133,7 +134,7 @@ func parseRule(words []string) (r Rule, err error) {
 func (r *Rule) check() error {
 	o := &operations[r.Op]
 	switch {
-	case !contains(r.Op.Algorithms(), r.By):
+	case !slices.Contains(r.Op.Algorithms(), r.By):
 		return fmt.Errorf("%v has no algorithm %v: take one of %s", r.Op, r.By, join(r.Op.Algorithms()))
 	case r.Bytes == All:
 		return nil
@@ -145,15 +146,6 @@ func (r *Rule) check() error {
 		return fmt.Errorf("bytes: messages of %v go one way whatever their length, of which ranks do not inform each other: write *", r.Op)
 	}
 	return nil
-}
-
-func contains(all []Algorithm, a Algorithm) bool {
-	for _, one := range all {
-		if one == a {
-			return true
-		}
-	}
-	return false
 }
 
 func join(all []Algorithm) string {
