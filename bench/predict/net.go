@@ -23,19 +23,6 @@ type shapeOf struct {
 	depth    int
 }
 
-// Edges returns the parent of each survivor in the job's tree, by number among the survivors: -1 at
-// the root.
-func Edges(j Job) ([]int32, error) {
-	if err := j.check(); err != nil {
-		return nil, err
-	}
-	net, err := newShape(&j, tree.Except(j.Ranks, j.Dead...))
-	if err != nil {
-		return nil, err
-	}
-	return net.parent, nil
-}
-
 // place is a rank's process.
 func (j *Job) place(rank int) int {
 	if j.Place == nil {
