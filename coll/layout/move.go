@@ -131,19 +131,19 @@ func Alltoall[T banyan.Number](c *banyan.Comm, send, recv *View[T]) error {
 // Alltoallv sends each rank the elements of its view, and receives those of each rank into its view (MPI_Alltoallw);
 // see [banyan.Alltoallv].
 func Alltoallv[T banyan.Number](c *banyan.Comm, send, recv *Set[T]) error {
-	err := banyan.Alltoallv(c, send.Pack(), recv.Pack())
-	if err == nil {
-		recv.Unpack()
-	}
-	return err
+	return recv.after(banyan.Alltoallv(c, send.Pack(), recv.Pack()))
 }
 
 // Neighbors sends each destination the elements of its view, and receives those of the sources into their views
 // (MPI_Neighbor_alltoallw); see [banyan.NeighborAlltoallv].
 func Neighbors[T banyan.Number](c *banyan.Comm, n banyan.Neighborhood, send, recv *Set[T]) error {
-	err := banyan.NeighborAlltoallv(c, n, send.Pack(), recv.Pack())
+	return recv.after(banyan.NeighborAlltoallv(c, n, send.Pack(), recv.Pack()))
+}
+
+// after unpacks the result of an operation.
+func (s *Set[T]) after(err error) error {
 	if err == nil {
-		recv.Unpack()
+		s.Unpack()
 	}
 	return err
 }
