@@ -104,7 +104,7 @@ func Start(cfg Config) *Driver {
 
 // Finalizing declares that this process waits for the others to finalize, after which each departs
 // in its own time. A process that cannot be connected to for the first time from now on may have
-// departed or failed, so neither is reported.
+// departed or failed, so neither is reported. One that has sent something would have reported its departure.
 func (p *Driver) Finalizing() {
 	p.e.Lock()
 	defer p.e.Unlock()
@@ -275,7 +275,7 @@ func (p *Driver) onEnd(ep *progress.Endpoint, cause proc.Cause) {
 	case proc.Refused:
 		p.m.Fenced(ep.Proc, now)
 	case proc.Unknown:
-		if p.finalizing {
+		if p.finalizing && (ep.Reported || ep.Received() == 0) {
 			p.m.Missing(ep.Proc)
 		} else {
 			p.m.Died(ep.Proc, cause, now)

@@ -28,10 +28,32 @@ func TestDepartures(t *testing.T) {
 	}
 }
 
+// heardProvider makes connections that have received a frame.
+type heardProvider struct{ fabric.Provider }
+
+func (p heardProvider) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
+	c, err := p.Provider.Connect(spec)
+	return heardConn{c}, err
+}
+
+type heardConn struct{ fabric.Conn }
+
+func (heardConn) TryLend(fabric.Class, uint64, []byte) bool { return false }
+func (heardConn) Received() uint64                          { return 1 }
+func (heardConn) Lends() int                                { return 0 }
+func (heardConn) Unsent() bool                              { return false }
+func (heardConn) DetachBuffers()                            {}
+
 // A process that cannot be connected to has failed, and the others are notified; once this process
-// waits for the others to finalize it may as well have departed.
+// waits for the others to finalize it may as well have departed. One that it has heard has failed,
+// unless only another process says so.
 func TestMissingWhileFinalizing(t *testing.T) {
-	for _, last := range []bool{false, true} {
+	for _, x := range []struct{ last, heard, reported, told bool }{
+		{told: true},
+		{last: true},
+		{last: true, heard: true, told: true},
+		{last: true, heard: true, reported: true},
+	} {
 		var told bool
 		cfg := sim.DefaultConfig(3)
 		s, err := sim.New(cfg)
@@ -39,7 +61,7 @@ func TestMissingWhileFinalizing(t *testing.T) {
 		for id := range proc.ID(3) {
 			require.NoError(t, s.Spawn(id, func(p *sim.Proc) {
 				e := progress.New(progress.Config{
-					Self: id, Host: p.Host(), Others: []fabric.Provider{p.Provider()},
+					Self: id, Host: p.Host(), Others: []fabric.Provider{heardProvider{p.Provider()}},
 					Resolve: func(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil },
 				})
 				driver := Start(Config{
@@ -47,13 +69,18 @@ func TestMissingWhileFinalizing(t *testing.T) {
 						Timeout: DefaultTimeout},
 					Die: func(error) { p.Die(proc.Cause{Kind: proc.Exited, Code: 71}) },
 				})
-				if last && id == 0 {
+				ep := &progress.Endpoint{Proc: 2}
+				if x.heard && id == 0 {
+					ep, err = e.Endpoint(2)
+					require.NoError(t, err)
+				}
+				if x.last && id == 0 {
 					driver.Finalizing()
 				}
 				var done progress.Completion
 				e.Lock()
-				if id == 0 {
-					driver.onEnd(&progress.Endpoint{Proc: 2}, proc.Cause{Kind: proc.Unknown})
+				if ep.Reported = x.reported; id == 0 {
+					driver.onEnd(ep, proc.Cause{Kind: proc.Unknown})
 				}
 				e.After(second, done.Finish)
 				e.Wait(&done)
@@ -65,7 +92,7 @@ func TestMissingWhileFinalizing(t *testing.T) {
 			}))
 		}
 		require.NoError(t, s.Run())
-		require.Equal(t, !last, told)
+		require.Equal(t, x.told, told, "%+v", x)
 	}
 }
 

@@ -37,6 +37,8 @@ type Endpoint struct {
 	// pair; only the connecting side has them.
 	Accepted bool
 	Tried    []error
+	// Reported: Report was called for the peer, so its end may be what another process believes.
+	Reported bool
 
 	shm  *shm.Conn // the connection, if it uses shared memory
 	conn fabric.Conn

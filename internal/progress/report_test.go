@@ -59,6 +59,7 @@ func TestReport(t *testing.T) {
 	e[0].Report(1, killed)
 	e[0].Report(1, proc.Cause{Kind: proc.Heartbeat})
 	require.Zero(t, e[0].view.Epoch(), "known before what has arrived is delivered")
+	require.True(t, e[0].Lookup(1).Reported)
 	e[0].Unlock()
 	o.rounds()
 	require.Equal(t, []string{"process 1: killed by SIGKILL"}, o.told)

@@ -231,7 +231,9 @@ func (e *Engine) Report(peer proc.ID, cause proc.Cause) {
 	for _, p := range e.media {
 		p.Inform(peer, cause)
 	}
-	if e.Lookup(peer) == nil { // no provider has a connection whose end it could report
+	if ep := e.Lookup(peer); ep != nil {
+		ep.Reported = true
+	} else { // no provider has a connection whose end it could report
 		e.down(nil, peer, cause)
 	}
 	e.gapLeft = 0
