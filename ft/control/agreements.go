@@ -1,7 +1,6 @@
 package control
 
 import (
-	"fmt"
 	"log/slog"
 
 	"github.com/banyan-hpc/banyan/fabric"
@@ -77,7 +76,7 @@ func (a *Agreements) onFrame(from proc.ID, imm uint64, payload []byte) {
 	frame, ok := a.in.take(from, imm, payload)
 	var err error
 	switch {
-	case a.out.waiting(from) > maxWaiting:
+	case a.out.full(from):
 		err = errNotReading
 	case !ok:
 		err = agree.ErrFrame
@@ -89,12 +88,6 @@ func (a *Agreements) onFrame(from proc.ID, imm uint64, payload []byte) {
 	}
 	a.drain()
 }
-
-// maxWaiting bounds the frames that wait for a peer which sends frames itself: such a peer does not
-// read the answers. Without frames from it, a slow peer may have more.
-const maxWaiting = 1 << 14
-
-var errNotReading = fmt.Errorf("it sends frames, and does not take %d that wait for it", maxWaiting)
 
 // cutOff reports a peer that sends malformed frames as corrupt.
 func (a *Agreements) cutOff(peer proc.ID, why error) {

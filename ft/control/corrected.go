@@ -232,7 +232,7 @@ func (c *Corrected) onFrame(from proc.ID, imm uint64, payload []byte) {
 	frame, ok := c.in.take(from, imm, payload)
 	context, headed := corrected.Context(frame)
 	switch {
-	case c.out.waiting(from) > maxWaiting:
+	case c.out.full(from):
 		c.cutOff(from, errNotReading)
 	case !ok || frame != nil && !headed:
 		c.cutOff(from, corrected.ErrFrame)

@@ -18,16 +18,22 @@ type Outbox struct {
 	e   *progress.Engine
 	log *slog.Logger // nil: no log
 
-	queues      few.Map[proc.ID, []queuedFrame] // waiting frames, by receiver
-	order       []proc.ID                       // receivers of waiting frames, in the order of their first
-	dialQueue   []proc.ID                       // of those, the ones to connect to
-	unreachable few.Map[proc.ID, error]         // peers that cannot be reached, and why
+	queues      few.Map[proc.ID, queue] // waiting frames, by receiver
+	order       []proc.ID               // receivers of waiting frames, in the order of their first
+	dialQueue   []proc.ID               // of those, the ones to connect to
+	unreachable few.Map[proc.ID, error] // peers that cannot be reached, and why
 
 	sent    uint64 // waiting frames that have been sent since the start
 	dialing bool
 	drained *progress.Completion // finished when no frame waits; nil: Flush does not run
 	exited  fabric.Parker        // unparked when the dial goroutine has ended
 	stopped bool
+}
+
+// queue is the frames that wait for a process.
+type queue struct {
+	frames []queuedFrame
+	bytes  int // of the payloads
 }
 
 // queuedFrame is a frame that waits, or the rest of it.
@@ -61,11 +67,11 @@ func (o *Outbox) Send(to proc.ID, class fabric.Class, payload []byte) {
 		return
 	}
 	p := queuedFrame{class, payload}
-	queue := o.queues.Get(to)
-	if len(queue) == 0 && ep != nil && p.send(ep) {
+	q := o.queues.Get(to)
+	if len(q.frames) == 0 && ep != nil && p.send(ep) {
 		return
 	}
-	if len(queue) == 0 {
+	if len(q.frames) == 0 {
 		o.order = append(o.order, to)
 		o.e.Backlog()
 		if ep == nil {
@@ -73,13 +79,26 @@ func (o *Outbox) Send(to proc.ID, class fabric.Class, payload []byte) {
 		}
 	}
 	p.payload = slices.Clone(p.payload)
-	o.queues.Put(to, append(queue, p))
+	o.queues.Put(to, queue{append(q.frames, p), q.bytes + len(p.payload)})
 	o.e.Kick() // a sleeping goroutine does not wait for this credit yet
 	o.startDialing()
 }
 
-// waiting is the number of frames that wait for a process.
-func (o *Outbox) waiting(to proc.ID) int { return len(o.queues.Get(to)) }
+// maxWaiting and maxWaitingBytes bound the frames that wait for a peer which sends frames itself: such a
+// peer does not read the answers. Without frames from it, a slow peer may have more. The bytes are those of
+// the longest broadcasts in whole windows of dozens of communicators.
+const (
+	maxWaiting      = 1 << 14
+	maxWaitingBytes = 1 << 27
+)
+
+var errNotReading = errors.New("it sends frames, and does not take those that wait for it")
+
+// full reports whether more waits for a process than for one that reads.
+func (o *Outbox) full(to proc.ID) bool {
+	q := o.queues.Get(to)
+	return len(q.frames) > maxWaiting || q.bytes > maxWaitingBytes
+}
 
 // Connect connects to a process, so that this process learns of its failure.
 func (o *Outbox) Connect(to proc.ID) {
@@ -118,16 +137,22 @@ func (o *Outbox) flush() (sent int) {
 		if ep == nil {
 			return false
 		}
-		queue := o.queues.Get(to)
-		for len(queue) > 0 && (ep.State != progress.Alive || queue[0].send(ep)) {
-			queue = queue[1:]
+		q := o.queues.Get(to)
+		for len(q.frames) > 0 {
+			f := &q.frames[0]
+			q.bytes -= len(f.payload)
+			if ep.State == progress.Alive && !f.send(ep) {
+				q.bytes += len(f.payload) // the rest
+				break
+			}
+			q.frames = q.frames[1:]
 			sent++
 		}
-		if len(queue) == 0 {
+		if len(q.frames) == 0 {
 			o.queues.Delete(to)
 			return true
 		}
-		o.queues.Put(to, queue)
+		o.queues.Put(to, q)
 		return false
 	})
 	o.sent += uint64(sent)

@@ -120,6 +120,11 @@ func TestOutboxKeepsTheOrder(t *testing.T) {
 				var later progress.Completion
 				e.After(e.Host().Now()%9*1000, later.Finish)
 				e.Wait(&later)
+				bytes, q := 0, out.queues.Get(1)
+				for _, f := range q.frames {
+					bytes += len(f.payload)
+				}
+				assert.Equal(t, bytes, q.bytes)
 			}
 		}
 		out.Flush(1 << 60)
@@ -138,6 +143,22 @@ func TestOutboxKeepsTheOrder(t *testing.T) {
 				require.Len(t, frame, 4+i%5*9000)
 			}
 		}
+	}
+}
+
+// The frames that wait for a process are too many by their number, and by their length.
+func TestOutboxIsFull(t *testing.T) {
+	for _, size := range []int{0, 1 << 20} {
+		o := outboxJob{n: 2}
+		o.run(t, func(p *sim.Proc, e *progress.Engine, out *Outbox) {
+			frame := make([]byte, size)
+			for range min(maxWaiting, maxWaitingBytes/max(size, 1)) {
+				out.Send(1, fabric.ClassAgree, frame)
+			}
+			assert.False(t, out.full(1))
+			out.Send(1, fabric.ClassAgree, frame)
+			assert.True(t, out.full(1))
+		})
 	}
 }
 
