@@ -22,7 +22,8 @@ func draw(seed uint64, broken mutant) (job, *rand.Rand) {
 	for range 1 + rng.IntN(4) {
 		j.ops = append(j.ops, call{rng.IntN(3) == 0, rng.IntN(j.n), rng.IntN(4) == 0})
 	}
-	if rng.IntN(32) == 0 { // past barriers of the machine's own
+	if rng.IntN(32) == 0 { // past barriers of the machine's own, and the highest number
+		j.first = 1<<32 - Period
 		for range 3 * Period {
 			j.ops = append(j.ops, call{root: rng.IntN(j.n)})
 		}
@@ -171,20 +172,24 @@ func TestWithoutDetection(t *testing.T) {
 	for n := 2; n <= 9; n++ {
 		for dead := range 1 << (n - 1) {
 			for _, long := range []bool{false, true} {
-				require.NoError(t, blindly(n, dead<<1, long, noMutant), "%d ranks, dead %b", n, dead<<1)
+				j := job{n: n, ops: []call{{long: long}}}
+				require.NoError(t, blindly(j, dead<<1), "%d ranks, dead %b", n, dead<<1)
+				j.first = 1<<32 - 1
+				require.NoError(t, blindly(j, dead<<1), "%d ranks, dead %b, numbers begin again", n, dead<<1)
 			}
 		}
 	}
 	for n, dead := range map[int]int{4: 1 << 1, 8: 1<<1 | 1<<2} {
-		require.ErrorContains(t, blindly(n, dead, false, uncorrected), "for ever")
+		require.ErrorContains(t, blindly(job{n: n, ops: []call{{}}, broken: uncorrected}, dead), "for ever")
 	}
-	require.ErrorContains(t, blindly(8, 1<<1|1<<2|1<<4, false, shortSighted), "for ever")
+	require.ErrorContains(t, blindly(job{n: 8, ops: []call{{}}, broken: shortSighted}, 1<<1|1<<2|1<<4), "for ever")
 }
 
 // blindly kills ranks before a broadcast of rank 0; no rank is notified.
-func blindly(n, dead int, long bool, broken mutant) error {
-	w := newWorld(job{n: n, ops: []call{{long: long}}, blind: true, broken: broken})
-	for at := range n {
+func blindly(j job, dead int) error {
+	j.blind = true
+	w := newWorld(j)
+	for at := range j.n {
 		if dead>>at&1 != 0 {
 			w.kill(at)
 		}
@@ -228,19 +233,37 @@ func TestInline(t *testing.T) {
 	}
 }
 
-// The values kept for other ranks are bounded.
+// The values kept for other ranks are bounded, also where the numbers begin again.
 func TestKept(t *testing.T) {
-	w := newWorld(job{n: 4})
-	for i := range 10 * Period {
-		w.ops = append(w.ops, call{root: i % 4})
-	}
-	for steps := w.steps(nil); !over(steps); steps = w.steps(steps) {
-		w.do(steps[0])
-		for _, r := range w.ranks {
-			require.LessOrEqual(t, r.m.Kept(), window+1)
+	for _, first := range []uint32{0, 1<<32 - 100} {
+		w := newWorld(job{n: 4, first: first})
+		for i := range 10 * Period {
+			w.ops = append(w.ops, call{root: i % 4})
 		}
+		for steps := w.steps(nil); !over(steps); steps = w.steps(steps) {
+			w.do(steps[0])
+			for _, r := range w.ranks {
+				require.LessOrEqual(t, len(r.m.ops), window+1)
+			}
+		}
+		require.NoError(t, w.wrong(true))
 	}
-	require.NoError(t, w.wrong(true))
+}
+
+// A barrier that is called before the broadcast before it has ended waits for that.
+func TestCallsBeforeOutcomes(t *testing.T) {
+	for _, first := range []uint32{0, 1<<32 - 2} {
+		w := newWorld(job{n: 4, first: first, ops: []call{{}, {barrier: true}}})
+		for range w.ops {
+			for at := range w.n {
+				w.do(step{'c', at, 0, -1})
+			}
+		}
+		for steps := w.steps(nil); !over(steps); steps = w.steps(steps) {
+			w.do(steps[0])
+		}
+		require.NoError(t, w.wrong(true))
+	}
 }
 
 // Each rule is needed, and the exploration finds its absence.
@@ -328,7 +351,7 @@ func FuzzReceive(f *testing.F) {
 		m.Ended(0)
 		m.Ended(2)
 		require.Equal(t, uint32(2), m.Barrier())
-		require.LessOrEqual(t, m.Kept(), maxAhead+4)
+		require.LessOrEqual(t, len(m.ops), maxAhead+4)
 		ends := make([]int, 3)
 		for a, ok := m.Next(); ok; a, ok = m.Next() {
 			switch a.Kind {

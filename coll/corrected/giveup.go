@@ -4,14 +4,14 @@ import "slices"
 
 // Ask asks a rank that this one waits for whether it will call an operation.
 func (m *Machine) Ask(to int, number uint32) {
-	if number > m.base && number <= m.called {
+	if after(number, m.base) && !after(number, m.called) {
 		m.send(m.find(number), to, kindAsk, 0, nil)
 	}
 }
 
 // Refuse answers a rank that has asked: this one will not call the operation.
 func (m *Machine) Refuse(to int, number uint32) {
-	if number > m.called {
+	if after(number, m.called) {
 		m.send(m.find(number), to, kindQuit, 0, nil)
 	}
 }

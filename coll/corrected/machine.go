@@ -167,6 +167,9 @@ func (m *Machine) call(barrier bool, root int, value []byte) uint32 {
 	return o.number
 }
 
+// after compares numbers, of which 0 follows the highest.
+func after(a, b uint32) bool { return int32(a-b) > 0 }
+
 // begin numbers a call.
 func (m *Machine) begin(barrier bool, root int, value []byte) *op {
 	m.called++
@@ -196,7 +199,7 @@ func (m *Machine) find(number uint32) *op {
 func (m *Machine) admit() {
 	for i := 0; i < len(m.ops); i++ {
 		o := m.ops[i]
-		if !o.called || o.number > m.base+window {
+		if !o.called || after(o.number, m.base+window) {
 			return
 		}
 		if o.entered {
@@ -263,9 +266,9 @@ func (m *Machine) Receive(from int, payload []byte) error {
 		return err
 	}
 	switch {
-	case m.ended.has(from) || f.number <= m.base:
+	case m.ended.has(from) || !after(f.number, m.base):
 		return nil
-	case f.number > m.called+maxAhead:
+	case after(f.number, m.called+maxAhead):
 		return fmt.Errorf("%w: operation %d, and %d have been called here", ErrFrame, f.number, m.called)
 	}
 	o := m.find(f.number)

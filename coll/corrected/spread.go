@@ -39,7 +39,7 @@ func (m *Machine) finish(o *op, outcome Outcome, value []byte, stamp int) {
 		m.forget(o)
 	}
 	for _, p := range slices.Clone(m.ops) { // a barrier may have waited for this one
-		if p.barrier && p.number > o.number {
+		if p.barrier && after(p.number, o.number) {
 			m.step(p)
 		}
 	}
@@ -147,7 +147,7 @@ func (m *Machine) arm(o *op) {
 
 // Tick reports that a timer has fired.
 func (m *Machine) Tick(number uint32) {
-	if number <= m.base || number > m.base+uint32(len(m.ops)) {
+	if number-m.base-1 >= uint32(len(m.ops)) {
 		return
 	}
 	o := m.find(number)

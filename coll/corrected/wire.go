@@ -73,7 +73,7 @@ func (f *frame) decode(b []byte, n int) error {
 	root, epoch := binary.LittleEndian.Uint32(b[10:]), binary.LittleEndian.Uint32(b[14:])
 	*f = frame{kind: kind(b[4]), flags: b[5], number: binary.LittleEndian.Uint32(b[6:]), value: b[HeadBytes:]}
 	if f.kind < kindUp || f.kind > kindQuit || f.flags&^flagsAll != 0 ||
-		uint64(root) >= uint64(n) || uint64(epoch) >= uint64(n) || f.number == 0 {
+		uint64(root) >= uint64(n) || uint64(epoch) >= uint64(n) {
 		return fmt.Errorf("%w: kind %d, flags %#x, operation %d, root %d, epoch %d of %d ranks",
 			ErrFrame, f.kind, f.flags, f.number, root, epoch, n)
 	}

@@ -14,7 +14,8 @@ type job struct {
 	n       int
 	ops     []call
 	crashes int
-	blind   bool // no end becomes known
+	blind   bool   // no end becomes known
+	first   uint32 // the number before those of the operations
 	broken  mutant
 }
 
@@ -59,7 +60,7 @@ func newWorld(j job) *world {
 	w := &world{job: j}
 	for me := range j.n {
 		m := New(9, j.n, me)
-		m.broken = j.broken
+		m.broken, m.base, m.called = j.broken, j.first, j.first
 		w.ranks = append(w.ranks, &rank{m: m, knows: make([]bool, j.n)})
 		w.wires = append(w.wires, make([][][]byte, j.n))
 	}
