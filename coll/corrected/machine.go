@@ -233,11 +233,7 @@ func (m *Machine) Ended(rank int) {
 		m.ended, m.lent = slices.Clone(m.ended), false
 	}
 	m.ended.add(rank, m.n)
-	for _, o := range slices.Clone(m.ops) {
-		o.awaits = false
-		o.offers = slices.DeleteFunc(o.offers, func(r int) bool { return r == rank })
-		m.step(o)
-	}
+	m.goOn()
 }
 
 // EndedSet is Ended for many ranks: those whose bits are set. The machine keeps the words, which must not change
@@ -252,6 +248,11 @@ func (m *Machine) EndedSet(words []uint64) {
 		return
 	}
 	m.ended, m.lent = words, true
+	m.goOn()
+}
+
+// goOn goes on without the ranks that have ended.
+func (m *Machine) goOn() {
 	for _, o := range slices.Clone(m.ops) {
 		o.awaits = false
 		o.offers = slices.DeleteFunc(o.offers, m.ended.has)
@@ -323,9 +324,6 @@ func (m *Machine) differ(o *op) {
 		m.send(o, w.rank, kindDiffers, 0, nil)
 	}
 }
-
-// Kept is the number of values that are kept for other ranks.
-func (m *Machine) Kept() int { return len(m.ops) }
 
 // Next gives the next action.
 func (m *Machine) Next() (Action, bool) {
