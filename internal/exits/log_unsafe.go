@@ -68,7 +68,6 @@ func (m *mapping) head() uint64 { return m.word(HeadAt) }
 type entry struct {
 	pid, inner, space uint32
 	status            int32
-	time              uint64
 }
 
 // entry copies entry i. It reports false if it is not complete yet, or no longer, or cannot be mapped. It is
@@ -80,9 +79,6 @@ func (m *mapping) entry(i uint64) (entry, bool) {
 	if m.mapPart(at/partBytes) != nil || m.word(at+SeqAt) != i+1 {
 		return entry{}, false
 	}
-	e := entry{
-		m.half(at + PIDAt), m.half(at + InnerAt), m.half(at + EntrySpace),
-		int32(m.half(at + StatusAt)), m.word(at + TimeAt),
-	}
+	e := entry{m.half(at + PIDAt), m.half(at + InnerAt), m.half(at + EntrySpace), int32(m.half(at + StatusAt))}
 	return e, m.word(at+SeqAt) == i+1
 }
