@@ -33,7 +33,7 @@ func (p *Driver) connect() {
 			p.e.Unlock()
 			p.e.Host().Pause(retryInterval)
 			p.e.Lock()
-			p.e.ProgressUntilIdle()
+			p.e.ProgressUntilIdle(p.look)
 		}
 	}
 	p.connecting, p.unsent = false, nil

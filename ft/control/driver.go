@@ -22,6 +22,9 @@ const (
 	// times; then it waits until the detector is due.
 	retryInterval = fabric.Time(1_000_000)
 	maxRetries    = 12
+	// lookPart is the part of a period for which one call makes progress: less than what the detector takes for
+	// a time in which the process did not run.
+	lookPart = 16
 )
 
 // Config configures a Driver.
@@ -73,6 +76,7 @@ type Driver struct {
 	logged        map[proc.ID]bool // peers that logOnce has logged
 	silentRunning map[proc.ID]*silentRun
 	timeout       fabric.Time
+	look          fabric.Time // longest time of progress before the detector's clock advances
 
 	// Published statistics: written by watch, read by any goroutine.
 	late, silence atomic.Int64
@@ -90,6 +94,7 @@ func Start(cfg Config) *Driver {
 		onDeparted: cfg.Departed, wake: h.NewParker(), exited: h.NewParker(), logged: make(map[proc.ID]bool), queued: make(map[proc.ID]bool),
 		node: cfg.Detect.Node, self: cfg.Detect.Self, grace: min(cfg.Detect.Period, DefaultPeriod) / gracePart,
 		silentRunning: make(map[proc.ID]*silentRun), timeout: cfg.Detect.Timeout,
+		look: cfg.Detect.Period / lookPart,
 	}
 	p.e.HandleBackground(fabric.ClassDetect, p.onFrame)
 	p.e.OnEndLater(p.onEnd)
@@ -165,7 +170,7 @@ func (p *Driver) watch() {
 			continue
 		}
 		p.busy = true
-		found := p.e.ProgressUntilIdle()
+		found := p.e.ProgressUntilIdle(p.look)
 		if p.stopped {
 			return
 		}

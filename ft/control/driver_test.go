@@ -32,6 +32,7 @@ type detectorJob struct {
 	// busy processes make no call between their beginning and end.
 	busy      func(id proc.ID) bool
 	works     fabric.Time          // the time of a job of process 0
+	brief     bool                 // periods are short, and there is always something to do
 	node      func(id proc.ID) int // nil: each process has a machine of its own
 	postponed bool                 // ends are postponed, and each process computes when it has learned of the first
 	// found is a process that 0 finds to have ended, right before it declares Finalizing; 0: none.
@@ -91,8 +92,7 @@ func (x *detectorJob) body(p *sim.Proc) {
 	}
 	driver := Start(Config{
 		Engine: e,
-		Detect: detect.Config{Self: p.ID(), Procs: x.n, Period: DefaultPeriod, Timeout: DefaultTimeout,
-			Seed: x.seed, Partition: x.rule, Node: x.node},
+		Detect: x.detector(p, e),
 		Die: func(why error) {
 			x.ended[p.ID()] = why
 			p.Die(proc.Cause{Kind: proc.Exited, Code: 71})
@@ -127,6 +127,16 @@ func (x *detectorJob) body(p *sim.Proc) {
 	if err := e.Close(); err != nil {
 		panic(err)
 	}
+}
+
+func (x *detectorJob) detector(p *sim.Proc, e *progress.Engine) detect.Config {
+	c := detect.Config{Self: p.ID(), Procs: x.n, Period: DefaultPeriod, Timeout: DefaultTimeout,
+		Seed: x.seed, Partition: x.rule, Node: x.node}
+	if x.brief {
+		c.Period, c.Timeout = 10*millisecond, 60*millisecond
+		e.OnStall(func() int { p.Host().Pause(millisecond / 10); return 1 })
+	}
+	return c
 }
 
 // submit has process 0 do its job.
@@ -209,6 +219,21 @@ func TestFailuresReachAll(t *testing.T) {
 		}
 		require.NoError(t, x.run(), "seed %d", seed)
 		require.NoError(t, x.check(victims), "seed %d, %d processes", seed, n)
+	}
+}
+
+// A silent process is found in time although periods are short and the others always have something to do.
+func TestSilenceAmidFrames(t *testing.T) {
+	for seed := range seeds(10) {
+		x := detectorJob{n: 3, seed: seed, until: second, brief: true, busy: func(proc.ID) bool { return true }}
+		x.faults = func(s *sim.Sim) error {
+			return s.Partition(sim.Partition{A: []proc.ID{2}, B: []proc.ID{0, 1}, From: 100 * millisecond, To: 10 * second})
+		}
+		require.NoError(t, x.run(), "seed %d", seed)
+		require.NoError(t, x.check([]proc.ID{2}), "seed %d", seed)
+		for _, when := range x.when[:2] {
+			require.Less(t, when[2], 180*millisecond, "seed %d: long after the timeout", seed)
+		}
 	}
 }
 

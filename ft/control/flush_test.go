@@ -94,7 +94,7 @@ func TestFlushGivesUp(t *testing.T) {
 			case slow:
 				for received < frames {
 					p.Host().Pause(8 * second)
-					e.ProgressUntilIdle()
+					e.ProgressUntilIdle(second)
 				}
 			case stuck:
 				p.Host().Pause(1000 * second)

@@ -57,7 +57,7 @@ func (e *Engine) asyncStep() {
 		}
 		rounds = 1 // the first one finds what has woken it
 	}
-	found := e.pollUntilIdle(rounds)
+	found := e.pollUntilIdle(rounds, maxIdleTime)
 	dozing := e.wakeParked()
 	if found == 0 && !dozing {
 		e.asyncWait() // another goroutine polls, in short calls
@@ -84,24 +84,25 @@ const idleRounds = 40
 // maxIdleTime bounds one call of pollUntilIdle, after which its caller does its other work.
 const maxIdleTime fabric.Time = 10_000_000
 
-// ProgressUntilIdle makes progress until nothing is there, for maxIdleTime at most, unless another
-// goroutine does already. It is for a goroutine that runs now and then while the application
+// ProgressUntilIdle makes progress until nothing is there, for that time and maxIdleTime at most, unless
+// another goroutine does already. It is for a goroutine that runs now and then while the application
 // computes. It returns the number of events handled. Precondition: the lock is held.
-func (e *Engine) ProgressUntilIdle() (found int) {
+func (e *Engine) ProgressUntilIdle(most fabric.Time) (found int) {
 	if e.progressing || e.closed {
 		return 0
 	}
 	e.stopPollingIfIdle()
-	found = e.pollUntilIdle(idleRounds)
+	found = e.pollUntilIdle(idleRounds, min(most, maxIdleTime))
 	e.handOver()
 	return found
 }
 
-// pollUntilIdle polls until so many rounds in a row have no result, and runs the timers that are due.
+// pollUntilIdle polls until so many rounds in a row have no result, for that time at most, and runs the
+// timers that are due.
 // Precondition: no goroutine progresses.
-func (e *Engine) pollUntilIdle(rounds int) (found int) {
+func (e *Engine) pollUntilIdle(rounds int, most fabric.Time) (found int) {
 	e.progressing = true
-	until := e.host.Now() + maxIdleTime
+	until := e.host.Now() + most
 	for idle := 0; idle < rounds && e.host.Now() < until; {
 		if e.contenders.Load() != 0 {
 			e.yield()

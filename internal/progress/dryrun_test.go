@@ -48,7 +48,7 @@ func TestPollsNoLonger(t *testing.T) {
 	e.OnLongWait(func() {})
 	for name, stop := range map[string]func(){
 		"sleeps":   e.sleepOnce,
-		"computes": func() { e.ProgressUntilIdle(); e.ProgressUntilIdle() },
+		"computes": func() { e.ProgressUntilIdle(maxIdleTime); e.ProgressUntilIdle(maxIdleTime) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			e.Lock()
@@ -58,11 +58,11 @@ func TestPollsNoLonger(t *testing.T) {
 				e.Progress()
 			}
 			require.True(t, e.pollsLong)
-			e.ProgressUntilIdle()
+			e.ProgressUntilIdle(maxIdleTime)
 			for range deathStride {
 				e.Progress()
 			}
-			e.ProgressUntilIdle()
+			e.ProgressUntilIdle(maxIdleTime)
 			require.True(t, e.pollsLong, "it has polled since")
 			stop()
 			require.False(t, e.pollsLong)

@@ -141,10 +141,10 @@ func TestProgressUntilIdle(t *testing.T) {
 	e[0].Lock()
 	defer e[0].Unlock()
 	e[0].progressing = true
-	e[0].ProgressUntilIdle()
+	e[0].ProgressUntilIdle(maxIdleTime)
 	require.Zero(t, k.n)
 	e[0].progressing = false
-	e[0].ProgressUntilIdle()
+	e[0].ProgressUntilIdle(maxIdleTime)
 	require.Equal(t, 1, k.n)
 }
 
@@ -160,6 +160,9 @@ func TestProgressUntilIdleEnds(t *testing.T) {
 	})
 	e.Lock()
 	defer e.Unlock()
-	require.Positive(t, e.ProgressUntilIdle())
-	require.LessOrEqual(t, fabric.Time(rounds), maxIdleTime/step)
+	for _, most := range []fabric.Time{fabric.Forever, 3 * step} {
+		rounds = 0
+		require.Positive(t, e.ProgressUntilIdle(most))
+		require.LessOrEqual(t, fabric.Time(rounds), min(most, maxIdleTime)/step)
+	}
 }
