@@ -85,7 +85,8 @@ const (
 	// another one.
 	earlyMax  = 4 * corrected.Period * corrected.MaxFrame
 	earlyHead = 64
-	// closedMax bounds the freed communicators of which the last barrier is kept, and the contexts of others.
+	// closedMax bounds the freed communicators of which the last barrier is kept, besides those with operations under
+	// way, and the contexts of others.
 	closedMax = 1024
 )
 
@@ -177,7 +178,9 @@ func (c *Corrected) Free(context uint32) {
 		c.drain(k)
 		c.Leave(context)
 	})
-	closed := slices.DeleteFunc(slices.Clone(c.order), func(k *correctedComm) bool { return !k.closing })
+	closed := slices.DeleteFunc(slices.Clone(c.order), func(k *correctedComm) bool {
+		return !k.closing || len(k.calls) > 0 || len(k.turns) > 0
+	})
 	if len(closed) > closedMax {
 		c.drop(closed[0])
 	}

@@ -98,3 +98,36 @@ func TestCorrectedFramesForTheFreed(t *testing.T) {
 	x.run(t)
 	require.Equal(t, proc.Departed, x.ended[0].Kind)
 }
+
+// An operation continues after Free, however many communicators are freed later.
+func TestCorrectedAfterManyFrees(t *testing.T) {
+	x := &fuzzJob{class: fabric.ClassCorrected}
+	var c *Corrected
+	var waits waitingCaller
+	x.start = func(e *progress.Engine, out *Outbox) {
+		c = StartCorrected(e, out, Comms{
+			Members: func(uint32) agree.Group { return all(3) }, GaveUp: func(uint32) bool { return false },
+		}, nil)
+		e.Lock()
+		defer e.Unlock()
+		for context := range uint32(closedMax + 2) {
+			c.Enter(context, all(3), func() {
+				if context == 0 {
+					c.Barrier(context, all(3), &waits)
+				}
+				c.Leave(context)
+			})
+			c.Free(context)
+		}
+		require.Equal(t, closedMax+1, len(c.order))
+		require.Zero(t, waits.ends)
+		for peer := range proc.ID(3) {
+			if peer != e.Self() {
+				c.onEnd(&progress.Endpoint{Proc: peer}, proc.Cause{Kind: proc.Departed})
+			}
+		}
+		require.Equal(t, 1, waits.ends)
+	}
+	x.look = func() {}
+	x.run(t)
+}
