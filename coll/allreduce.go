@@ -79,7 +79,7 @@ func (h *cube) folding(m *choose.Menu, length int, f Fold) (by choose.Algorithm,
 // foldAll folds the ins of all ranks into to, which may be the same memory.
 func (s *Schedule) foldAll(h cube, by choose.Algorithm, in, to, scratch []byte, f Fold) {
 	if by == choose.Straight {
-		s.foldStraight(in, to, scratch, f.Unit)
+		s.foldStraight(in, to, scratch, f)
 		return
 	}
 	copyTo(to, in)
@@ -94,27 +94,34 @@ func (s *Schedule) foldAll(h cube, by choose.Algorithm, in, to, scratch []byte, 
 
 // foldStraight has each rank fold a part of the buffers, which all others send to it, in the order of ranks, and send the
 // result to all. Scratch is memory for a part of each rank.
-func (s *Schedule) foldStraight(in, to, scratch []byte, unit int) {
-	n, me, elements := s.w.Size(), s.w.Rank(), len(in)/unit
-	part := func(buf []byte, of int) []byte { return buf[elements*of/n*unit : elements*(of+1)/n*unit] }
-	mine := part(to, me)
+func (s *Schedule) foldStraight(in, to, scratch []byte, f Fold) {
+	n, me, elements := s.w.Size(), s.w.Rank(), len(in)/f.Unit
+	part := func(buf []byte, of int) []byte { return buf[elements*of/n*f.Unit : elements*(of+1)/n*f.Unit] }
+	mine, inPlace := part(to, me), sameMemory(in, to)
+	// The part of first is in the place of the result, so that nothing is copied; the first two may change places.
+	first := 0
+	if me < 2 && n > 1 && (me == 0) != inPlace && f.swaps() {
+		first = 1
+	}
 	place := func(rank int) []byte {
 		switch {
 		case rank == me:
 			return part(in, me)
-		case rank == 0 && !sameMemory(in, to):
+		case rank == first && !inPlace:
 			return mine
 		}
 		return scratch[rank*len(mine):][:len(mine)]
 	}
 	s.toAll(place, func(dst int) []byte { return part(in, dst) })
-	acc := place(0)
-	if me == 0 && !sameMemory(in, to) {
+	acc := place(first)
+	if me == first && !inPlace {
 		s.add(stepCopy, 0, mine, acc)
 		acc = mine
 	}
-	for rank := 1; rank < n; rank++ {
-		s.add(stepFold, 0, acc, place(rank))
+	for rank := range n {
+		if rank != first {
+			s.add(stepFold, 0, acc, place(rank))
+		}
 	}
 	if !sameMemory(acc, mine) {
 		s.add(stepCopy, 0, mine, acc)

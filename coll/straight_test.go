@@ -101,3 +101,33 @@ func TestTurnKeepsWhatWasSent(t *testing.T) {
 		require.Contains(t, peersOf(s), 3, "long %v", long)
 	}
 }
+
+// Two ranks copy nothing where operands may be swapped, in place or not; else the one copies whose part has another place.
+func TestSumsOfTwoRanks(t *testing.T) {
+	pair := ranks(t, 2, true, false)
+	for _, c := range []struct{ swaps, inPlace bool }{{false, false}, {false, true}, {true, false}, {true, true}} {
+		for me, r := range pair {
+			in, to, scratch := make([]byte, 64), make([]byte, 64), make([]byte, 80)
+			if c.inPlace {
+				in = to
+			}
+			s := r.coll.blocking(r.Comm, Allreduce, Call{})
+			s.foldStraight(in, to, scratch, Fold{Unit: 8, Swaps: c.swaps})
+			copies, folds := 0, 0
+			for _, st := range s.steps {
+				switch st.kind {
+				case stepCopy:
+					copies++
+				case stepFold:
+					folds++
+				}
+			}
+			want := 0
+			if !c.swaps && c.inPlace == (me == 1) {
+				want = 1
+			}
+			require.Equal(t, want, copies, "rank %d, %+v", me, c)
+			require.Equal(t, 1, folds)
+		}
+	}
+}

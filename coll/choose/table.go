@@ -39,7 +39,9 @@ type key struct {
 //     after a length header. Among 4, 8 and 16 ranks on two cores doubling takes 0.64 to 0.70 of the time for
 //     16 KiB, 0.74 to 0.90 for 32 KiB, and 0.94 to 1.23 for 64 KiB. Straight takes two steps in place of six, copies two
 //     thirds of the bytes, and sends more messages: from there on it takes 0.79 to 1.02 of the time of 4 ranks, from
-//     1 MiB on 0.85 to 0.92 of 8, and from 2 MiB on 0.85 to 0.91 of 16 (decision 171).
+//     1 MiB on 0.85 to 0.92 of 8, and from 2 MiB on 0.85 to 0.91 of 16 (decision 171). Two ranks with cores of
+//     their own copy nothing then: from 64 KiB on it takes 0.54 to 0.78 of the time of halving. For 16 KiB doubling
+//     takes 0.83 of it (decision 188).
 //   - a scan along a chain of ranks that share cores, where each buffer is folded once: 0.4 to 0.8 of the time of doubling
 //     from 32 KiB on, and 0.7 to 0.9 of 8 and 16 KiB among 12 and 16 ranks (decision 179).
 const defaults = `
@@ -57,6 +59,9 @@ reduce                5..   all   shared  *      knomial
 reduce                *     *     *       *      binomial
 allreduce             *     *     *       *      memory
 allreduce             *     *     *       *      levels
+allreduce             2     all   own     32k..  straight
+allreduce             2     all   own     17k..  halving
+allreduce             2     all   own     16k..  doubling
 allreduce             3..5  all   shared  64k..  straight
 allreduce             6..8  all   shared  1m..   straight
 allreduce             9..16 all   shared  2m..   straight
