@@ -111,7 +111,7 @@ func TestCollectiveCharts(t *testing.T) {
 // An algorithm that wins by chance is not confirmed, on other communicators, and the default stays.
 func TestAlgorithmsAreConfirmed(t *testing.T) {
 	for _, confirmed := range []bool{true, false} {
-		require.NoError(t, banyan.Simulate(2, banyan.Simulation{}, func(w *banyan.World) error {
+		require.NoError(t, banyan.Simulate(4, banyan.Simulation{}, func(w *banyan.World) error {
 			m := &measuring{w: w, o: &CollectiveOptions{}, op: choose.Allreduce}
 			require.NoError(t, m.open())
 			var fits [][]forced
