@@ -338,12 +338,8 @@ func (c *Corrected) perform(k *correctedComm, a corrected.Action) {
 			k.m.Ask(a.To, a.Number)
 		}
 	case corrected.Asked:
-		i := slices.IndexFunc(k.asked, func(o corrected.Action) bool { return o.To == a.To })
-		switch { // a refusal of the last one counts for all that are under way
-		case i < 0:
-			k.asked = append(k.asked, a)
-		case int32(a.Number-k.asked[i].Number) > 0:
-			k.asked[i] = a
+		if !slices.ContainsFunc(k.asked, func(o corrected.Action) bool { return o.To == a.To && o.Number == a.Number }) {
+			k.asked = append(k.asked, a) // each: the rank may have the outcome of another operation by the answer
 		}
 		c.answer(k)
 	case corrected.Quit:

@@ -71,11 +71,15 @@ func TestRepeatedQuestions(t *testing.T) {
 		}, nil)
 		e.Lock()
 		defer e.Unlock()
-		for range 1000 {
-			c.onWhole(5, 1, []byte{5, 0, 0, 0, 6, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})
+		for i := range 1000 {
+			c.onWhole(5, 1, []byte{5, 0, 0, 0, 6, 0, 1 + byte(i%2), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})
 		}
 	}
-	x.look = func() { require.Equal(t, 1, len(c.open.Get(5).asked)) }
+	x.look = func() {
+		asked := c.open.Get(5).asked
+		require.Len(t, asked, 2)
+		require.Equal(t, []uint32{1, 2}, []uint32{asked[0].Number, asked[1].Number})
+	}
 	x.run(t)
 	require.Equal(t, proc.Departed, x.ended[0].Kind)
 }
