@@ -27,10 +27,12 @@ func distributed(c *banyan.Comm, edges []Edge) (e Edges, err error) {
 			}
 		}
 	}
+	most := 0
 	for rank := range counts {
 		counts[rank] = len(words[rank])
+		most = max(most, counts[rank])
 	}
-	if wrong = cmp.Or(wrong, bounded("NewDistGraph", slices.Max(counts))); wrong != nil {
+	if wrong = cmp.Or(wrong, bounded("NewDistGraph", most)); wrong != nil {
 		counts = slices.Repeat([]int{refused}, n)
 	}
 	come := make([]int, n)

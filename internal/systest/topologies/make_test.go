@@ -89,6 +89,7 @@ func TestWrongTopologies(t *testing.T) {
 			"overflow":           second(topology.NewCart(c, []int{1, 1 << 62, 4}, make([]bool, 3), false)),
 			"not known":          second(topology.NewCart(c, []int{3}, nil, false)),
 			"no communicator":    second(topology.NewCart(nil, nil, nil, false)),
+			"none, distributed":  second(topology.NewDistGraph(nil, nil, false)),
 			"no such vertex":     second(topology.NewGraph(c, [][]int{{1}}, false)),
 			"too many vertices":  second(topology.NewGraph(c, make([][]int, 4), false)),
 			"one direction":      second(topology.NewGraph(c, [][]int{{1}, {}}, false)),
