@@ -153,7 +153,7 @@ func patience() time.Duration {
 		return answerTime
 	}
 	heal := time.Duration(s.Int(settings.TCPHeal)) * time.Millisecond
-	return min(answerTime, max(time.Second, heal/2))
+	return min(answerTime, heal/2)
 }
 
 // details describes the connection of a route: addresses and, for TCP, the interface of this end;

@@ -139,7 +139,7 @@ func (o Detection) survive(c *banyan.Comm, victim int, out io.Writer, resumed <-
 	if err := reportNote(out, s); err != nil {
 		return err
 	}
-	hold(resumed, o.Timeout/2)
+	hold(resumed, o.Timeout/2+reportTime)
 	if err := r.Free(); err != nil {
 		return err
 	}

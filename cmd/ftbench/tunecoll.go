@@ -163,7 +163,7 @@ func (c *tuneCollCmd) Run(to *call) error {
 	for _, op := range o.Ops {
 		rows += max(1, map[bool]int{true: len(o.Sizes)}[op.Sized()])
 	}
-	announce(to.err, "tune coll", time.Duration(rows)*time.Duration(3*(o.Rounds+2))*o.Sample, c.MaxTime)
+	announce(to.err, "tune coll", time.Duration(rows)*time.Duration(5*(o.Rounds+2))*o.Sample, c.MaxTime)
 	bar := progressbar.Start(to.err, "tune coll", rows)
 	defer bar.Stop()
 	return startSelf(c.N, watched(to, bar, c.JSON))
