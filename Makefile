@@ -4,7 +4,7 @@
 GO        ?= go
 FUZZTIME  ?= 20s
 # Per package: a package that hangs is reported with all its stacks.
-TIMEOUT   ?= 12m
+TIMEOUT   ?= 20m
 LONGTIMEOUT ?= 60m
 
 # Left out of the race detector: programs and harnesses (their libraries are in), and
