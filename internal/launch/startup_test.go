@@ -8,14 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A long wait is reported, once.
+// A long wait is reported, once; on a busy machine before the first attempt has failed, and thus without its reason.
 func TestStartUpReportsWhatItWaitsFor(t *testing.T) {
 	t.Parallel() // it waits for the time-out
 	port := somePort(t)
 	client := setOut(t, "join", port, 1, 2, pmi.InitTimeoutEnv+"=4s")
 	server := setOut(t, "join", port, 0, 2, pmi.InitTimeoutEnv+"=4s", "MASTER_ADDR=nowhere.invalid")
 	client.end(9)
-	require.Regexp(t, `^banyan: rank 1 waits for rank 0 at 127\.0\.0\.1:`+port+` \(MASTER_ADDR and MASTER_PORT\), at most 4s \(BANYAN_INIT_TIMEOUT\): .*connection refused
+	require.Regexp(t, `^banyan: rank 1 waits for rank 0 at 127\.0\.0\.1:`+port+` \(MASTER_ADDR and MASTER_PORT\), at most 4s \(BANYAN_INIT_TIMEOUT\)(: .*connection refused)?
 join: launch: rank 0 has not answered at 127\.0\.0\.1:\d+ within 4s: .*connection refused
 $`, client.out.String())
 	server.end(9)

@@ -31,7 +31,7 @@ func TestAbortFails(t *testing.T) {
 // abortsUnread has rank 0 abort with a standard error that is full and that nobody reads.
 func abortsUnread(w *banyan.World) error {
 	if w.Comm().Rank() != 0 {
-		_, err := w.Comm().Recv(nil, 0, 0)
+		_, err := w.Comm().Recv(nil, w.Comm().Rank(), 0) // only the launcher ends it
 		return err
 	}
 	var pipe [2]int
