@@ -62,5 +62,6 @@ func (g *Segment) Laid(member int, step uint64) (payload []byte, length int, ok 
 
 // HasLaid reports whether a member has laid a payload in a step. It enters the step right after.
 func (g *Segment) HasLaid(member int, step uint64) bool {
-	return atomic.LoadUint64(&g.buffers[step%Buffers].word)&^elsewhere == laidWord(member, step, 0)
+	_, _, ok := g.Laid(member, step)
+	return ok
 }

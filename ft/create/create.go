@@ -72,7 +72,7 @@ func (p Parent) Among(g p2p.Group, tag int, n uint32) (*p2p.Comm, error) {
 		return nil, nil
 	}
 	made, context, err := p.Core.DeriveAmong(g, tag, n)
-	if p.uniform(err) {
+	if p.Agrees(err) {
 		if err == nil {
 			err = p.complete(repair.CreateGroup, made)
 		}

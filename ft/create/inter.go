@@ -21,7 +21,7 @@ func (p Parent) Inter(leader int, peer *Parent, remote, tag int) (*p2p.Comm, err
 	if err == nil {
 		made, err = p.Core.Bridge(n, group, seed)
 	}
-	if p.uniform(err) {
+	if p.Agrees(err) {
 		err = p.interOutcome(made, leader, peer, remote, tag, err)
 	}
 	return p.keep(made, err)

@@ -14,19 +14,16 @@ var names = map[repair.What]string{
 	repair.CreateInter: "CreateInter", repair.CreateInterReady: "CreateInter", repair.Merge: "Merge",
 }
 
-// uniform reports whether all members make the communicator or none does. On a communicator that has
-// been freed nothing is agreed.
-func (p Parent) uniform(err error) bool {
+// Agrees reports whether all members make the communicator or none does, so that Outcome waits for other
+// ranks. On a communicator that has been freed nothing is agreed.
+func (p Parent) Agrees(err error) bool {
 	return p.Core.Uniformity() >= p2p.UniformCreation && !errors.Is(err, ft.ErrClosed)
 }
-
-// Agrees reports whether Outcome waits for other ranks.
-func (p Parent) Agrees(err error) bool { return p.uniform(err) }
 
 // Outcome is the outcome of creating a communicator (nil for a rank that is no member) in which this
 // rank met err: where creation is uniform the one that all members agree on.
 func (p Parent) Outcome(what repair.What, made *p2p.Comm, err error) error {
-	if !p.uniform(err) {
+	if !p.Agrees(err) {
 		return err
 	}
 	if err == nil {
